@@ -1,0 +1,325 @@
+//! The contract between petal and a database: [`Engine`] and [`Session`].
+//!
+//! An engine is one folder here and one line in [`open`]. It knows workload, stats and settings;
+//! never another engine, never driver, record or report. It does not choose operations and does
+//! not judge results: it executes what it is handed and tells what the database saw.
+
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::settings::{LoopSide, Settings};
+use crate::stats::counters::Counters;
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::op::Operation;
+use crate::workload::row::Filler;
+use crate::workload::seat::Seat;
+
+/// What an engine can do. The same facts stand in `petal help parameters` and in the docs.
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// The URL scheme that opens it.
+    pub scheme: &'static str,
+    /// As a person names it.
+    pub product: &'static str,
+    /// Where the loop can run; the first is the default.
+    pub loop_sides: &'static [LoopSide],
+    /// Block sizes it can load; empty where the server decides.
+    pub block_sizes: &'static [u32],
+    pub block_size_default: u32,
+    pub prefetch: bool,
+    pub direct_io: bool,
+    pub io_depth: bool,
+    /// Several endpoints can serve one run.
+    pub endpoints: bool,
+    /// Whether each session has a block cache of its own.
+    pub cache_per_session: bool,
+    /// REDO_STRESS changes how much log is written.
+    pub redo_stress: bool,
+    /// Error codes after which a session goes on with its next operation.
+    pub transient_errors: &'static [&'static str],
+}
+
+/// One target that petal can load and run.
+pub trait Engine: Send + Sync {
+    fn capabilities(&self) -> &'static Capabilities;
+
+    /// Which complete petal schemas are there, by number. Empty when none is.
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
+
+    /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
+    fn describe(&self, schemas: u32, sessions: u32)
+    -> Result<(Target, TargetDetails), EngineError>;
+
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing that
+    /// [`Engine::loaded`] lists.
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError>;
+
+    /// The most sessions it admits, where there is a limit.
+    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+        Ok(None)
+    }
+
+    /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError>;
+
+    /// Connects one session, ready for its first operation. Called from many threads at once.
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError>;
+
+    /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
+
+    /// The same without histograms, cheap enough for once a second.
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        self.snapshot()
+    }
+
+    /// The run ends: background work of the engine's own (checkpointers) stops. After this the
+    /// closing snapshot is taken.
+    fn quiesce(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// How rows lie in blocks now, by the database's own physical view.
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
+
+    /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
+    /// line each.
+    fn drop_data(&self) -> Result<Vec<String>, EngineError>;
+}
+
+/// One connection that executes operations.
+pub trait Session: Send {
+    /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
+    /// is over. What ended is in `done` even when this returns an error.
+    fn execute(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError>;
+
+    /// Makes the database's counters current for this session's work. Called after each batch
+    /// that ends a second, and before the closing snapshot.
+    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// A handle with which another thread can cut the operation in flight.
+    fn canceller(&self) -> Box<dyn Cancel>;
+}
+
+/// Cuts the operation in flight of one session; it then ends with [`CUT`].
+pub trait Cancel: Send + Sync {
+    fn cancel(&self);
+}
+
+/// The error code of an operation that was cancelled after the stop.
+pub const CUT: &str = "cut";
+
+/// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
+/// text of an error.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    pub ended: Vec<Outcome>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Index into the batch.
+    pub operation: u32,
+    pub latency_ns: u64,
+    /// When it ended, since the trigger, in nanoseconds.
+    pub end_ns: u64,
+    /// Rows as the database answered: counted or updated.
+    pub rows: u64,
+    /// The database's own code, where it failed and the session goes on.
+    pub error: Option<Box<str>>,
+}
+
+/// When to stop: a deadline, a flag, and the trigger that times are counted from. Shared by all
+/// sessions of a run; cheap to ask between operations.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    trigger: Instant,
+    deadline: Option<Instant>,
+    level: Arc<AtomicU8>,
+    cutting: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Counted from now; no deadline. For loads.
+    pub fn unlimited(level: Arc<AtomicU8>) -> Self {
+        Self { trigger: Instant::now(), deadline: None, level, cutting: Arc::default() }
+    }
+
+    pub fn until(
+        trigger: Instant,
+        deadline: Option<Instant>,
+        level: Arc<AtomicU8>,
+        cutting: Arc<AtomicBool>,
+    ) -> Self {
+        Self { trigger, deadline, level, cutting }
+    }
+
+    /// True when no further operation may begin at `now`.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// A signal or the driver asked to stop.
+    pub fn is_requested(&self) -> bool {
+        self.level.load(Ordering::Relaxed) > 0
+    }
+
+    /// Operations in flight are being cut: give up waiting.
+    pub fn is_cutting(&self) -> bool {
+        self.cutting.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds since the trigger.
+    pub fn since_trigger_ns(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Time until the deadline; None without one.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(now))
+    }
+}
+
+/// What to load.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Schema numbers to load, from 1.
+    pub schemas: Vec<u32>,
+    /// Rows, so blocks, of each main table.
+    pub rows: u64,
+    /// Rows of each scan table.
+    pub scan_rows: u64,
+    pub block_size: u32,
+    /// Loader connections.
+    pub degree: u32,
+    pub unique_index: bool,
+    pub filler: Filler,
+    /// Seed of the scatter permutation.
+    pub seed: u64,
+    /// Loads over petal's own schemas that are there already.
+    pub replace: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LoadSummary {
+    pub schemas: Vec<LoadedSchemaSummary>,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadedSchemaSummary {
+    pub schema: LoadedSchema,
+    pub scan_bytes: u64,
+    pub seconds: f64,
+    pub placement: Placement,
+}
+
+/// How rows lie in blocks, counted by the database's own physical view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    pub rows: u64,
+    /// Blocks that hold rows of the main table.
+    pub blocks: u64,
+    pub rows_per_block_max: u64,
+    pub overflow_blocks: u64,
+    /// What was asked, such as `dbstat`.
+    pub source: &'static str,
+}
+
+impl Placement {
+    pub fn is_one_row_per_block(&self) -> bool {
+        self.rows == self.blocks && self.rows_per_block_max <= 1 && self.overflow_blocks == 0
+    }
+}
+
+/// Where long work tells how far it is. Called from many threads.
+pub trait Progress: Sync {
+    /// A new phase of `total` units (rows, or bytes); 0 when unknown.
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit);
+    fn advance(&self, units: u64);
+    /// A line a person should see.
+    fn note(&self, line: &str);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressUnit {
+    Bytes,
+    Items,
+}
+
+/// Progress that nobody watches.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+/// Why a session ended before its time.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct SessionError {
+    /// The database's own code.
+    pub code: String,
+    pub message: String,
+}
+
+/// What went wrong with a target, in the kinds on which a caller acts differently.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting that this engine or target cannot honour: exit code 2.
+    #[error("{0}")]
+    Setting(String),
+    /// The target cannot be reached, refuses, is full or read-only: exit code 3.
+    #[error("{0}")]
+    Environment(String),
+    /// What is there is not what is needed: not loaded, damaged, foreign: exit code 3.
+    #[error("{0}")]
+    Data(String),
+    /// The database failed otherwise: exit code 1.
+    #[error("{0}")]
+    Database(String),
+    /// The user stopped it: exit code 130.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Opens the engine that the URL names. A new engine is one line here.
+pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
+    match settings.db.scheme.as_str() {
+        //TMP #[cfg(feature = "sqlite")]
+        //TMP "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
+        other => Err(EngineError::Setting(format!(
+            "DB={}: this petal has no engine for {other}:; it has {}",
+            settings.db.redacted(),
+            schemes().join(", ")
+        ))),
+    }
+}
+
+/// The engines of this build, in the order in which people should read of them.
+pub const ALL: &[&Capabilities] = &[
+    #[cfg(feature = "sqlite")]
+    &sqlite::CAPABILITIES,
+];
+
+fn schemes() -> Vec<String> {
+    ALL.iter().map(|engine| format!("{}:", engine.scheme)).collect()
+}

@@ -1,0 +1,22 @@
+//! petal: how much physical I/O a platform sustains through its database, at what latency, and
+//! what limits it. The rooms, bottom to top; each uses only those above it in this list.
+//!
+//! 1. [`settings`]: slob.conf, environment and flags, validated once
+//! 2. [`stats`]: histograms, counters, the operating system
+//! 3. [`workload`]: which operation comes next
+//! 4. [`record`]: what a run leaves on disk
+//! 5. [`engine`]: databases, behind two traits
+//! 6. [`analysis`]: judges a record
+//! 7. [`driver`]: loads, runs, stops
+//! 8. [`report`]: pure functions of a record
+//! 9. [`cli`]: one file per command
+
+pub mod analysis;
+pub mod cli;
+pub mod driver;
+pub mod engine;
+pub mod record;
+pub mod report;
+pub mod settings;
+pub mod stats;
+pub mod workload;

@@ -1,0 +1,1 @@
+//! A run's folder: its name, and `run.json`, written once, by rename, at the end.

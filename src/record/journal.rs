@@ -1,0 +1,1 @@
+//! `journal.ndjson`: settings and target in the first line, then a line a second, flushed.

@@ -1,0 +1,1 @@
+//! `latency.hlog`: every second's histogram as a HdrHistogram V2 interval log.

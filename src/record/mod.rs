@@ -1,0 +1,336 @@
+//! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
+//! and the reader for both. Plain values; nothing here measures, judges or prints.
+
+pub mod folder;
+pub mod journal;
+pub mod latency_log;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Given;
+use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::histogram::{Bar, LatencySummary};
+use crate::stats::host::Host;
+use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::op::Kind;
+
+pub const FORMAT: &str = "petal-run/1";
+
+/// A whole run: the summary that `--json` prints, and everything else that reports draw on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub details: Details,
+}
+
+/// The stable summary. Names never change; what is unknown is null, never 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub format: String,
+    pub status: Status,
+    pub engine: String,
+    pub target: Target,
+    pub sessions: u32,
+    pub schemas: u32,
+    /// What the run could touch: main tables as far as SCALE goes, and scan tables if scanned.
+    pub active_bytes: u64,
+    /// Every parameter, slob.conf's names in lower case. No secrets.
+    pub settings: serde_json::Map<String, serde_json::Value>,
+    pub seed: u64,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    /// From the trigger to the end of the last operation.
+    pub elapsed_s: f64,
+    pub ops: Ops,
+    pub rows: Rows,
+    /// Errors after which the session went on, by the database's code.
+    pub errors: BTreeMap<String, u64>,
+    pub sessions_lost: Vec<SessionLost>,
+    pub per_second: PerSecond,
+    /// All sessions running, warm-up excluded. Null when there was no such time.
+    pub steady: Option<Steady>,
+    /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
+    /// `select_response` and so on, from the intended start.
+    pub latency_us: BTreeMap<String, LatencySummary>,
+    /// I/O latency: `read`, `write`, `log`.
+    pub io_latency_us: BTreeMap<String, IoLatency>,
+    /// Longest time first.
+    pub waits: Vec<WaitRow>,
+    pub cpu: Option<CpuShare>,
+    pub petal_cpu_s: Option<f64>,
+    /// The database's own counters over the run.
+    pub counters: BTreeMap<String, u64>,
+    pub endpoints: Vec<Endpoint>,
+    pub settle: Option<SettleTimes>,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// At least one session reached the planned end.
+    Complete,
+    /// A signal, or petal was killed.
+    Interrupted,
+    /// No session reached the end.
+    Failed,
+}
+
+/// Operations, from the trigger to the last end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ops {
+    pub select: u64,
+    pub scan: u64,
+    pub update: u64,
+    pub total: u64,
+    /// Cancelled because they outlasted the stop; not in the counts before.
+    pub cut: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rows {
+    pub select: u64,
+    pub scan: u64,
+    pub update: u64,
+}
+
+impl Rows {
+    pub fn total(&self) -> u64 {
+        self.select + self.scan + self.update
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionLost {
+    /// From 1.
+    pub session: u32,
+    /// Seconds after the trigger; 0 when it never connected.
+    pub at_s: f64,
+    pub code: String,
+    pub message: String,
+}
+
+/// Totals over `elapsed_s` (in [`Summary`]) or over the window (in [`Steady`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerSecond {
+    pub ops: Option<f64>,
+    pub rows: Option<f64>,
+    /// UPDATE commits acknowledged to petal.
+    pub commits: Option<f64>,
+    pub log_syncs: Option<f64>,
+    pub logical_reads: Option<f64>,
+    pub physical_read_blocks: Option<f64>,
+    pub physical_read_requests: Option<f64>,
+    pub physical_read_bytes: Option<f64>,
+    pub physical_write_blocks: Option<f64>,
+    pub physical_write_requests: Option<f64>,
+    pub physical_write_bytes: Option<f64>,
+    pub redo_bytes: Option<f64>,
+    pub device_read_requests: Option<f64>,
+    pub device_read_bytes: Option<f64>,
+    pub device_write_requests: Option<f64>,
+    pub device_write_bytes: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Steady {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub per_second: PerSecond,
+    pub latency_us: BTreeMap<String, LatencySummary>,
+}
+
+/// I/O latency in microseconds; percentiles null where only totals exist.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoLatency {
+    pub count: u64,
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+    /// Who timed what, such as `main read (petal's VFS shim)`.
+    pub source: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitRow {
+    pub name: String,
+    pub class: WaitClass,
+    pub source: WaitSource,
+    pub waits: Option<u64>,
+    pub time_us: f64,
+    /// Time over waits, from the raw totals.
+    pub avg_us: Option<f64>,
+}
+
+/// One endpoint's share of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Endpoint {
+    pub endpoint: String,
+    pub sessions: u32,
+    pub io: IoCounts,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettleTimes {
+    pub seconds: f64,
+    pub dirty_bytes_before: Option<u64>,
+    pub dirty_bytes_after: Option<u64>,
+}
+
+/// A judgement with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// METHOD's id, such as `not-physical`.
+    pub id: String,
+    pub severity: Severity,
+    pub message: String,
+    pub advice: String,
+    /// The figures it rests on, by name.
+    pub evidence: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// What the reports need beyond the summary.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    pub petal_version: String,
+    /// Where the settings file was, if one was read.
+    pub conf_file: Option<String>,
+    pub given: Vec<Given>,
+    /// Cell and repeat of a series; 1 of 1 for a single run.
+    pub repeat: u32,
+    pub repeats: u32,
+    pub host: Option<Host>,
+    pub target: TargetDetails,
+    pub loaded: Vec<LoadedSchema>,
+    /// Rows of each schema in use, SCALE in blocks.
+    pub active_rows: u64,
+    pub settled: Option<Settled>,
+    pub timeline: Vec<Second>,
+    /// Counter deltas over the whole run, summed over endpoints.
+    pub io: IoCounts,
+    pub device: Option<DeviceCounts>,
+    /// Names of the devices behind the data, as /proc/diskstats prints them.
+    pub devices: Vec<String>,
+    /// Operation latency bars, by kind name.
+    pub histograms: BTreeMap<String, Vec<Bar>>,
+    /// Wait latency bars and percentiles, by event name, where each wait was timed.
+    pub wait_histograms: BTreeMap<String, WaitHistogram>,
+    /// I/O by kind of file.
+    pub files: Vec<FileIo>,
+    /// When the first and the last session ended, in seconds after the trigger.
+    pub first_done_s: Option<f64>,
+    pub last_done_s: Option<f64>,
+    /// Time from the first connect to the trigger.
+    pub connect_s: Option<f64>,
+    /// Sum of the sessions' time in operations (DB time), and slept in think time, in seconds.
+    pub db_time_s: f64,
+    pub think_time_s: f64,
+    /// Physical bytes of data and log at start and end: moved rows would show here.
+    pub data_bytes_before: Option<u64>,
+    pub data_bytes_after: Option<u64>,
+    pub hooks: Vec<HookCall>,
+    /// What a part of the record lacks and why: a snapshot that failed, a full disk.
+    pub gaps: Vec<String>,
+    /// True when petal was killed and this was rebuilt from the journal.
+    pub rebuilt: bool,
+    /// Values past a histogram's bound.
+    pub saturated: u64,
+    /// With RATE: operations that were due and not begun when the run ended.
+    pub backlog: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitHistogram {
+    pub latency_us: LatencySummary,
+    pub bars: Vec<Bar>,
+}
+
+/// One kind of file: `main`, `wal`, `temp`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FileIo {
+    pub kind: String,
+    pub read_requests: u64,
+    pub read_bytes: u64,
+    pub read_us: f64,
+    pub write_requests: u64,
+    pub write_bytes: u64,
+    pub write_us: f64,
+    pub syncs: u64,
+    pub sync_us: f64,
+}
+
+/// One second of a run (the last one may be shorter).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Since the trigger.
+    pub from_s: f64,
+    pub length_s: f64,
+    pub ops: Ops,
+    pub rows: Rows,
+    pub errors: u64,
+    pub sessions: u32,
+    /// By kind name; only those with operations.
+    pub latency_us: BTreeMap<String, LatencySummary>,
+    /// Null where the database cannot say so each second.
+    pub io: Option<IoCounts>,
+    pub device: Option<DeviceCounts>,
+    pub cpu: Option<CpuShare>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookCall {
+    /// `pre`, `post` or `end`.
+    pub moment: String,
+    pub exit_code: Option<i32>,
+    pub seconds: f64,
+    /// File in the run's folder that keeps what it printed.
+    pub output: String,
+    /// The lines `name=value unit` that it printed.
+    pub values: Vec<HookValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HookValue {
+    pub name: String,
+    pub value: f64,
+    pub unit: String,
+}
+
+impl Summary {
+    pub fn latency(&self, kind: Kind) -> Option<&LatencySummary> {
+        self.latency_us.get(kind.name())
+    }
+
+    pub fn wait(&self, name: &str) -> Option<&WaitRow> {
+        self.waits.iter().find(|wait| wait.name == name)
+    }
+
+    /// PIOPS: physical read and write requests per second as the database counted them.
+    pub fn piops(&self) -> Option<f64> {
+        let per = &self.per_second;
+        per.physical_read_requests
+            .zip(per.physical_write_requests)
+            .map(|(read, write)| read + write)
+    }
+
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.id == id)
+    }
+
+    pub fn setting(&self, key: &str) -> Option<&serde_json::Value> {
+        self.settings.get(&key.to_ascii_lowercase())
+    }
+}

@@ -1,0 +1,1 @@
+//! slob.conf's grammar.

@@ -1,0 +1,215 @@
+//! Settings: from slob.conf, environment and flags to one validated value. Nothing after this room
+//! sees a raw argument, and secrets are held in a type that can be neither printed nor serialised.
+//!
+//! [`table`] is the one table of parameters: parsing, validation, `--help`, `petal help parameters`
+//! and the documentation page all come from it.
+
+pub mod conf;
+pub mod size;
+pub mod table;
+pub mod url;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use size::Extent;
+use url::TargetUrl;
+
+/// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
+/// checked again when the target is known.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub update_pct: u8,
+    pub scan_pct: u8,
+    pub run_time: Duration,
+    /// Operations per session; 0 = the run is timed.
+    pub work_loop: u64,
+    /// None: setup takes its default, a run what is loaded.
+    pub scale: Option<Extent>,
+    pub scan_table_sz: Extent,
+    pub work_unit: u32,
+    /// WORK_UNIT where not given.
+    pub update_work_unit: u32,
+    pub redo_stress: RedoStress,
+    pub load_parallel_degree: u32,
+    pub threads_per_schema: u32,
+    pub readers: Option<u32>,
+    pub writers: Option<u32>,
+    pub obfuscate_columns: bool,
+    pub compress_ratio: Option<f64>,
+    /// None: no hot spot.
+    pub hotspot: Option<HotSpot>,
+    /// 0: no hot schema.
+    pub hot_schema_frequency: u32,
+    /// None: no think time.
+    pub think_time: Option<ThinkTime>,
+    pub database_statistics_type: StatisticsType,
+    pub external_script: Option<PathBuf>,
+    pub endpoints: Endpoints,
+    pub os_perf_data: bool,
+    pub unique_index: bool,
+    /// None: the engine's default.
+    pub block_sz: Option<u32>,
+    pub db: TargetUrl,
+    /// None: the engine's default.
+    pub loop_side: Option<LoopSide>,
+    pub prefetch: u32,
+    /// None: where it works.
+    pub direct_io: Option<bool>,
+    pub io_depth: u32,
+    pub verify: Verify,
+    pub page_cache_limit: Option<u64>,
+    pub storage_cache: Option<u64>,
+    /// Operations per second over all sessions; None: closed loop.
+    pub rate: Option<f64>,
+    pub warm_up: WarmUp,
+    pub repeats: u32,
+    /// None: drawn for each run.
+    pub seed: Option<u64>,
+    pub out: PathBuf,
+    /// `-s`: schemas; None: all that are loaded (run) or one (setup).
+    pub schemas: Option<u32>,
+    /// Each parameter as it was set, and by whom, for the record; no secrets.
+    pub origins: Vec<Given>,
+    /// What a person should read, from reading the settings: unknown keys, odd values.
+    pub notes: Vec<String>,
+}
+
+/// One parameter as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Given {
+    pub key: String,
+    /// The value in force, redacted if it is a secret; null where unset.
+    pub value: serde_json::Value,
+    pub origin: Origin,
+}
+
+/// Where a value came from, strongest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Flag,
+    /// The variable's name.
+    Environment(String),
+    /// File and line.
+    File(PathBuf, u32),
+    Default,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RedoStress {
+    /// An UPDATE changes two columns.
+    Lite,
+    /// All nineteen.
+    Heavy,
+}
+
+/// Sizes are in bytes until the block size is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HotSpot {
+    pub bytes: u64,
+    pub offset_bytes: u64,
+    /// Every n-th operation lies in the spot.
+    pub frequency: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThinkTime {
+    /// One operation in so many, at random.
+    pub frequency: u32,
+    pub min: Duration,
+    pub max: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatisticsType {
+    Statspack,
+    Awr,
+}
+
+/// SLOB's connection parameters.
+#[derive(Debug, Clone, Default)]
+pub struct Endpoints {
+    pub admin_service: Option<String>,
+    pub service_base: Option<String>,
+    pub service_max: Option<u32>,
+    pub dba_user: Option<String>,
+    pub dba_password: Option<url::Secret>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopSide {
+    Server,
+    Client,
+    Set,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    None,
+    Header,
+    Checksum,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// The first so many seconds of a run are outside the steady window.
+    Time(Duration),
+    /// Before the trigger every session reads its data until the cache is full.
+    Cache,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            update_pct: 25,
+            scan_pct: 0,
+            run_time: Duration::from_secs(300),
+            work_loop: 0,
+            scale: None,
+            scan_table_sz: Extent::Bytes(1 << 20),
+            work_unit: 64,
+            update_work_unit: 64,
+            redo_stress: RedoStress::Lite,
+            load_parallel_degree: 2,
+            threads_per_schema: 1,
+            readers: None,
+            writers: None,
+            obfuscate_columns: false,
+            compress_ratio: None,
+            hotspot: None,
+            hot_schema_frequency: 0,
+            think_time: None,
+            database_statistics_type: StatisticsType::Statspack,
+            external_script: None,
+            endpoints: Endpoints::default(),
+            os_perf_data: true,
+            unique_index: false,
+            block_sz: None,
+            db: TargetUrl {
+                scheme: "sqlite".into(),
+                rest: "petal-data".into(),
+                password: None,
+                options: Default::default(),
+            },
+            loop_side: None,
+            prefetch: 0,
+            direct_io: None,
+            io_depth: 1,
+            verify: Verify::Header,
+            page_cache_limit: None,
+            storage_cache: None,
+            rate: None,
+            warm_up: WarmUp::Time(Duration::ZERO),
+            repeats: 1,
+            seed: None,
+            out: PathBuf::from("petal-results"),
+            schemas: None,
+            origins: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}

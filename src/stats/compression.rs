@@ -1,0 +1,1 @@
+//! How small sampled blocks get.

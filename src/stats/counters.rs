@@ -1,0 +1,202 @@
+//! What a database says of its own work: cumulative counters and waits of one endpoint, and the
+//! difference of two snapshots. `None` means "this engine cannot know", never zero.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::histogram::Latencies;
+
+/// Cumulative counters of one endpoint since some moment in the past.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// The endpoint as a person names it: a host, a service, a folder.
+    pub endpoint: String,
+    pub io: IoCounts,
+    pub waits: Vec<Wait>,
+    /// The database's own names, kept as they are.
+    pub raw: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    /// What happened between `earlier` and this snapshot of the same endpoint. A wait that is new
+    /// here counts from nothing.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let waits = self
+            .waits
+            .iter()
+            .map(|wait| match earlier.waits.iter().find(|old| old.name == wait.name) {
+                Some(old) => wait.since(old),
+                None => wait.clone(),
+            })
+            .collect();
+        let raw = self
+            .raw
+            .iter()
+            .map(|(name, &value)| {
+                (name.clone(), value.saturating_sub(earlier.raw.get(name).copied().unwrap_or(0)))
+            })
+            .collect();
+        Self { endpoint: self.endpoint.clone(), io: self.io.since(&earlier.io), waits, raw }
+    }
+
+    /// Adds another endpoint's work, for the sum over all of them.
+    pub fn add(&mut self, other: &Self) {
+        self.io = self.io.plus(&other.io);
+        for wait in &other.waits {
+            match self.waits.iter_mut().find(|mine| mine.name == wait.name) {
+                Some(mine) => mine.add(wait),
+                None => self.waits.push(wait.clone()),
+            }
+        }
+        for (name, value) in &other.raw {
+            *self.raw.entry(name.clone()).or_default() += value;
+        }
+    }
+
+    pub fn wait(&self, name: &str) -> Option<&Wait> {
+        self.waits.iter().find(|wait| wait.name == name)
+    }
+}
+
+macro_rules! io_counts {
+    ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
+        /// The figures that every engine answers for, where it can: cumulative, per endpoint.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct IoCounts { $($(#[$doc])* pub $field: Option<u64>),+ }
+
+        impl IoCounts {
+            /// This minus `earlier`, field by field; unknown on either side stays unknown.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field.zip(earlier.$field).map(|(now, then)| now.saturating_sub(then))),+ }
+            }
+
+            /// The sum; a figure known on one side only is unknown in the sum.
+            pub fn plus(&self, other: &Self) -> Self {
+                Self { $($field: self.$field.zip(other.$field).map(|(a, b)| a + b)),+ }
+            }
+        }
+    };
+}
+
+io_counts! {
+    /// Blocks visited in the database: hits and misses.
+    logical_reads,
+    /// Blocks that the database asked of the operating system.
+    physical_read_blocks,
+    /// Read calls that carried them.
+    physical_read_requests,
+    /// Bytes of those calls.
+    physical_read_bytes,
+    /// Data blocks written by whoever writes them (sessions, checkpoint); the log is not in here.
+    physical_write_blocks,
+    physical_write_requests,
+    physical_write_bytes,
+    /// Bytes written to the log.
+    redo_bytes,
+    /// Commits as the database counts them.
+    commits,
+    /// Log flushes that were waited for (fsync or its equal).
+    log_syncs,
+}
+
+/// One wait event: how often, how long in all.
+#[derive(Debug, Clone)]
+pub struct Wait {
+    /// The engine's own name for it.
+    pub name: String,
+    pub class: WaitClass,
+    pub source: WaitSource,
+    /// Null where it was only sampled.
+    pub waits: Option<u64>,
+    pub time_ns: u64,
+    /// Every single wait, where they were seen.
+    pub latencies: Option<Latencies>,
+}
+
+impl Wait {
+    fn since(&self, old: &Self) -> Self {
+        Self {
+            waits: self.waits.zip(old.waits).map(|(now, then)| now.saturating_sub(then)),
+            time_ns: self.time_ns.saturating_sub(old.time_ns),
+            latencies: match (&self.latencies, &old.latencies) {
+                (Some(now), Some(then)) => Some(now.since(then)),
+                (now, _) => now.clone(),
+            },
+            ..self.clone()
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.waits = self.waits.zip(other.waits).map(|(a, b)| a + b);
+        self.time_ns += other.time_ns;
+        if let (Some(mine), Some(theirs)) = (&mut self.latencies, &other.latencies) {
+            mine.add(theirs);
+        }
+    }
+}
+
+/// What a wait is about, the same for every engine (Oracle's names, which DBAs know).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitClass {
+    /// A session waits for a data block.
+    UserIo,
+    /// Background work: checkpoint, vacuum, log recycling.
+    SystemIo,
+    /// Making a commit durable.
+    Commit,
+    /// Rows or tables held by another session.
+    Application,
+    /// Structures inside the database held by another session: latches, the writer lock.
+    Concurrency,
+    /// Too small a log or a buffer.
+    Configuration,
+    Network,
+    Cpu,
+    Idle,
+    Other,
+}
+
+impl WaitClass {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::UserIo => "User I/O",
+            Self::SystemIo => "System I/O",
+            Self::Commit => "Commit",
+            Self::Application => "Application",
+            Self::Concurrency => "Concurrency",
+            Self::Configuration => "Configuration",
+            Self::Network => "Network",
+            Self::Cpu => "CPU",
+            Self::Idle => "Idle",
+            Self::Other => "Other",
+        }
+    }
+}
+
+/// How the figures of a wait came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitSource {
+    /// Counts and total times from the database.
+    Counted,
+    /// Every single wait was timed.
+    Timed,
+    /// Sampled: shares of time only.
+    Sampled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_stays_unknown_in_differences_and_sums() {
+        let known = IoCounts { commits: Some(5), ..IoCounts::default() };
+        let later = IoCounts { commits: Some(9), ..IoCounts::default() };
+        assert_eq!(later.since(&known).commits, Some(4));
+        assert_eq!(later.since(&known).redo_bytes, None);
+        assert_eq!(later.plus(&IoCounts::default()).commits, None);
+    }
+}

@@ -1,0 +1,9 @@
+//! What is counted and timed: histograms, cumulative counters and waits, per-second rows, and what
+//! the operating system says. Nothing here knows an engine, a run or a report.
+
+pub mod compression;
+pub mod counters;
+pub mod histogram;
+pub mod host;
+pub mod os;
+pub mod target;

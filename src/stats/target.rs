@@ -1,0 +1,86 @@
+//! What an engine states about the thing it drives: plain facts that the record keeps.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Product, size and settings of the target, as they were when a run began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    pub product: String,
+    pub version: String,
+    pub block_size: u64,
+    /// All of the cache that the run's sessions can use together, in bytes.
+    pub cache_bytes: Option<u64>,
+    /// The URL without its secrets.
+    pub url: String,
+}
+
+/// The facts about a target beyond the stable five of [`Target`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetDetails {
+    /// True when the target runs on this host, so that its devices and processors can be seen.
+    pub local: bool,
+    /// Settings that decide durability and I/O, by the database's own names.
+    pub settings: Vec<(String, String)>,
+    /// The files or folders that hold data and log, to find their devices.
+    pub data_files: Vec<PathBuf>,
+    /// How the engine's clock resolves an operation, in nanoseconds.
+    pub clock_resolution_ns: u64,
+    /// The plan of the SELECT as the database explains it, and whether it is the meant one.
+    pub plan: Option<PlanCheck>,
+    /// How many times smaller sampled blocks get by LZ4; 1.0 is incompressible.
+    pub compression_ratio: Option<f64>,
+    /// Whether data reads and writes pass the page cache, and why not if they were meant to.
+    pub direct_io: Option<DirectIo>,
+    /// False when a commit may be lost in a power cut, with the setting that says so.
+    pub durability: Option<Durability>,
+    /// How writes are checkpointed, in the engine's own words.
+    pub checkpoint: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanCheck {
+    pub text: String,
+    pub as_meant: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectIo {
+    pub asked: bool,
+    pub used: bool,
+    /// Why it is not used although it was asked for.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Durability {
+    pub durable: bool,
+    /// The setting that decides it, such as `synchronous=FULL`.
+    pub setting: String,
+}
+
+/// One schema as it is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedSchema {
+    pub number: u32,
+    /// Rows, so blocks, of the main table.
+    pub rows: u64,
+    /// Rows of the scan table.
+    pub scan_rows: u64,
+    pub block_size: u64,
+    /// Bytes of the main table.
+    pub bytes: u64,
+    /// Bytes of the index on the key.
+    pub index_bytes: u64,
+}
+
+/// What settling before a run cost and found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settled {
+    pub seconds: f64,
+    pub dirty_bytes_before: Option<u64>,
+    pub dirty_bytes_after: Option<u64>,
+    /// What was done, a line each.
+    pub done: Vec<String>,
+}

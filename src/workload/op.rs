@@ -1,0 +1,56 @@
+//! One operation of the method: what a session asks the database to do next.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `SELECT COUNT(c2) ... WHERE custid BETWEEN first AND last` on the main table.
+    Select,
+    /// `SELECT COUNT(c2)` over the whole scan table.
+    Scan,
+    /// New filler over a range of keys, then one durable COMMIT.
+    Update,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Select, Kind::Scan, Kind::Update];
+
+    /// Position in arrays that hold one thing per kind.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Select => "select",
+            Self::Scan => "scan",
+            Self::Update => "update",
+        }
+    }
+}
+
+/// One SQL execution, with its commit if it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    pub kind: Kind,
+    /// The schema it touches, from 1.
+    pub schema: u32,
+    /// First key; unused by scans.
+    pub first: u64,
+    /// Keys visited; unused by scans.
+    pub rows: u32,
+    /// Differs for every UPDATE of a run, so that the new filler never equals the old.
+    pub stamp: u64,
+    /// With RATE: when it should have started, since the trigger.
+    pub due: Option<Duration>,
+}
+
+impl Operation {
+    /// The last key of the range.
+    pub fn last(&self) -> u64 {
+        self.first + u64::from(self.rows) - 1
+    }
+}

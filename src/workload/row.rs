@@ -1,0 +1,112 @@
+//! Filler: what stands in the columns `c2`..`c20`.
+//!
+//! A column is printable ASCII. It begins with a stamp, 13 characters that differ for every write,
+//! so that no UPDATE writes what was there (databases skip redo for an unchanged value); the rest
+//! is constant, random, or a part of each. Loads and UPDATEs use the same filler: length and
+//! compressibility stay.
+
+use rand::Rng as _;
+use rand::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::scatter::mix;
+
+/// Filler columns of a row, `c2` to `c20`.
+pub const COLUMNS: usize = 19;
+
+/// Length of the stamp at the start of each column: a u64 in base 36.
+const STAMP_BYTES: usize = 13;
+const CONSTANT: u8 = b'x';
+const ALPHABET: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+
+/// How columns are filled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Filler {
+    /// The same letter over and over (the default, as in SLOB).
+    Constant,
+    /// Random text: OBFUSCATE_COLUMNS=TRUE.
+    Random,
+    /// Compresses about so many times: COMPRESS_RATIO. One byte in so many is random text.
+    Ratio(f64),
+}
+
+impl Filler {
+    /// Fills one column. `stamp` names the write; the same stamp and column give the same text.
+    pub fn fill(self, column: &mut [u8], stamp: u64, column_number: u32) {
+        let stamp_bytes = STAMP_BYTES.min(column.len());
+        let (head, tail) = column.split_at_mut(stamp_bytes);
+        write_stamp(head, stamp);
+        let random_bytes = match self {
+            Self::Constant => 0,
+            Self::Random => tail.len(),
+            // Random text of 64 letters itself shrinks by a quarter under an entropy coder, but
+            // not under LZ4, which storage arrays use: 1/ratio of the bytes stay.
+            Self::Ratio(ratio) => ((tail.len() + stamp_bytes) as f64 / ratio.max(1.0)) as usize,
+        }
+        .saturating_sub(if matches!(self, Self::Ratio(_)) { stamp_bytes } else { 0 })
+        .min(tail.len());
+        let (random, constant) = tail.split_at_mut(random_bytes);
+        if !random.is_empty() {
+            let mut stream =
+                Xoshiro256PlusPlus::seed_from_u64(mix(stamp) ^ u64::from(column_number));
+            fill_random(random, &mut stream);
+        }
+        constant.fill(CONSTANT);
+    }
+}
+
+fn write_stamp(head: &mut [u8], stamp: u64) {
+    let mut rest = stamp;
+    for byte in head.iter_mut().rev() {
+        *byte = ALPHABET[(rest % 36) as usize];
+        rest /= 36;
+    }
+}
+
+fn fill_random(bytes: &mut [u8], stream: &mut Xoshiro256PlusPlus) {
+    for chunk in bytes.chunks_mut(10) {
+        let mut bits = stream.next_u64();
+        for byte in chunk {
+            *byte = ALPHABET[(bits & 63) as usize];
+            bits >>= 6;
+        }
+    }
+}
+
+/// The stamp of a row as the load writes it: schemas and keys differ, and no UPDATE has it.
+pub fn load_stamp(schema: u32, key: u64) -> u64 {
+    mix(u64::from(schema) << 40 ^ key) | 1 << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn updates_differ_and_keep_their_length(a in 0u64..1 << 60, b in 0u64..1 << 60, length in 13usize..600) {
+            prop_assume!(a != b);
+            for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.0)] {
+                let (mut first, mut second) = (vec![0; length], vec![0; length]);
+                filler.fill(&mut first, a, 2);
+                filler.fill(&mut second, b, 2);
+                prop_assert_ne!(&first, &second);
+                prop_assert!(first.iter().all(|byte| byte.is_ascii_graphic()));
+            }
+        }
+    }
+
+    #[test]
+    fn ratio_sets_how_many_bytes_are_random() {
+        let compressed = |filler: Filler| {
+            let mut column = vec![0u8; 8000];
+            filler.fill(&mut column, 42, 2);
+            8000.0 / lz4_flex::block::compress(&column).len() as f64
+        };
+        assert!(compressed(Filler::Constant) > 50.0);
+        assert!(compressed(Filler::Random) < 1.05);
+        let twice = compressed(Filler::Ratio(2.0));
+        assert!((1.9..2.1).contains(&twice), "{twice}");
+    }
+}
