@@ -1,4 +1,8 @@
 //! What is asked, in pure code: no I/O, no clock, everything from a seed.
+//!
+//! [`plan::Workload`] holds a run's choices as numbers, [`plan::seats`] who sits where,
+//! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] say what the data
+//! looks like. May not live here: anything that waits, connects or measures.
 
 pub mod deck;
 pub mod op;

@@ -1,1 +1,257 @@
-//! picker
+//! One session's stream of operations: kind, schema, range and think time, from its own random
+//! stream. Every engine is handed the same stream for the same seed.
+
+use std::time::Duration;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::deck::Deck;
+use super::op::{Kind, Operation};
+use super::plan::Workload;
+use super::scatter::mix;
+use super::seat::{Role, Seat};
+
+/// What a session does next: think first, perhaps, then one operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    pub think: Option<Duration>,
+    pub operation: Operation,
+}
+
+/// Chooses the operations of one session, for ever.
+#[derive(Debug, Clone)]
+pub struct Picker {
+    workload: Workload,
+    seat: Seat,
+    stream: Xoshiro256PlusPlus,
+    updates: Deck,
+    /// Advanced only by SELECTs.
+    scans: Deck,
+    /// Operations chosen so far.
+    chosen: u64,
+    stamp_mask: u64,
+}
+
+impl Picker {
+    /// The stream f(SEED, cell, repeat, session).
+    pub fn new(workload: &Workload, seat: Seat) -> Self {
+        let update_pct = match seat.role {
+            Role::Mixed => workload.update_pct,
+            Role::Reader => 0,
+            Role::Writer => 100,
+        };
+        let run =
+            mix(workload.seed ^ mix(u64::from(workload.cell) << 32 | u64::from(workload.repeat)));
+        Self {
+            stream: Xoshiro256PlusPlus::seed_from_u64(mix(run ^ mix(u64::from(seat.session)))),
+            updates: Deck::new(update_pct),
+            scans: Deck::new(workload.scan_pct),
+            chosen: 0,
+            // The top bit is the mark of stamps that loads write.
+            stamp_mask: mix(!run) >> 1,
+            seat,
+            workload: workload.clone(),
+        }
+    }
+
+    /// The next operation, and the think time before it.
+    pub fn next_step(&mut self) -> Step {
+        let think = self.think();
+        self.chosen += 1;
+        let kind = self.kind();
+        let schema = match self.workload.hot_schema_frequency {
+            every if every > 0 && self.chosen.is_multiple_of(u64::from(every)) => 1,
+            _ => self.seat.schema,
+        };
+        let rows = match kind {
+            Kind::Update => self.workload.update_work_unit,
+            Kind::Select | Kind::Scan => self.workload.work_unit,
+        };
+        let first = self.first_key(u64::from(rows));
+        let stamp = (u64::from(self.seat.session) << 40 | self.chosen) ^ self.stamp_mask;
+        Step { think, operation: Operation { kind, schema, first, rows, stamp, due: None } }
+    }
+
+    fn think(&mut self) -> Option<Duration> {
+        let think = self.workload.think_time?;
+        if self.stream.random_range(0..think.frequency) > 0 {
+            return None;
+        }
+        let span = (think.max - think.min).as_secs_f64();
+        Some(think.min + Duration::from_secs_f64(span * self.stream.random::<f64>()))
+    }
+
+    fn kind(&mut self) -> Kind {
+        if self.updates.draw(&mut self.stream) {
+            Kind::Update
+        } else if self.scans.draw(&mut self.stream) {
+            Kind::Scan
+        } else {
+            Kind::Select
+        }
+    }
+
+    /// Uniform over all keys at which a range of `rows` fits: in the spot or in the whole data.
+    fn first_key(&mut self, rows: u64) -> u64 {
+        let (first, size) = match self.workload.hot_spot {
+            Some(spot) if self.chosen.is_multiple_of(u64::from(spot.frequency)) => {
+                (spot.first, spot.rows)
+            }
+            _ => (1, self.workload.rows),
+        };
+        assert!(rows <= size, "a range of {rows} rows does not fit into {size}");
+        self.stream.random_range(first..=first + size - rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ThinkTime;
+    use crate::workload::plan::Spot;
+    use proptest::prelude::*;
+    use statrs::distribution::{ChiSquared, ContinuousCDF as _};
+
+    fn workload() -> Workload {
+        Workload {
+            seed: 42,
+            cell: 0,
+            repeat: 1,
+            schemas: 4,
+            rows: 10_000,
+            work_unit: 64,
+            update_work_unit: 64,
+            update_pct: 25,
+            scan_pct: 0,
+            hot_spot: None,
+            hot_schema_frequency: 0,
+            think_time: None,
+            work_loop: 0,
+            rate: None,
+        }
+    }
+
+    fn seat(session: u32, role: Role) -> Seat {
+        Seat { session, schema: 3, endpoint: 0, role }
+    }
+
+    fn steps(workload: &Workload, session: u32, count: usize) -> Vec<Step> {
+        let mut picker = Picker::new(workload, seat(session, Role::Mixed));
+        (0..count).map(|_| picker.next_step()).collect()
+    }
+
+    fn share(steps: &[Step], kind: Kind) -> usize {
+        steps.iter().filter(|step| step.operation.kind == kind).count()
+    }
+
+    proptest! {
+        #[test]
+        fn the_mix_is_exact(update_pct in 0u8..=100, scan_pct in 0u8..=100, seed: u64) {
+            let workload = Workload { update_pct, scan_pct, seed, ..workload() };
+            let all = steps(&workload, 1, 10_000);
+            prop_assert_eq!(share(&all, Kind::Update), 100 * usize::from(update_pct));
+            // Whole scan decks are exact; one part-used deck may be up to a deck off.
+            let reads = 10_000 - share(&all, Kind::Update);
+            let scans = share(&all, Kind::Scan);
+            let whole = reads / 100 * usize::from(scan_pct);
+            prop_assert!((whole..=whole + usize::from(scan_pct)).contains(&scans));
+        }
+
+        #[test]
+        fn ranges_never_leave_the_data_or_the_spot(
+            rows in 2_000u64..1_000_000, work_unit in 1u32..=1024, update_work_unit in 1u32..=1024,
+            offset in 0u64..500, frequency in 1u32..10, seed: u64,
+        ) {
+            let spot = Spot { first: offset + 1, rows: 1_100, frequency };
+            let workload = Workload {
+                rows, work_unit, update_work_unit, seed, hot_spot: Some(spot), ..workload()
+            };
+            for (index, step) in steps(&workload, 1, 500).iter().enumerate() {
+                let operation = step.operation;
+                prop_assert!(operation.first >= 1 && operation.last() <= rows);
+                if (index + 1).is_multiple_of(frequency as usize) {
+                    prop_assert!(operation.first >= spot.first);
+                    prop_assert!(operation.last() < spot.first + spot.rows);
+                }
+            }
+        }
+
+        #[test]
+        fn streams_are_reproducible_and_differ(seed: u64, session in 1u32..1000) {
+            let workload = Workload { seed, ..workload() };
+            let again = Workload { repeat: 2, ..workload.clone() };
+            prop_assert_eq!(steps(&workload, session, 50), steps(&workload, session, 50));
+            prop_assert_ne!(steps(&workload, session, 50), steps(&workload, session + 1, 50));
+            prop_assert_ne!(steps(&workload, session, 50), steps(&again, session, 50));
+        }
+
+        #[test]
+        fn think_times_lie_between_min_and_max(min_ms in 0u64..50, more_ms in 0u64..50, seed: u64) {
+            let (min, max) = (Duration::from_millis(min_ms), Duration::from_millis(min_ms + more_ms));
+            let think_time = Some(ThinkTime { frequency: 2, min, max });
+            let workload = Workload { seed, think_time, ..workload() };
+            for think in steps(&workload, 1, 200).iter().filter_map(|step| step.think) {
+                prop_assert!(think >= min && think <= max);
+            }
+        }
+    }
+
+    #[test]
+    fn starts_are_uniform() {
+        let workload = Workload { rows: 1063, ..workload() };
+        let bins = 1000; // Starts 1..=1000 for a work unit of 64.
+        let draws = 200_000;
+        let mut seen = vec![0f64; bins];
+        for step in steps(&workload, 1, draws) {
+            seen[step.operation.first as usize - 1] += 1.0;
+        }
+        let expected = draws as f64 / bins as f64;
+        let chi_squared: f64 = seen.iter().map(|n| (n - expected).powi(2) / expected).sum();
+        let p = 1.0 - ChiSquared::new(bins as f64 - 1.0).unwrap().cdf(chi_squared);
+        assert!((0.001..0.999).contains(&p), "chi squared {chi_squared}, p {p}");
+    }
+
+    #[test]
+    fn think_frequency_is_one_in_f_at_random() {
+        let second = Duration::from_secs(1);
+        let think_time = Some(ThinkTime { frequency: 5, min: second, max: second });
+        let all = steps(&Workload { think_time, ..workload() }, 1, 50_000);
+        let thinks = all.iter().filter(|step| step.think.is_some()).count();
+        // Binomial(50000, 0.2): 10000 with a standard deviation of 89.
+        assert!(thinks.abs_diff(10_000) < 450, "{thinks}");
+    }
+
+    #[test]
+    fn every_nth_operation_goes_to_the_hot_schema() {
+        let all = steps(&Workload { hot_schema_frequency: 3, ..workload() }, 1, 99);
+        for (index, step) in all.iter().enumerate() {
+            assert_eq!(step.operation.schema, if (index + 1) % 3 == 0 { 1 } else { 3 });
+        }
+    }
+
+    #[test]
+    fn readers_only_read_and_writers_only_write() {
+        let workload = Workload { update_pct: 50, scan_pct: 10, ..workload() };
+        let kinds = |role| {
+            let mut picker = Picker::new(&workload, seat(1, role));
+            (0..500).map(|_| picker.next_step().operation.kind).collect::<Vec<_>>()
+        };
+        assert!(kinds(Role::Reader).iter().all(|kind| *kind != Kind::Update));
+        assert!(kinds(Role::Writer).iter().all(|kind| *kind == Kind::Update));
+    }
+
+    #[test]
+    fn stamps_never_repeat() {
+        let workload = workload();
+        let mut stamps: Vec<u64> = (1..5)
+            .flat_map(|session| steps(&workload, session, 5000))
+            .map(|s| s.operation.stamp)
+            .collect();
+        stamps.sort_unstable();
+        let all = stamps.len();
+        stamps.dedup();
+        assert_eq!(stamps.len(), all);
+        assert!(stamps.iter().all(|stamp| stamp >> 63 == 0));
+    }
+}

@@ -1,1 +1,156 @@
-//! plan
+//! A run's choices as numbers: what every session does, and who sits where.
+
+use crate::settings::{Settings, ThinkTime};
+
+use super::seat::{Role, Seat};
+
+/// What a run asks for, in rows and per cent. Made once from validated settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// With cell and repeat, the root of every random stream.
+    pub seed: u64,
+    /// Which cell of a sweep; 0 for a single run.
+    pub cell: u32,
+    /// From 1.
+    pub repeat: u32,
+    pub schemas: u32,
+    /// Rows in use of each main table: keys are 1..=rows.
+    pub rows: u64,
+    pub work_unit: u32,
+    pub update_work_unit: u32,
+    pub update_pct: u8,
+    pub scan_pct: u8,
+    pub hot_spot: Option<Spot>,
+    /// Every n-th operation goes to schema 1; 0: none.
+    pub hot_schema_frequency: u32,
+    pub think_time: Option<ThinkTime>,
+    /// Operations per session; 0: no limit.
+    pub work_loop: u64,
+    /// Operations per second of all sessions together; None: closed loop.
+    pub rate: Option<f64>,
+}
+
+/// The hot spot in keys: `first..first + rows`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    pub first: u64,
+    pub rows: u64,
+    /// Every n-th operation lies in it.
+    pub frequency: u32,
+}
+
+impl Workload {
+    /// `rows` per schema in blocks of `block_size` bytes; the settings were checked against both.
+    pub fn new(
+        settings: &Settings,
+        rows: u64,
+        block_size: u64,
+        schemas: u32,
+        seed: u64,
+        repeat: u32,
+    ) -> Self {
+        let hot_spot = settings.hotspot.map(|spot| Spot {
+            first: spot.offset_bytes / block_size + 1,
+            rows: spot.bytes / block_size,
+            frequency: spot.frequency,
+        });
+        Self {
+            seed,
+            cell: 0,
+            repeat,
+            schemas,
+            rows,
+            work_unit: settings.work_unit,
+            update_work_unit: settings.update_work_unit,
+            update_pct: settings.update_pct,
+            scan_pct: settings.scan_pct,
+            hot_spot,
+            hot_schema_frequency: settings.hot_schema_frequency,
+            think_time: settings.think_time,
+            work_loop: settings.work_loop,
+            rate: settings.rate,
+        }
+    }
+
+    /// True when some session can write.
+    pub fn writes(&self, seats: &[Seat]) -> bool {
+        seats.iter().any(|seat| match seat.role {
+            Role::Mixed => self.update_pct > 0,
+            Role::Reader => false,
+            Role::Writer => true,
+        })
+    }
+
+    /// True when some session can scan.
+    pub fn scans(&self, seats: &[Seat]) -> bool {
+        self.scan_pct > 0
+            && seats.iter().any(|seat| match seat.role {
+                Role::Mixed => self.update_pct < 100,
+                Role::Reader => true,
+                Role::Writer => false,
+            })
+    }
+}
+
+/// Seats every session: `schemas` x `threads_per_schema` of a mix, or `readers` and `writers`
+/// spread over the schemas. Sessions go round the schemas, so that the first ones cover them all.
+///
+/// Endpoints as SLOB assigns them: with many schemas by schema, so that no two nodes touch the same
+/// blocks; with a single schema by session.
+pub fn seats(settings: &Settings, schemas: u32, endpoints: u32) -> Vec<Seat> {
+    let roles: Vec<(u32, Role)> = match (settings.readers, settings.writers) {
+        (None, None) => {
+            (0..schemas * settings.threads_per_schema).map(|at| (at, Role::Mixed)).collect()
+        }
+        (readers, writers) => (0..readers.unwrap_or(0))
+            .map(|at| (at, Role::Reader))
+            .chain((0..writers.unwrap_or(0)).map(|at| (at, Role::Writer)))
+            .collect(),
+    };
+    roles
+        .into_iter()
+        .enumerate()
+        .map(|(index, (at, role))| {
+            let schema = at % schemas + 1;
+            let session = index as u32 + 1;
+            let rotor = if schemas > 1 { schema - 1 } else { session - 1 };
+            Seat { session, schema, endpoint: rotor % endpoints.max(1), role }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_gets_its_threads() {
+        let settings = Settings { threads_per_schema: 3, ..Settings::default() };
+        let seats = seats(&settings, 4, 1);
+        assert_eq!(seats.len(), 12);
+        for schema in 1..=4 {
+            assert_eq!(seats.iter().filter(|seat| seat.schema == schema).count(), 3);
+        }
+        assert!(seats.iter().enumerate().all(|(at, seat)| seat.session == at as u32 + 1));
+    }
+
+    #[test]
+    fn endpoints_follow_schemas_or_sessions() {
+        let settings = Settings { threads_per_schema: 4, ..Settings::default() };
+        for seat in seats(&settings, 5, 3) {
+            assert_eq!(seat.endpoint, (seat.schema - 1) % 3);
+        }
+        for seat in seats(&settings, 1, 3) {
+            assert_eq!(seat.endpoint, (seat.session - 1) % 3);
+        }
+    }
+
+    #[test]
+    fn readers_and_writers_cover_the_schemas_each() {
+        let settings = Settings { readers: Some(4), writers: Some(2), ..Settings::default() };
+        let seats = seats(&settings, 2, 1);
+        let of = |role| seats.iter().filter(move |seat| seat.role == role).map(|seat| seat.schema);
+        assert_eq!(of(Role::Reader).collect::<Vec<_>>(), [1, 2, 1, 2]);
+        assert_eq!(of(Role::Writer).collect::<Vec<_>>(), [1, 2]);
+    }
+}
