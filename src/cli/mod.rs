@@ -1,1 +1,120 @@
-//! cli
+//! The command line: one file per command, and the console that all of them speak through.
+
+mod check;
+mod console;
+mod demo;
+mod drop;
+mod failure;
+mod help;
+mod report;
+mod run;
+mod setup;
+mod signals;
+mod source;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::settings::argv;
+
+use console::Console;
+use failure::{Exit, Failure};
+
+const ABOUT: &str = "How much physical I/O a platform sustains through its database, \
+at what latency, and what limits it: the SLOB method for any database.";
+
+const EXAMPLES: &str = "\
+Examples:
+  petal demo                                       a first look, in about two minutes
+  petal setup -s 4 --scale 1G                      load four schemas on the embedded default
+  petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
+  petal run -s 4 --json | jq .per_second           figures for a script
+  petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
+  petal help parameters                            every parameter, and which engine honours it
+
+Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
+3 environment (unreachable, refused, full, not loaded); 130 interrupted (results are kept).";
+
+/// A subcommand: how it looks, and what it does.
+struct Entry {
+    command: fn() -> Command,
+    run: fn(&ArgMatches, &Console) -> Result<Exit, Failure>,
+}
+
+/// Every command, in the order of the help.
+const ENTRIES: &[Entry] = &[
+    Entry { command: setup::command, run: setup::run },
+    Entry { command: run::command, run: run::run },
+    Entry { command: report::command, run: report::run },
+    Entry { command: check::command, run: check::run },
+    Entry { command: demo::command, run: demo::run },
+    Entry { command: drop::command, run: drop::run },
+    Entry { command: help::command, run: help::run },
+];
+
+/// Everything from the arguments to the exit code.
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let hidden = argv::hide_secrets(&arguments);
+    let matches = match command().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error, &arguments),
+    };
+    let console = Console::new(matches.get_flag("quiet"));
+    if hidden {
+        console.warn(
+            "a password on the command line was readable by every user until now; it is \
+             overwritten. Better: a password file, the environment, or @FILE",
+        );
+    }
+    match dispatch(&matches, &console) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            console.error(&argv::without_secrets(&failure.message, &arguments));
+            failure.exit.into()
+        }
+    }
+}
+
+/// The whole command tree.
+pub fn command() -> Command {
+    Command::new("petal")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .arg(
+            Arg::new("quiet")
+                .short('q')
+                .long("quiet")
+                .global(true)
+                .action(ArgAction::SetTrue)
+                .help("Only results and errors: no progress, no notes"),
+        )
+        .subcommands(ENTRIES.iter().map(|entry| (entry.command)()))
+}
+
+fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
+    match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
+        Some(entry) => (entry.run)(matches, console),
+        None => Err(Failure::usage(format!("there is no command {name}"))),
+    }
+}
+
+/// Help goes to stdout and is no error; a wrong argument is told without any secret in it.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let console = Console::new(false);
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        console.raw_error(&argv::without_secrets(&text, arguments));
+        Exit::Usage.into()
+    } else {
+        console.result(&error.render().ansi().to_string());
+        Exit::Done.into()
+    }
+}

@@ -4,6 +4,7 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+pub mod fake;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -39,8 +40,20 @@ pub struct Capabilities {
     pub cache_per_session: bool,
     /// REDO_STRESS changes how much log is written.
     pub redo_stress: bool,
+    /// Which of its events are the read of a block, the write of a block and the log's flush.
+    pub io_events: IoEvents,
     /// Error codes after which a session goes on with its next operation.
     pub transient_errors: &'static [&'static str],
+}
+
+/// The engine's own names of the three waits that every engine has, and who times them.
+#[derive(Debug, Clone, Copy)]
+pub struct IoEvents {
+    pub read: &'static str,
+    pub write: &'static str,
+    pub log: &'static str,
+    /// Such as `petal's VFS shim`.
+    pub timed_by: &'static str,
 }
 
 /// One target that petal can load and run.
@@ -86,6 +99,11 @@ pub trait Engine: Send + Sync {
     /// closing snapshot is taken.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
+    }
+
+    /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
     }
 
     /// How rows lie in blocks now, by the database's own physical view.
@@ -173,6 +191,11 @@ impl Stop {
     /// True when no further operation may begin at `now`.
     pub fn is_due(&self, now: Instant) -> bool {
         self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The same for an engine with a clock of its own, in nanoseconds since the trigger.
+    pub fn is_due_at(&self, since_trigger_ns: u64) -> bool {
+        self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
     }
 
     /// A signal or the driver asked to stop.

@@ -14,6 +14,8 @@ pub struct Counters {
     pub endpoint: String,
     pub io: IoCounts,
     pub waits: Vec<Wait>,
+    /// I/O by kind of file, where the engine sees files.
+    pub files: Vec<FileCounts>,
     /// The database's own names, kept as they are.
     pub raw: BTreeMap<String, u64>,
 }
@@ -37,7 +39,15 @@ impl Counters {
                 (name.clone(), value.saturating_sub(earlier.raw.get(name).copied().unwrap_or(0)))
             })
             .collect();
-        Self { endpoint: self.endpoint.clone(), io: self.io.since(&earlier.io), waits, raw }
+        let files = self
+            .files
+            .iter()
+            .map(|file| match earlier.files.iter().find(|old| old.kind == file.kind) {
+                Some(old) => file.since(old),
+                None => *file,
+            })
+            .collect();
+        Self { endpoint: self.endpoint.clone(), io: self.io.since(&earlier.io), waits, files, raw }
     }
 
     /// Adds another endpoint's work, for the sum over all of them.
@@ -47,6 +57,12 @@ impl Counters {
             match self.waits.iter_mut().find(|mine| mine.name == wait.name) {
                 Some(mine) => mine.add(wait),
                 None => self.waits.push(wait.clone()),
+            }
+        }
+        for file in &other.files {
+            match self.files.iter_mut().find(|mine| mine.kind == file.kind) {
+                Some(mine) => *mine = mine.plus(file),
+                None => self.files.push(*file),
             }
         }
         for (name, value) in &other.raw {
@@ -98,6 +114,45 @@ io_counts! {
     commits,
     /// Log flushes that were waited for (fsync or its equal).
     log_syncs,
+}
+
+/// Calls, bytes and time of one kind of file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileCounts {
+    /// Such as `main`, `wal`, `temp`.
+    pub kind: &'static str,
+    pub read_requests: u64,
+    pub read_bytes: u64,
+    pub read_ns: u64,
+    pub write_requests: u64,
+    pub write_bytes: u64,
+    pub write_ns: u64,
+    pub syncs: u64,
+    pub sync_ns: u64,
+}
+
+impl FileCounts {
+    fn since(&self, old: &Self) -> Self {
+        self.with(old, u64::saturating_sub)
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            kind: self.kind,
+            read_requests: combine(self.read_requests, other.read_requests),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            read_ns: combine(self.read_ns, other.read_ns),
+            write_requests: combine(self.write_requests, other.write_requests),
+            write_bytes: combine(self.write_bytes, other.write_bytes),
+            write_ns: combine(self.write_ns, other.write_ns),
+            syncs: combine(self.syncs, other.syncs),
+            sync_ns: combine(self.sync_ns, other.sync_ns),
+        }
+    }
 }
 
 /// One wait event: how often, how long in all.

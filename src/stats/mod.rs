@@ -3,7 +3,9 @@
 
 pub mod compression;
 pub mod counters;
+pub mod devices;
 pub mod histogram;
 pub mod host;
 pub mod os;
 pub mod target;
+pub mod timeline;

@@ -1,0 +1,38 @@
+# The two commands of the README are `make demo` and `make test`.
+
+CARGO ?= cargo
+
+.PHONY: demo test check build docs bench clean
+
+# Builds petal, loads a small data set on the embedded default, runs a short series, leaves a report.
+demo: build
+	./target/release/petal demo
+
+build:
+	$(CARGO) build --release --locked
+
+# Everything, the fast first.
+test: check
+	$(CARGO) test --locked --lib
+	$(CARGO) test --locked --no-default-features --lib
+	$(CARGO) test --locked --test integration
+	$(CARGO) test --locked --doc
+
+# Warnings are errors.
+check:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --no-default-features -- -D warnings
+
+# What the driver's loop and the shim cost, in nanoseconds; ratios within one run.
+bench:
+	$(CARGO) bench --locked --bench driver_loop
+	$(CARGO) bench --locked --bench vfs_shim
+
+# The pages that come from the table of parameters.
+docs:
+	UPDATE_DOCS=1 $(CARGO) test --locked --lib settings
+
+clean:
+	$(CARGO) clean
+	rm -rf petal-data petal-results

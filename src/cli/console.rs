@@ -1,0 +1,209 @@
+//! What a person sees: results on stdout, progress and messages on stderr. The only place that
+//! writes to either.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::driver::Watch;
+use crate::engine::{Progress, ProgressUnit};
+use crate::record::Second;
+
+/// Without a terminal a line of progress is written so often.
+const PLAIN_EVERY: Duration = Duration::from_secs(10);
+/// A phase shorter than this shows no progress.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub struct Console {
+    quiet: bool,
+    terminal: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bar: Option<ProgressBar>,
+    phase: Option<Phase>,
+    run_s: f64,
+}
+
+/// Work that is counted, where there is no terminal to draw a bar on.
+struct Phase {
+    what: String,
+    total: u64,
+    done: u64,
+    unit: ProgressUnit,
+    began: Instant,
+    told: Instant,
+}
+
+impl Console {
+    /// `quiet` leaves only errors and results.
+    pub fn new(quiet: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        Self { quiet, terminal, state: Mutex::default() }
+    }
+
+    /// A result, for a person or a pipe. A reader that went away is no error.
+    pub fn result(&self, text: &str) {
+        self.clear();
+        let mut stdout = io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+
+    pub fn error(&self, message: &str) {
+        self.clear();
+        let _ = writeln!(io::stderr(), "petal: {message}");
+    }
+
+    pub fn warn(&self, message: &str) {
+        if !self.quiet {
+            self.line(&format!("petal: {message}"));
+        }
+    }
+
+    fn line(&self, line: &str) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &state.bar {
+            Some(bar) if self.terminal => bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))),
+            _ => drop(writeln!(io::stderr(), "{line}")),
+        }
+    }
+
+    fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = state.bar.take() {
+            bar.finish_and_clear();
+        }
+        state.phase = None;
+    }
+
+    fn bar(&self, total: u64, unit: ProgressUnit) -> ProgressBar {
+        let target = if self.terminal && !self.quiet {
+            ProgressDrawTarget::stderr_with_hz(8)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        bar.set_style(style(total, unit));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        bar
+    }
+}
+
+fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
+    let template = match (total, unit) {
+        (0, _) => "{msg} {spinner} {elapsed}",
+        (_, ProgressUnit::Bytes) => {
+            "{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
+        }
+        (_, ProgressUnit::Items) => "{msg} {bar:30} {pos}/{len} {per_sec}, {eta} left",
+    };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Console {
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+        self.clear();
+        let bar = self.bar(total, unit);
+        bar.set_message(what.to_owned());
+        let now = Instant::now();
+        let phase =
+            Phase { what: what.to_owned(), total, done: 0, unit, began: now, told: now };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.bar = Some(bar);
+        state.phase = Some(phase);
+    }
+
+    fn advance(&self, units: u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bar) = &state.bar {
+            bar.inc(units);
+        }
+        let plain = !self.terminal && !self.quiet;
+        let Some(phase) = state.phase.as_mut() else { return };
+        phase.done += units;
+        if plain && phase.told.elapsed() >= PLAIN_EVERY {
+            phase.told = Instant::now();
+            drop(writeln!(io::stderr(), "{}", phase.plain()));
+        }
+    }
+
+    fn note(&self, line: &str) {
+        self.warn(line);
+    }
+}
+
+impl Phase {
+    fn plain(&self) -> String {
+        let seconds = self.began.elapsed().as_secs_f64().max(PATIENCE.as_secs_f64());
+        let rate = self.done as f64 / seconds;
+        let left_s = self.total.saturating_sub(self.done) as f64 / rate.max(1e-9);
+        let amount = |units: u64| match self.unit {
+            ProgressUnit::Bytes => format!("{} MiB", units >> 20),
+            ProgressUnit::Items => units.to_string(),
+        };
+        format!(
+            "petal: {}: {} of {}, {}/s, {left_s:.0} s left",
+            self.what,
+            amount(self.done),
+            amount(self.total),
+            amount(rate as u64),
+        )
+    }
+}
+
+impl Watch for Console {
+    fn triggered(&self, sessions: u32, seconds: f64) {
+        self.phase(&format!("running {sessions} sessions"), seconds as u64, ProgressUnit::Items);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.run_s = seconds;
+        state.phase = None;
+        if let Some(bar) = &state.bar {
+            let template = "{msg} {bar:20} {elapsed}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+        }
+    }
+
+    fn second(&self, second: &Second, left_s: f64) {
+        let text = second_line(second, left_s);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed_s = (second.from_s + second.length_s) as u64;
+        if let Some(bar) = &state.bar {
+            bar.set_position(elapsed_s);
+            bar.set_message(text.clone());
+        }
+        if !self.terminal && !self.quiet && elapsed_s.is_multiple_of(PLAIN_EVERY.as_secs()) {
+            drop(writeln!(io::stderr(), "petal: {text}"));
+        }
+    }
+
+    fn ended(&self) {
+        self.clear();
+    }
+}
+
+/// Time left, current operations/s, PIOPS and the worst p99, of the second that just ended.
+fn second_line(second: &Second, left_s: f64) -> String {
+    let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
+    let piops = second
+        .io
+        .and_then(|io| Some(io.physical_read_requests? + io.physical_write_requests?))
+        .map_or("-".to_owned(), |requests| format!("{:.0}", per_second(requests)));
+    let p99 = second
+        .latency_us
+        .values()
+        .filter_map(|latency| latency.p99)
+        .reduce(f64::max)
+        .map_or("-".to_owned(), |us| format!("{us:.0}"));
+    let lost = if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
+    format!(
+        "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{lost}",
+        per_second(second.ops.total),
+    )
+}

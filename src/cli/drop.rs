@@ -1,0 +1,36 @@
+//! `petal drop`: removes what carries petal's mark.
+
+use clap::{ArgMatches, Command};
+
+use crate::settings::table::CommandKind;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::source;
+
+const EXAMPLES: &str = "\
+Examples:
+  petal drop                          the data in ./petal-data
+  petal drop --db sqlite:/data/petal
+
+Only what carries petal's mark is removed, never a schema by its name.
+Results are kept.";
+
+pub fn command() -> Command {
+    let command = Command::new("drop")
+        .about("Remove the schemas that petal loaded, and nothing else")
+        .after_help(EXAMPLES);
+    source::with_settings(command, CommandKind::Target)
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let settings = source::read(matches, CommandKind::Target, None, console)?;
+    let dropped = source::open(&settings)?.drop_data()?;
+    if dropped.is_empty() {
+        console.result(&format!("{}: nothing of petal's is there\n", settings.db.redacted()));
+    }
+    for line in dropped {
+        console.result(&format!("{line}\n"));
+    }
+    Ok(Exit::Done)
+}

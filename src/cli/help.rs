@@ -1,0 +1,31 @@
+//! `petal help`: of a command, or of the parameters.
+
+use clap::{Arg, ArgMatches, Command};
+
+use crate::settings::table;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+
+pub fn command() -> Command {
+    Command::new("help")
+        .about("Help on a command, or on all `parameters`")
+        .arg(Arg::new("topic").value_name("COMMAND|parameters"))
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let mut all = super::command();
+    let help = match matches.get_one::<String>("topic").map(String::as_str) {
+        None => all.render_long_help().to_string(),
+        Some("parameters") => table::help_text(100),
+        Some(topic) => {
+            all.build();
+            let found = all.find_subcommand_mut(topic).ok_or_else(|| {
+                Failure::usage(format!("there is no help on {topic}; `petal --help` lists the commands, `petal help parameters` the parameters"))
+            })?;
+            found.render_long_help().to_string()
+        }
+    };
+    console.result(&help);
+    Ok(Exit::Done)
+}

@@ -1,0 +1,61 @@
+//! `petal report`: rebuilds every output of a run from its record.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::analysis::findings;
+use crate::record::{self, Folder};
+use crate::report;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal report petal-results/20261120T140000Z-sqlite-8x-u20
+  petal report --json DIR | jq .latency_us
+
+A run that was killed is rebuilt from its journal and says that it is partial.";
+
+pub fn command() -> Command {
+    Command::new("report")
+        .about("Rebuild every output of a run from its record, also of a killed one")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("folder")
+                .value_name("DIR")
+                .required(true)
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .help("A run's folder; several for a table over all of them"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print the summary as JSON, and only it, on stdout"),
+        )
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
+    let mut runs = Vec::new();
+    for path in &folders {
+        let mut run = record::load(path)?;
+        run.summary.findings = findings::judge(&run);
+        // A record on a read-only medium is still reported.
+        if let Err(error) = report::write_all(&Folder::open(path), &run) {
+            console.warn(&error.to_string());
+        }
+        runs.push(run);
+    }
+    if matches.get_flag("json") {
+        runs.iter().for_each(|run| console.result(&(report::json::summary(run) + "\n")));
+    } else if let [run] = runs.as_slice() {
+        console.result(&report::text::render(run));
+    } else {
+        console.result(&report::series::render(&runs));
+    }
+    Ok(Exit::Done)
+}

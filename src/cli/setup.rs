@@ -1,0 +1,132 @@
+//! `petal setup`: loads schemas.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::driver::load;
+use crate::engine::{LoadSummary, Stop};
+use crate::settings::table::CommandKind;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::run::draw_seed;
+use super::{signals, source};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal setup -s 4 --scale 1G              four schemas of 1 GiB in ./petal-data
+  petal setup -s 8 --load-parallel-degree 4 --db sqlite:/data/petal
+  petal setup IOPS 4                       SLOB's own form: tablespace, schemas
+
+Schemas that are there as asked stay; others are refused unless --replace.
+A load that is cut off leaves nothing that a run accepts.";
+
+pub fn command() -> Command {
+    let command = Command::new("setup")
+        .about("Load schemas: one row in each block, in random order, and prove it")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("form")
+                .value_name("[TABLESPACE] N")
+                .num_args(0..=2)
+                .help("SLOB's own form; -s N says the same"),
+        )
+        .arg(
+            Arg::new("replace")
+                .long("replace")
+                .action(ArgAction::SetTrue)
+                .help("Load anew over petal's own schemas that are there already"),
+        );
+    let command = source::schemas_args(command, "How many schemas [default: 1]");
+    source::with_settings(command, CommandKind::Setup)
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let schemas = schemas(matches, console)?;
+    let settings = source::read(matches, CommandKind::Setup, schemas, console)?;
+    let engine = source::open(&settings)?;
+    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    settings.check_against(block_size, None)?;
+    let seed = settings.seed.map_or_else(draw_seed, Ok)?;
+    let setup = load::plan(engine.as_ref(), &settings, seed, matches.get_flag("replace"))?;
+    for kept in &setup.kept {
+        console.warn(&format!("schema {} is there as asked and stays", kept.number));
+    }
+    let signals = signals::count();
+    let stop = Stop::unlimited(signals.clone());
+    let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
+    if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
+        return Err(Failure::new(Exit::Interrupted, "setup was interrupted: the schemas that were not finished are not there"));
+    }
+    console.result(&summary(&loaded?, settings.db.redacted().as_str()));
+    Ok(Exit::Done)
+}
+
+/// `-s N`, `N` or `TABLESPACE N`.
+fn schemas(matches: &ArgMatches, console: &Console) -> Result<Option<u32>, Failure> {
+    let form: Vec<&String> = matches.get_many("form").unwrap_or_default().collect();
+    let (tablespace, count) = match form.as_slice() {
+        [] => return Ok(matches.get_one("schemas").copied()),
+        [count] => (None, count),
+        [tablespace, count, ..] => (Some(tablespace), count),
+    };
+    if matches.contains_id("schemas") {
+        return Err(Failure::usage(format!("-s and N={count} both say how many schemas: give one of them")));
+    }
+    if let Some(tablespace) = tablespace {
+        console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
+    }
+    match count.parse::<u32>() {
+        Ok(count) if count >= 1 => Ok(Some(count)),
+        _ => Err(Failure::usage(format!(
+            "N={count}: the number of schemas is a whole number from 1; for instance `petal setup 4`"
+        ))),
+    }
+}
+
+/// A line per schema, and all together.
+fn summary(loaded: &LoadSummary, url: &str) -> String {
+    let mut text = String::new();
+    if loaded.schemas.is_empty() {
+        return format!("{url}: nothing to load\n");
+    }
+    let _ = writeln!(
+        text,
+        "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9} {:>9}",
+        "schema", "rows", "blocks", "bytes", "index bytes", "scan bytes", "seconds", "MB/s"
+    );
+    let mut bytes = 0;
+    for one in &loaded.schemas {
+        let all = one.schema.bytes + one.schema.index_bytes + one.scan_bytes;
+        bytes += all;
+        let _ = writeln!(
+            text,
+            "{:>6} {:>12} {:>12} {:>15} {:>13} {:>12} {:>9.2} {:>9.1}",
+            one.schema.number,
+            one.placement.rows,
+            one.placement.blocks,
+            one.schema.bytes,
+            one.schema.index_bytes,
+            one.scan_bytes,
+            one.seconds,
+            all as f64 / 1e6 / one.seconds.max(1e-9),
+        );
+    }
+    let first = &loaded.schemas[0];
+    let _ = writeln!(
+        text,
+        "{url}: {} schemas, {bytes} bytes in {:.2} s, {:.1} MB/s; one row per block proved by {}",
+        loaded.schemas.len(),
+        loaded.seconds,
+        bytes as f64 / 1e6 / loaded.seconds.max(1e-9),
+        first.placement.source,
+    );
+    let _ = writeln!(
+        text,
+        "index of one schema: {} bytes; give the cache room for it",
+        first.schema.index_bytes
+    );
+    text
+}

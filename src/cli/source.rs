@@ -1,0 +1,65 @@
+//! From a command's arguments to settings and an open engine: the same for every command.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use crate::engine::{self, Engine};
+use crate::settings::table::CommandKind;
+use crate::settings::read::{self, Sources};
+use crate::settings::{Settings, flags};
+
+use super::console::Console;
+use super::failure::Failure;
+
+/// Adds `--conf`, `-s` and a flag for every parameter that the command takes.
+pub fn with_settings(command: Command, kind: CommandKind) -> Command {
+    command
+        .arg(
+            Arg::new("conf")
+                .long("conf")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Settings file [default: ./slob.conf if it is there]"),
+        )
+        .args(flags::args(kind))
+}
+
+/// `-s N`, and SLOB's own `petal run N`.
+pub fn schemas_args(command: Command, what: &'static str) -> Command {
+    command.arg(
+        Arg::new("schemas")
+            .short('s')
+            .long("schemas")
+            .value_name("N")
+            .value_parser(value_parser!(u32).range(1..))
+            .help(what),
+    )
+}
+
+/// Reads and validates what arguments, environment and file say together; tells the notes.
+pub fn read(
+    matches: &ArgMatches,
+    command: CommandKind,
+    schemas: Option<u32>,
+    console: &Console,
+) -> Result<Settings, Failure> {
+    let settings = read::read(&Sources {
+        command,
+        flags: flags::given(matches, command),
+        environment: &read::process_environment,
+        conf: matches.get_one::<PathBuf>("conf").cloned(),
+        directory: Some(PathBuf::from(".")),
+        schemas,
+    })?;
+    if let Some(file) = &settings.conf_file {
+        console.warn(&format!("settings from {}", file.display()));
+    }
+    settings.notes.iter().for_each(|note| console.warn(note));
+    Ok(settings)
+}
+
+pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, Failure> {
+    Ok(engine::open(settings)?)
+}

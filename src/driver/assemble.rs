@@ -1,0 +1,254 @@
+//! From what was measured to a record: every figure from raw counts and nanoseconds.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::record::figures;
+use crate::record::journal::WaitTotal;
+use crate::record::{
+    Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost,
+    SettleTimes, Status, Steady, Summary, WaitHistogram, WaitRow,
+};
+use crate::stats::counters::Counters;
+use crate::stats::histogram::{Bar, LatencySummary};
+use crate::stats::os::Interval;
+use crate::stats::target::Target;
+use crate::stats::timeline::Tally;
+use crate::workload::op::Kind;
+
+use super::run::{Job, Prepared};
+use super::sampler::{SteadyWindow, sum};
+
+/// What the run left, raw.
+pub struct Measured {
+    pub elapsed_s: f64,
+    pub totals: Tally,
+    pub steady: SteadyWindow,
+    pub timeline: Vec<Second>,
+    /// Deltas per endpoint; None when the closing snapshot failed.
+    pub counters: Option<Vec<Counters>>,
+    pub os: Option<Interval>,
+    pub data_bytes: Option<u64>,
+    pub lost: Vec<SessionLost>,
+    pub first_done_ns: Option<u64>,
+    pub last_done_ns: Option<u64>,
+    pub backlog: u64,
+    pub gaps: Vec<String>,
+}
+
+/// The record as it stands before the trigger: the journal's first line.
+pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Run {
+    let summary = Summary {
+        format: FORMAT.to_owned(),
+        engine: job.engine.capabilities().scheme.to_owned(),
+        target: prepared.target.clone(),
+        sessions: job.seats.len() as u32,
+        schemas: job.workload.schemas,
+        active_bytes: active_bytes(job, &prepared.target),
+        settings: settings_in_force(job, prepared),
+        seed: job.workload.seed,
+        started_at: rfc3339(started_at),
+        settle: Some(settle_times(prepared)),
+        ..Summary::default()
+    };
+    Run { summary, details: details_known(job, prepared) }
+}
+
+/// The whole record, not yet judged.
+pub fn run(job: &Job<'_>, prepared: Prepared, measured: Measured, started_at: OffsetDateTime) -> Run {
+    let opening = opening(job, &prepared, started_at);
+    let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
+    let details = details(job, opening.details, &measured, &total);
+    Run { summary: summary(job, opening.summary, measured, &total, &details), details }
+}
+
+fn summary(
+    job: &Job<'_>,
+    opening: Summary,
+    measured: Measured,
+    total: &Counters,
+    details: &Details,
+) -> Summary {
+    let totals = &measured.totals;
+    let (ops, rows) = (Ops::of(totals), Rows::of(totals));
+    let device = details.device.as_ref();
+    let waits = wait_rows(total);
+    Summary {
+        status: status(job, &measured),
+        elapsed_s: measured.elapsed_s,
+        ops,
+        rows,
+        errors: totals.errors.clone(),
+        per_second: PerSecond::over(
+            ops.total,
+            rows.total(),
+            ops.update,
+            &total.io,
+            device,
+            measured.elapsed_s,
+        ),
+        steady: steady(&measured.steady),
+        latency_us: latencies_us(totals),
+        io_latency_us: figures::io_latencies(&waits, &details.wait_histograms),
+        waits,
+        cpu: measured.os.as_ref().and_then(|os| os.cpu),
+        petal_cpu_s: measured.os.as_ref().and_then(|os| os.petal_cpu_s),
+        counters: total.raw.clone(),
+        endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
+        sessions_lost: measured.lost,
+        ..opening
+    }
+}
+
+fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counters) -> Details {
+    Details {
+        io: total.io,
+        device: measured.os.as_ref().and_then(|os| os.device),
+        histograms: histograms(&measured.totals),
+        wait_histograms: wait_histograms(total),
+        files: total.files.iter().map(FileIo::of).collect(),
+        first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
+        last_done_s: measured.last_done_ns.map(|ns| ns as f64 / 1e9),
+        db_time_s: measured.totals.busy_ns as f64 / 1e9,
+        think_time_s: measured.totals.think_ns as f64 / 1e9,
+        data_bytes_after: measured.data_bytes,
+        gaps: measured.gaps.clone(),
+        saturated: saturated(&measured.totals),
+        backlog: job.workload.rate.map(|_| measured.backlog),
+        timeline: measured.timeline.clone(),
+        ..opening
+    }
+}
+
+fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
+    let devices = prepared.devices.as_ref().map(|devices| devices.names()).unwrap_or_default();
+    Details {
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        conf_file: job.settings.conf_file.as_ref().map(|file| file.display().to_string()),
+        given: job.settings.origins.clone(),
+        repeat: job.workload.repeat,
+        repeats: job.settings.repeats,
+        host: prepared.host.clone(),
+        target: prepared.details.clone(),
+        loaded: job.loaded.clone(),
+        active_rows: job.workload.rows,
+        settled: Some(prepared.settled.clone()),
+        devices,
+        data_bytes_before: prepared.data_bytes,
+        ..Details::default()
+    }
+}
+
+/// Every parameter as it was in force: what the target decided stands for what was left open.
+fn settings_in_force(job: &Job<'_>, prepared: &Prepared) -> serde_json::Map<String, serde_json::Value> {
+    let mut settings = job.settings.record_map();
+    settings.insert("scale".into(), job.workload.rows.into());
+    settings.insert("block_sz".into(), prepared.target.block_size.into());
+    settings.insert("seed".into(), job.workload.seed.into());
+    if let Some(direct_io) = &prepared.details.direct_io {
+        settings.insert("direct_io".into(), direct_io.used.into());
+    }
+    settings
+}
+
+fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
+    let schemas = u64::from(job.workload.schemas);
+    let main = job.workload.rows * target.block_size * schemas;
+    let scanned = if job.workload.scans(&job.seats) {
+        job.loaded.iter().take(job.workload.schemas as usize).map(|schema| schema.scan_rows).sum()
+    } else {
+        0
+    };
+    main + scanned * target.block_size
+}
+
+fn status(job: &Job<'_>, measured: &Measured) -> Status {
+    if job.is_interrupted() {
+        Status::Interrupted
+    } else if measured.lost.len() == job.seats.len() {
+        Status::Failed
+    } else {
+        Status::Complete
+    }
+}
+
+fn steady(window: &SteadyWindow) -> Option<Steady> {
+    let seconds = window.to_s - window.from_s;
+    (seconds > 0.0).then(|| {
+        let (ops, rows) = (Ops::of(&window.tally), Rows::of(&window.tally));
+        let io = window.io.unwrap_or_default();
+        Steady {
+            from_s: window.from_s,
+            to_s: window.to_s,
+            per_second: PerSecond::over(
+                ops.total, rows.total(), ops.update, &io, window.device.as_ref(), seconds,
+            ),
+            latency_us: latencies_us(&window.tally),
+        }
+    })
+}
+
+fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
+    let service = Kind::ALL.map(|kind| (kind.name().to_owned(), &tally.service[kind.index()]));
+    let response =
+        Kind::ALL.map(|kind| (format!("{}_response", kind.name()), &tally.response[kind.index()]));
+    let kinds = service.into_iter().chain(response);
+    kinds.filter_map(|(name, latencies)| Some((name, latencies.as_ref()?.summary()))).collect()
+}
+
+fn wait_rows(total: &Counters) -> Vec<WaitRow> {
+    let timed = total.waits.iter().filter(|wait| wait.time_ns > 0);
+    let mut rows: Vec<WaitRow> = timed.map(|wait| (&WaitTotal::from(wait)).into()).collect();
+    figures::sort_waits(&mut rows);
+    rows
+}
+
+fn endpoints(job: &Job<'_>, counters: &[Counters]) -> Vec<Endpoint> {
+    let sessions = |at: usize| job.seats.iter().filter(|seat| seat.endpoint as usize == at).count();
+    counters
+        .iter()
+        .enumerate()
+        .map(|(at, counters)| Endpoint {
+            endpoint: counters.endpoint.clone(),
+            sessions: sessions(at) as u32,
+            io: counters.io,
+        })
+        .collect()
+}
+
+fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
+    let by_kind = Kind::ALL.map(|kind| (kind.name(), &totals.service[kind.index()]));
+    by_kind
+        .into_iter()
+        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())))
+        .collect()
+}
+
+fn wait_histograms(total: &Counters) -> BTreeMap<String, WaitHistogram> {
+    let timed = total.waits.iter().filter_map(|wait| {
+        let latencies = wait.latencies.as_ref().filter(|latencies| latencies.count() > 0)?;
+        let histogram = WaitHistogram { latency_us: latencies.summary(), bars: latencies.bars() };
+        Some((wait.name.clone(), histogram))
+    });
+    timed.collect()
+}
+
+fn saturated(totals: &Tally) -> u64 {
+    let all = totals.service.iter().chain(&totals.response).flatten();
+    all.map(|latencies| latencies.saturated()).sum()
+}
+
+fn settle_times(prepared: &Prepared) -> SettleTimes {
+    SettleTimes {
+        seconds: prepared.settled.seconds,
+        dirty_bytes_before: prepared.settled.dirty_bytes_before,
+        dirty_bytes_after: prepared.settled.dirty_bytes_after,
+    }
+}
+
+fn rfc3339(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
+}
+

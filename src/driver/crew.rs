@@ -1,0 +1,230 @@
+//! The sessions of a run, a thread each: connected in parallel, triggered together, their ends
+//! reported. Sessions stay connected until the closing snapshot is taken.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::engine::{Cancel, Engine, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::settings::WarmUp;
+use crate::stats::timeline::Shards;
+use crate::workload::op::{Kind, Operation};
+use crate::workload::picker::Picker;
+use crate::workload::seat::Seat;
+
+use super::DriverError;
+use super::run::Job;
+use super::session::{Pacing, SessionEnd, SessionLoop};
+use super::trigger::Trigger;
+
+/// Drivers and SQLite need little stack; a thousand sessions should not need much memory.
+const STACK_BYTES: usize = 512 << 10;
+const POLL: Duration = Duration::from_millis(100);
+
+/// What a session tells the driver.
+enum Report {
+    Ready { index: usize, cancel: Box<dyn Cancel> },
+    Refused { index: usize, error: EngineError },
+    Ended { index: usize, end: Box<SessionEnd> },
+}
+
+/// All sessions of a run.
+pub struct Crew<'scope> {
+    members: Vec<Member<'scope>>,
+    reports: Receiver<Report>,
+}
+
+struct Member<'scope> {
+    thread: ScopedJoinHandle<'scope, Option<Box<dyn Session>>>,
+    cancel: Option<Box<dyn Cancel>>,
+    end: Option<SessionEnd>,
+}
+
+impl<'scope> Crew<'scope> {
+    /// Starts and connects every session. One that cannot connect calls the run off.
+    pub fn muster<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        job: &'env Job<'env>,
+        cache_blocks: u64,
+        trigger: &'env Trigger,
+        shards: &'env Shards,
+    ) -> Result<Self, DriverError> {
+        let (sender, reports) = channel();
+        let mut crew = Self { members: Vec::with_capacity(job.seats.len()), reports };
+        for (index, &seat) in job.seats.iter().enumerate() {
+            let reporter = Reporter { index, sender: sender.clone() };
+            let started = Builder::new()
+                .name(format!("session {}", seat.session))
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, move || attend(job, seat, cache_blocks, trigger, shards, &reporter));
+            match started {
+                Ok(thread) => crew.members.push(Member { thread, cancel: None, end: None }),
+                Err(error) => {
+                    trigger.call_off();
+                    return Err(DriverError::Thread { session: seat.session, error });
+                }
+            }
+        }
+        let all_ready = crew.wait_until_ready(job);
+        if all_ready.is_err() {
+            trigger.call_off();
+        }
+        all_ready.map(|()| crew)
+    }
+
+    fn wait_until_ready(&mut self, job: &Job<'_>) -> Result<(), DriverError> {
+        let sessions = self.members.len();
+        let mut ready = 0;
+        while ready < sessions {
+            match self.reports.recv_timeout(POLL) {
+                Ok(Report::Ready { index, cancel }) => {
+                    self.members[index].cancel = Some(cancel);
+                    ready += 1;
+                    job.watch.advance(1);
+                }
+                Ok(Report::Refused { index, error }) => {
+                    let (session, sessions) = (job.seats[index].session, sessions as u32);
+                    return Err(DriverError::Connect { session, sessions, error });
+                }
+                Ok(Report::Ended { .. }) => unreachable!("nothing ends before the trigger"),
+                Err(_) if job.is_interrupted() => return Err(EngineError::Interrupted.into()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(EngineError::Database("a session's thread died".into()).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for ends until `until`; true when every session has ended.
+    pub fn wait(&mut self, until: Instant) -> bool {
+        while self.running() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.reports.recv_timeout(left) {
+                Ok(Report::Ended { index, end }) => self.members[index].end = Some(*end),
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    pub fn running(&self) -> usize {
+        self.members.iter().filter(|member| member.end.is_none()).count()
+    }
+
+    /// The first end of a session that was not lost, since the trigger.
+    pub fn first_done_ns(&self) -> Option<u64> {
+        let survivors = self.ends().filter(|(_, end)| end.lost.is_none());
+        survivors.map(|(_, end)| end.ended_ns).min()
+    }
+
+    /// Ends so far, by index of the seat.
+    pub fn ends(&self) -> impl Iterator<Item = (usize, &SessionEnd)> {
+        self.members.iter().enumerate().filter_map(|(i, member)| Some((i, member.end.as_ref()?)))
+    }
+
+    /// Wakes sessions that think or wait for their next operation.
+    pub fn wake(&self) {
+        self.members.iter().for_each(|member| member.thread.thread().unpark());
+    }
+
+    /// Cancels the operation in flight of every session that still runs.
+    pub fn cancel(&self) {
+        let running = self.members.iter().filter(|member| member.end.is_none());
+        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.cancel());
+    }
+
+    /// Disconnects all sessions.
+    pub fn dismiss(self) {
+        for member in self.members {
+            drop(member.thread.join());
+        }
+    }
+}
+
+struct Reporter {
+    index: usize,
+    sender: Sender<Report>,
+}
+
+impl Reporter {
+    fn send(&self, report: Report) {
+        // The driver may have given the run up and gone.
+        let _ = self.sender.send(report);
+    }
+}
+
+/// A session's thread from connect to end. It hands the session back, to be closed after the
+/// closing snapshot.
+fn attend(
+    job: &Job<'_>,
+    seat: Seat,
+    cache_blocks: u64,
+    trigger: &Trigger,
+    shards: &Shards,
+    reporter: &Reporter,
+) -> Option<Box<dyn Session>> {
+    let index = reporter.index;
+    let connected = job.engine.connect(seat).and_then(|mut session| {
+        warm(job, seat, cache_blocks, session.as_mut())?;
+        Ok(session)
+    });
+    let mut session = match connected {
+        Ok(session) => session,
+        Err(error) => {
+            reporter.send(Report::Refused { index, error });
+            return None;
+        }
+    };
+    reporter.send(Report::Ready { index, cancel: session.canceller() });
+    let Some(stop) = trigger.wait() else {
+        return Some(session);
+    };
+    let sessions = job.seats.len() as u32;
+    let work_loop = job.workload.work_loop;
+    let at_work = SessionLoop {
+        seat,
+        session: session.as_mut(),
+        picker: Picker::new(&job.workload, seat),
+        pacing: job.workload.rate.map(|rate| Pacing::new(rate, seat.session, sessions)),
+        left: if work_loop == 0 { u64::MAX } else { work_loop },
+        stop,
+        shards,
+    };
+    let end = Box::new(at_work.run());
+    reporter.send(Report::Ended { index, end });
+    Some(session)
+}
+
+/// WARM_UP=cache: reads the home schema in key order until the cache has been filled twice over,
+/// or the data is read. Not counted: the opening snapshot comes later.
+fn warm(
+    job: &Job<'_>,
+    seat: Seat,
+    cache_blocks: u64,
+    session: &mut dyn Session,
+) -> Result<(), EngineError> {
+    if job.settings.warm_up != WarmUp::Cache {
+        return Ok(());
+    }
+    let stop = Stop::unlimited(job.signals.clone());
+    let rows = u64::from(job.workload.work_unit);
+    let end = job.workload.rows.min(cache_blocks.saturating_mul(2));
+    let mut outcomes = Outcomes::default();
+    for first in (1..=end).step_by(rows as usize) {
+        let rows = rows.min(job.workload.rows - first + 1) as u32;
+        let read = Operation { kind: Kind::Select, schema: seat.schema, first, rows, stamp: 0, due: None };
+        outcomes.ended.clear();
+        session
+            .execute(&[read], &stop, &mut outcomes)
+            .map_err(|SessionError { code, message }| {
+                EngineError::Database(format!("warming the cache failed: {message} ({code})"))
+            })?;
+        if stop.is_requested() {
+            return Err(EngineError::Interrupted);
+        }
+    }
+    session.flush_statistics()
+}

@@ -1,0 +1,85 @@
+//! Setup: which schemas to load, how large, and with what.
+
+use crate::engine::{Engine, EngineError, LoadPlan, LoadSummary, Progress, Stop};
+use crate::settings::Settings;
+use crate::settings::size::Extent;
+use crate::stats::target::LoadedSchema;
+use crate::workload::row::Filler;
+
+use super::DriverError;
+
+/// SCALE where setup was not told one.
+const SCALE_DEFAULT: Extent = Extent::Bytes(80 << 20);
+
+/// What a setup will do.
+#[derive(Debug)]
+pub struct Setup {
+    pub plan: LoadPlan,
+    /// Schemas that are there as asked, and stay.
+    pub kept: Vec<LoadedSchema>,
+}
+
+/// Plans a setup of `schemas` schemas. Those that are there with the same size stay as they are;
+/// one of another size is refused unless `replace`.
+pub fn plan(
+    engine: &dyn Engine,
+    settings: &Settings,
+    seed: u64,
+    replace: bool,
+) -> Result<Setup, DriverError> {
+    let capabilities = engine.capabilities();
+    let block_size = settings.block_sz.unwrap_or(capabilities.block_size_default);
+    let rows = settings.scale.unwrap_or(SCALE_DEFAULT).blocks(block_size.into());
+    let scan_rows = settings.scan_table_sz.blocks(block_size.into());
+    let wanted = settings.schemas.unwrap_or(1);
+    let mut plan = LoadPlan {
+        schemas: (1..=wanted).collect(),
+        rows,
+        scan_rows,
+        block_size,
+        degree: settings.load_parallel_degree,
+        unique_index: settings.unique_index,
+        filler: filler(settings),
+        seed,
+        replace,
+    };
+    if replace {
+        return Ok(Setup { plan, kept: Vec::new() });
+    }
+    let kept: Vec<LoadedSchema> =
+        engine.loaded()?.into_iter().filter(|there| there.number <= wanted).collect();
+    if let Some(other) = kept.iter().find(|there| !is_as_planned(there, &plan)) {
+        return Err(DriverError::Setting(format!(
+            "schema {} is there with {} blocks of {} bytes and a scan table of {}, not {} of {} and {}: \
+             ask for what is there, drop it with `petal drop`, or load it anew with --replace",
+            other.number, other.rows, other.block_size, other.scan_rows, plan.rows,
+            plan.block_size, plan.scan_rows,
+        )));
+    }
+    plan.schemas.retain(|number| kept.iter().all(|there| there.number != *number));
+    Ok(Setup { plan, kept })
+}
+
+fn is_as_planned(there: &LoadedSchema, plan: &LoadPlan) -> bool {
+    there.rows == plan.rows
+        && there.scan_rows == plan.scan_rows
+        && there.block_size == u64::from(plan.block_size)
+}
+
+/// Loads what is planned; the engine proves one row per block before it returns.
+pub fn load(
+    engine: &dyn Engine,
+    plan: &LoadPlan,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<LoadSummary, EngineError> {
+    if plan.schemas.is_empty() { Ok(LoadSummary::default()) } else { engine.load(plan, progress, stop) }
+}
+
+fn filler(settings: &Settings) -> Filler {
+    match (settings.compress_ratio, settings.obfuscate_columns) {
+        (Some(ratio), _) => Filler::Ratio(ratio),
+        (None, true) => Filler::Random,
+        (None, false) => Filler::Constant,
+    }
+}

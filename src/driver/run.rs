@@ -1,0 +1,343 @@
+//! One run: settle, connect all, trigger together, run, stop, settle the counters, record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+
+use crate::engine::{Engine, EngineError, ProgressUnit, Stop};
+use crate::record::folder::Folder;
+use crate::record::journal::{Journal, Opening};
+use crate::record::latency_log::LatencyLog;
+use crate::record::{HookCall, Run, SessionLost};
+use crate::settings::{Settings, WarmUp};
+use crate::stats::counters::Counters;
+use crate::stats::devices::{self, DataDevices};
+use crate::stats::host::Host;
+use crate::stats::os::{Probe, Sample};
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::timeline::Shards;
+use crate::workload::plan::Workload;
+use crate::workload::seat::Seat;
+
+use super::assemble::{self, Measured};
+use super::crew::Crew;
+use super::sampler::{Parts, Sampler, Standing};
+use super::trigger::Trigger;
+use super::{DriverError, Watch, hooks, quiet};
+
+/// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
+const GRACE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(100);
+const QUIET_LIMIT: Duration = Duration::from_secs(30);
+const HOOK_LIMIT: Duration = Duration::from_secs(600);
+
+/// All that one run needs.
+pub struct Job<'a> {
+    pub engine: &'a dyn Engine,
+    pub settings: &'a Settings,
+    pub workload: Workload,
+    pub seats: Vec<Seat>,
+    pub loaded: Vec<LoadedSchema>,
+    /// Where the record goes; without one only the returned value is left.
+    pub folder: Option<&'a Folder>,
+    /// How many times a signal asked to stop.
+    pub signals: Arc<AtomicU8>,
+    pub watch: &'a dyn Watch,
+}
+
+impl Job<'_> {
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives the run up if a signal came before the trigger.
+    fn check_interrupted(&self) -> Result<(), DriverError> {
+        if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+/// What is known before the trigger.
+pub struct Prepared {
+    pub target: Target,
+    pub details: TargetDetails,
+    pub host: Option<Host>,
+    pub devices: Option<DataDevices>,
+    pub probe: Option<Probe>,
+    pub settled: Settled,
+    pub data_bytes: Option<u64>,
+}
+
+/// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
+/// gaps; an error means that nothing was measured.
+pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
+    raise_file_limit();
+    check_admission(job)?;
+    let prepared = prepare(job)?;
+    let cache_blocks = cache_blocks_per_session(job, &prepared.target);
+    let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
+    thread::scope(|scope| {
+        let connecting = Instant::now();
+        job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
+        let crew = Crew::muster(scope, job, cache_blocks, &trigger, &shards)?;
+        let connect_s = connecting.elapsed().as_secs_f64();
+        let called = begin(job, &prepared);
+        if called.is_err() {
+            trigger.call_off();
+        }
+        let (opening, opening_os, mut hooks) = called?;
+        let started_at = OffsetDateTime::now_utc();
+        let keepers = Keepers::open(job, &prepared, started_at);
+        let stop = pull(job, &trigger);
+        let mut sampler = Sampler::new(Parts {
+            engine: job.engine,
+            probe: prepared.probe.as_ref(),
+            shards: &shards,
+            trigger: stop.trigger,
+            warm_up_s: warm_up_s(job.settings),
+            opening: opening.clone(),
+            opening_os: opening_os.clone(),
+            journal: keepers.journal,
+            latency_log: keepers.latency_log,
+        });
+        sampler.gaps.extend(keepers.gaps);
+        let crew = follow(job, crew, &mut sampler, &stop);
+        let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
+        hooks.extend(call_hook(job, "post")?);
+        let mut run = assemble::run(job, prepared, measured, started_at);
+        run.details.connect_s = Some(connect_s);
+        run.details.hooks = hooks;
+        Ok(run)
+    })
+}
+
+/// Asks the server how many sessions it admits, before any is opened.
+fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
+    let sessions = job.seats.len() as u32;
+    match job.engine.sessions_max()? {
+        Some(most) if sessions > most => Err(DriverError::Setting(format!(
+            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
+            job.settings.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
+    let (target, details) =
+        job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let watched = job.settings.os_perf_data && details.local;
+    let devices = watched.then(|| devices::find(&details.data_files));
+    let probe = devices.as_ref().map(Probe::new);
+    let host = watched.then(|| Host::collect(devices.as_ref()));
+    let settled = settle(job, probe.as_ref())?;
+    let data_bytes = job.engine.data_bytes()?;
+    Ok(Prepared { target, details, host, devices, probe, settled, data_bytes })
+}
+
+/// Pays the debts of the run before: the database's own, then the operating system's.
+fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<Settled, DriverError> {
+    let began = Instant::now();
+    let stop = Stop::unlimited(job.signals.clone());
+    job.watch.phase("settling", 0, ProgressUnit::Items);
+    let dirty_bytes_before = probe.and_then(|probe| probe.sample().dirty_bytes());
+    let mut settled = job.engine.settle(job.watch, &stop)?;
+    job.check_interrupted()?;
+    if let Some(probe) = probe {
+        let quiet = quiet::wait_until_quiet(probe, QUIET_LIMIT, job.watch, &stop);
+        settled.dirty_bytes_after = quiet.dirty_bytes_after;
+        settled.done.extend(quiet.note);
+        job.check_interrupted()?;
+    }
+    settled.dirty_bytes_before = dirty_bytes_before;
+    settled.seconds = began.elapsed().as_secs_f64();
+    Ok(settled)
+}
+
+type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>);
+
+/// The last things before the trigger: the hook, then the opening snapshots.
+fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
+    let hooks = call_hook(job, "pre")?;
+    job.check_interrupted()?;
+    let opening = job.engine.snapshot()?;
+    let opening_os = prepared.probe.as_ref().map(Probe::sample);
+    Ok((opening, opening_os, hooks.into_iter().collect()))
+}
+
+/// EXTERNAL_SCRIPT's `end`, when all files are written.
+pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
+    call_hook(job, "end")
+}
+
+fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverError> {
+    let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
+        return Ok(None);
+    };
+    hooks::call(script, moment, folder.path(), HOOK_LIMIT)
+        .map(Some)
+        .map_err(|error| DriverError::Hook(error.to_string()))
+}
+
+/// The files that are written while the run lasts. One that cannot be begun is a gap, no failure.
+struct Keepers {
+    journal: Option<Journal>,
+    latency_log: Option<LatencyLog>,
+    gaps: Vec<String>,
+}
+
+impl Keepers {
+    fn open(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Self {
+        let mut keepers = Self { journal: None, latency_log: None, gaps: Vec::new() };
+        let Some(folder) = job.folder else { return keepers };
+        let opening = Opening::new(assemble::opening(job, prepared, started_at));
+        match Journal::begin(folder, &opening) {
+            Ok(journal) => keepers.journal = Some(journal),
+            Err(error) => keepers.gaps.push(format!("no journal is kept: {error}")),
+        }
+        match LatencyLog::begin(folder, started_at.into()) {
+            Ok(log) => keepers.latency_log = Some(log),
+            Err(error) => keepers.gaps.push(format!("latencies by second are not kept: {error}")),
+        }
+        keepers
+    }
+}
+
+/// The bounds of a run under way.
+struct Bounds {
+    trigger: Instant,
+    deadline: Instant,
+    cutting: Arc<AtomicBool>,
+}
+
+fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
+    let now = Instant::now();
+    let deadline = now + job.settings.run_time;
+    let cutting = Arc::<AtomicBool>::default();
+    trigger.pull(Stop::until(now, Some(deadline), job.signals.clone(), cutting.clone()));
+    job.watch.triggered(job.seats.len() as u32, job.settings.run_time.as_secs_f64());
+    Bounds { trigger: now, deadline, cutting }
+}
+
+/// Follows the run second by second until the last session has ended.
+fn follow<'scope>(
+    job: &Job<'_>,
+    mut crew: Crew<'scope>,
+    sampler: &mut Sampler<'_>,
+    bounds: &Bounds,
+) -> Crew<'scope> {
+    let mut stop_at = bounds.deadline;
+    while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
+        let now = Instant::now();
+        if now >= sampler.due() {
+            let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
+            let standing = standing(job, &crew);
+            sampler.tick(&standing).iter().for_each(|second| job.watch.second(second, left_s));
+        }
+        let signals = job.signals.load(Ordering::Relaxed);
+        if signals > 0 {
+            stop_at = stop_at.min(now);
+            crew.wake();
+        }
+        if signals > 1 || now >= stop_at + GRACE {
+            bounds.cutting.store(true, Ordering::Relaxed);
+            crew.cancel();
+        }
+    }
+    job.watch.ended();
+    crew
+}
+
+fn standing(job: &Job<'_>, crew: &Crew<'_>) -> Standing {
+    let lost = crew.ends().filter_map(|(index, end)| {
+        let (at_ns, error) = end.lost.as_ref()?;
+        Some(SessionLost {
+            session: job.seats[index].session,
+            at_s: *at_ns as f64 / 1e9,
+            code: error.code.clone(),
+            message: error.message.clone(),
+        })
+    });
+    Standing {
+        running: crew.running() as u32,
+        first_done_ns: crew.first_done_ns(),
+        lost: lost.collect(),
+    }
+}
+
+/// Takes the closing snapshot and lets the sessions go.
+fn close(
+    job: &Job<'_>,
+    prepared: &Prepared,
+    crew: Crew<'_>,
+    mut sampler: Sampler<'_>,
+    bounds: &Bounds,
+    opening: Vec<Counters>,
+    opening_os: Option<Sample>,
+) -> Measured {
+    let standing = standing(job, &crew);
+    let last_end_ns = crew.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
+    let elapsed_s = match last_end_ns {
+        0 => bounds.trigger.elapsed().as_secs_f64(),
+        ns => ns as f64 / 1e9,
+    };
+    sampler.finish(elapsed_s, &standing);
+    sampler.close_steady();
+    let mut gaps = std::mem::take(&mut sampler.gaps);
+    if let Err(error) = job.engine.quiesce() {
+        gaps.push(format!("background work did not end cleanly: {error}"));
+    }
+    let closing = match job.engine.snapshot() {
+        Ok(closing) => Some(super::sampler::since(&closing, &opening)),
+        Err(error) => {
+            gaps.push(format!("the closing snapshot failed, so the database's figures are unknown: {error}"));
+            None
+        }
+    };
+    let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
+    let data_bytes = job.engine.data_bytes().ok().flatten();
+    let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
+    crew.dismiss();
+    Measured {
+        elapsed_s,
+        totals: sampler.totals,
+        steady: sampler.steady,
+        timeline: sampler.timeline,
+        counters: closing,
+        os: os.map(|(closing, opening)| closing.since(&opening)),
+        data_bytes,
+        lost: standing.lost,
+        first_done_ns: ends.iter().map(|end| end.0).min(),
+        last_done_ns: ends.iter().map(|end| end.0).max(),
+        backlog: ends.iter().map(|end| end.1).sum(),
+        gaps,
+    }
+}
+
+fn warm_up_s(settings: &Settings) -> f64 {
+    match settings.warm_up {
+        WarmUp::Time(time) => time.as_secs_f64(),
+        WarmUp::Cache => 0.0,
+    }
+}
+
+/// Blocks of cache that one session can fill.
+fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> u64 {
+    let cache_bytes = target.cache_bytes.unwrap_or(0);
+    let blocks = cache_bytes / target.block_size.max(1);
+    if job.engine.capabilities().cache_per_session {
+        blocks / (job.seats.len() as u64).max(1)
+    } else {
+        blocks
+    }
+}
+
+/// Sessions need descriptors; the limit that a shell sets is often 1024, the allowed one higher.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // If it stays low, connecting fails with the system's own message.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -1,0 +1,297 @@
+//! What is kept each second of a run: operations, the database's and the operating system's
+//! counters, the journal and the latency log.
+//!
+//! At a second's end the counters are sampled; a moment later, when sessions have folded their
+//! batches, the second is harvested and written.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::record::journal::{Journal, Line, WaitTotal};
+use crate::record::latency_log::LatencyLog;
+use crate::record::{Ops, Rows, Second, SessionLost};
+use crate::stats::counters::{Counters, IoCounts};
+use crate::stats::os::{DeviceCounts, Probe, Sample};
+use crate::stats::timeline::{Shards, Tally};
+use crate::workload::op::Kind;
+
+/// How long after a second's end it is harvested: sessions fold about every 0.1 s.
+const HARVEST_DELAY: Duration = Duration::from_millis(150);
+
+const KIND_TAGS: [&str; Kind::ALL.len()] = ["select", "scan", "update"];
+const RESPONSE_TAGS: [&str; Kind::ALL.len()] =
+    ["select_response", "scan_response", "update_response"];
+
+/// Where the sampler is between two seconds.
+#[derive(Clone, Copy)]
+enum Phase {
+    Sample,
+    Harvest,
+}
+
+/// Counters at a second's end.
+#[derive(Clone)]
+struct Mark {
+    at_s: f64,
+    io: Option<IoCounts>,
+    os: Option<Sample>,
+}
+
+/// The stretch of whole seconds in which every surviving session ran and warm-up was over.
+#[derive(Default)]
+pub struct SteadyWindow {
+    pub tally: Tally,
+    pub from_s: f64,
+    pub to_s: f64,
+    pub io: Option<IoCounts>,
+    pub device: Option<DeviceCounts>,
+}
+
+pub struct Sampler<'a> {
+    engine: &'a dyn Engine,
+    probe: Option<&'a Probe>,
+    shards: &'a Shards,
+    trigger: Instant,
+    warm_up_s: f64,
+    opening: Vec<Counters>,
+    journal: Option<Journal>,
+    latency_log: Option<LatencyLog>,
+    phase: Phase,
+    /// The second that is under way.
+    second: u64,
+    marks: Vec<Mark>,
+    latest: Option<Counters>,
+    pub totals: Tally,
+    pub steady: SteadyWindow,
+    pub timeline: Vec<Second>,
+    /// What could not be kept, and why; said once each.
+    pub gaps: Vec<String>,
+}
+
+/// What a sampler is made of.
+pub struct Parts<'a> {
+    pub engine: &'a dyn Engine,
+    pub probe: Option<&'a Probe>,
+    pub shards: &'a Shards,
+    pub trigger: Instant,
+    pub warm_up_s: f64,
+    pub opening: Vec<Counters>,
+    pub opening_os: Option<Sample>,
+    pub journal: Option<Journal>,
+    pub latency_log: Option<LatencyLog>,
+}
+
+/// How the sessions stand when a second is harvested.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub running: u32,
+    pub first_done_ns: Option<u64>,
+    pub lost: Vec<SessionLost>,
+}
+
+impl<'a> Sampler<'a> {
+    pub fn new(parts: Parts<'a>) -> Self {
+        let io = sum(&parts.opening).map(|counters| counters.io);
+        Self {
+            engine: parts.engine,
+            probe: parts.probe,
+            shards: parts.shards,
+            trigger: parts.trigger,
+            warm_up_s: parts.warm_up_s,
+            opening: parts.opening,
+            journal: parts.journal,
+            latency_log: parts.latency_log,
+            phase: Phase::Sample,
+            second: 0,
+            marks: vec![Mark { at_s: 0.0, io, os: parts.opening_os }],
+            latest: None,
+            totals: Tally::default(),
+            steady: SteadyWindow::default(),
+            timeline: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+
+    /// When the sampler has something to do next.
+    pub fn due(&self) -> Instant {
+        let end = self.trigger + Duration::from_secs(self.second + 1);
+        match self.phase {
+            Phase::Sample => end,
+            Phase::Harvest => end + HARVEST_DELAY,
+        }
+    }
+
+    /// Does what is due; returns the seconds that were harvested.
+    pub fn tick(&mut self, standing: &Standing) -> &[Second] {
+        let known = self.timeline.len();
+        match self.phase {
+            Phase::Sample => {
+                self.sample();
+                self.phase = Phase::Harvest;
+            }
+            Phase::Harvest => {
+                self.harvest(self.second + 1, None, standing);
+                // A starved petal skips ahead rather than sampling the past.
+                self.second = self.trigger.elapsed().as_secs().max(self.second + 1);
+                self.phase = Phase::Sample;
+            }
+        }
+        self.timeline.get(known..).unwrap_or(&[])
+    }
+
+    /// Harvests everything that is left; the last second ends at `end_s`.
+    pub fn finish(&mut self, end_s: f64, standing: &Standing) {
+        self.sample();
+        let end = self.shards.end();
+        self.harvest(end, Some(end_s), standing);
+    }
+
+    fn sample(&mut self) {
+        match self.engine.sample() {
+            Ok(counters) => self.latest = sum(&since(&counters, &self.opening)),
+            Err(error) => {
+                self.latest = None;
+                self.gap(format!("the database's counters could not be sampled: {error}"));
+            }
+        }
+        let io = self.latest.as_ref().map(|counters| counters.io);
+        let io = io.zip(sum(&self.opening)).map(|(delta, opening)| opening.io.plus(&delta));
+        let os = self.probe.map(Probe::sample);
+        self.marks.push(Mark { at_s: self.trigger.elapsed().as_secs_f64(), io, os });
+    }
+
+    fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
+        for (second, tally) in self.shards.harvest(before) {
+            let from_s = second as f64;
+            let length_s = match end_s {
+                Some(end_s) if end_s < from_s + 1.0 => (end_s - from_s).max(0.0),
+                _ => 1.0,
+            };
+            self.totals.add(&tally);
+            self.extend_steady(second, length_s, &tally, standing);
+            let mut row = row(&tally, from_s, length_s, standing.running);
+            self.fill_counters(&mut row);
+            self.log_latencies(&row, &tally);
+            self.journal(&row, standing);
+            self.timeline.push(row);
+        }
+    }
+
+    /// From the samples at the second's bounds; a starved petal may have missed one, and a last,
+    /// short stretch has none of its own: then they stay unknown.
+    fn fill_counters(&self, row: &mut Second) {
+        let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
+        let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
+        row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
+        if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
+            let interval = to.since(from);
+            row.cpu = interval.cpu;
+            row.device = interval.device;
+        }
+    }
+
+    fn mark_near(&self, at_s: f64) -> Option<&Mark> {
+        self.marks.iter().rev().find(|mark| (mark.at_s - at_s).abs() < 0.1)
+    }
+
+    fn extend_steady(&mut self, second: u64, length_s: f64, tally: &Tally, standing: &Standing) {
+        let from_s = second as f64;
+        let all_ran = standing
+            .first_done_ns
+            .is_none_or(|done_ns| (second + 1).saturating_mul(1_000_000_000) <= done_ns);
+        if from_s < self.warm_up_s || length_s < 1.0 || !all_ran {
+            return;
+        }
+        if self.steady.to_s == 0.0 {
+            self.steady.from_s = from_s;
+        }
+        self.steady.to_s = from_s + 1.0;
+        self.steady.tally.add(tally);
+    }
+
+    /// The counters over the steady window, from the samples at its bounds.
+    pub fn close_steady(&mut self) {
+        let bounds = (self.mark_near(self.steady.from_s), self.mark_near(self.steady.to_s));
+        let (Some(from), Some(to)) = bounds else { return };
+        self.steady.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
+        let os = to.os.as_ref().zip(from.os.as_ref());
+        self.steady.device = os.and_then(|(to, from)| to.since(from).device);
+    }
+
+    fn log_latencies(&mut self, row: &Second, tally: &Tally) {
+        let Some(log) = &mut self.latency_log else { return };
+        let service = KIND_TAGS.iter().zip(&tally.service);
+        let response = RESPONSE_TAGS.iter().zip(&tally.response);
+        let by_tag = service.chain(response).filter_map(|(tag, l)| Some((*tag, l.as_deref()?)));
+        if let Err(error) = log.second(row.from_s, row.length_s, by_tag) {
+            self.gap(format!("latencies by second are kept only so far: {error}"));
+        }
+    }
+
+    fn journal(&mut self, row: &Second, standing: &Standing) {
+        let Some(journal) = &mut self.journal else { return };
+        let latest = self.latest.as_ref();
+        let line = Line {
+            second: row.clone(),
+            waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
+            counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
+            errors: self.totals.errors.clone(),
+            sessions_lost: standing.lost.clone(),
+            petal_cpu_s: petal_cpu_s(&self.marks),
+            db_time_s: self.totals.busy_ns as f64 / 1e9,
+            think_time_s: self.totals.think_ns as f64 / 1e9,
+        };
+        if let Err(error) = journal.second(&line) {
+            self.gap(format!("the journal is kept only so far: {error}"));
+        }
+    }
+
+    fn gap(&mut self, gap: String) {
+        if !self.gaps.contains(&gap) {
+            self.gaps.push(gap);
+        }
+    }
+}
+
+/// petal's own CPU seconds since the first mark.
+fn petal_cpu_s(marks: &[Mark]) -> Option<f64> {
+    let (first, last) = (marks.first()?.os.as_ref()?, marks.last()?.os.as_ref()?);
+    last.since(first).petal_cpu_s
+}
+
+fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
+    let latency_us = Kind::ALL
+        .into_iter()
+        .filter_map(|kind| {
+            Some((kind.name().to_owned(), tally.service[kind.index()].as_ref()?.summary()))
+        })
+        .collect();
+    Second {
+        from_s,
+        length_s,
+        ops: Ops::of(tally),
+        rows: Rows::of(tally),
+        errors: tally.errors_total(),
+        sessions,
+        latency_us,
+        ..Second::default()
+    }
+}
+
+/// Per endpoint, what happened since the opening snapshot.
+pub fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
+    now.iter()
+        .map(|counters| match opening.iter().find(|old| old.endpoint == counters.endpoint) {
+            Some(old) => counters.since(old),
+            None => counters.clone(),
+        })
+        .collect()
+}
+
+/// The sum over endpoints; None when there is none.
+pub fn sum(counters: &[Counters]) -> Option<Counters> {
+    let (first, rest) = counters.split_first()?;
+    let mut total = first.clone();
+    rest.iter().for_each(|other| total.add(other));
+    Some(total)
+}

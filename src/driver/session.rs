@@ -1,0 +1,265 @@
+//! THE loop: one session doing operations until it is told to stop.
+//!
+//! Stop rule, pacing, think time and mix are values that it consumes. Per operation nothing is
+//! allocated, locked, formatted or printed; outcomes are folded once per batch.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::engine::{CUT, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::stats::timeline::{Ended, EndedAs, Shards};
+use crate::workload::op::Operation;
+use crate::workload::picker::{Picker, Step};
+use crate::workload::seat::Seat;
+
+/// A batch lasts about so long, so that stop and display stay prompt.
+const BATCH_TARGET: Duration = Duration::from_millis(100);
+const BATCH_OPERATIONS_MAX: usize = 4096;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// When operations are due, with RATE: operation k of this session at `first + k * gap`.
+#[derive(Debug, Clone, Copy)]
+pub struct Pacing {
+    first: Duration,
+    gap: Duration,
+}
+
+impl Pacing {
+    /// `rate` operations per second of all sessions together, evenly spaced over them.
+    pub fn new(rate: f64, session: u32, sessions: u32) -> Self {
+        let every = Duration::from_secs_f64(1.0 / rate);
+        Self { first: every * (session - 1), gap: every * sessions }
+    }
+
+    fn due(&self, operation: u64) -> Duration {
+        Duration::from_nanos(
+            self.first.as_nanos() as u64 + (self.gap.as_nanos() as u64).saturating_mul(operation),
+        )
+    }
+
+    /// Operations due before `end`.
+    fn due_before(&self, end: Duration) -> u64 {
+        match end.checked_sub(self.first) {
+            Some(span) => span.as_nanos().div_ceil(self.gap.as_nanos().max(1)) as u64,
+            None => 0,
+        }
+    }
+}
+
+/// What a session has behind it when its loop ends.
+#[derive(Debug, Default)]
+pub struct SessionEnd {
+    /// When its last operation ended, since the trigger; 0 when it did none.
+    pub last_end_ns: u64,
+    /// When its loop ended: later than the last operation if it slept.
+    pub ended_ns: u64,
+    /// With RATE: operations that were due and not begun.
+    pub backlog: u64,
+    /// Why it ended before its time, and when.
+    pub lost: Option<(u64, SessionError)>,
+}
+
+/// One session at work.
+pub struct SessionLoop<'a> {
+    pub seat: Seat,
+    pub session: &'a mut dyn Session,
+    pub picker: Picker,
+    pub pacing: Option<Pacing>,
+    /// Operations left to do; `u64::MAX` in a timed run.
+    pub left: u64,
+    pub stop: Stop,
+    pub shards: &'a Shards,
+}
+
+/// What the loop does next.
+enum Next {
+    Execute,
+    /// Nothing to execute before this time, since the trigger.
+    Wait(Duration),
+    Think(Duration),
+    Done,
+}
+
+impl SessionLoop<'_> {
+    /// Runs to the end. The session's counters are flushed when it returns.
+    pub fn run(mut self) -> SessionEnd {
+        let mut end = SessionEnd::default();
+        let mut batch: Vec<Operation> = Vec::with_capacity(BATCH_OPERATIONS_MAX);
+        let mut outcomes = Outcomes::default();
+        outcomes.ended.reserve(BATCH_OPERATIONS_MAX);
+        let mut pending: Option<Step> = None;
+        let mut batch_size = 1;
+        let mut begun = 0;
+        let mut flushed_second = 0;
+        loop {
+            let now = Instant::now();
+            if self.stop.is_due(now) {
+                break;
+            }
+            match self.fill(&mut batch, &mut pending, batch_size, begun, now) {
+                Next::Execute => {}
+                Next::Wait(until) => {
+                    self.sleep_until(until);
+                    continue;
+                }
+                Next::Think(think) => {
+                    let from_ns = self.stop.since_trigger_ns(now);
+                    self.sleep_until(Duration::from_nanos(from_ns) + think);
+                    let woke_ns = self.stop.since_trigger_ns(Instant::now());
+                    self.shards.think(self.seat.session, woke_ns, woke_ns - from_ns);
+                    continue;
+                }
+                Next::Done => break,
+            }
+            outcomes.ended.clear();
+            let result = self.session.execute(&batch, &self.stop, &mut outcomes);
+            self.fold(&batch, &outcomes);
+            begun += outcomes.ended.len() as u64;
+            self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
+            if let Some(last) = outcomes.ended.last() {
+                end.last_end_ns = last.end_ns;
+            }
+            if let Err(error) = result {
+                end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
+                break;
+            }
+            if outcomes.ended.len() < batch.len() {
+                break; // An engine leaves operations out only when the stop was due.
+            }
+            batch_size = next_batch_size(batch_size, now.elapsed());
+            if end.last_end_ns / SECOND_NS > flushed_second {
+                flushed_second = end.last_end_ns / SECOND_NS;
+                self.flush(&mut end);
+            }
+        }
+        self.flush(&mut end);
+        end.backlog = self.backlog(begun);
+        end.ended_ns = self.stop.since_trigger_ns(Instant::now()).max(end.last_end_ns);
+        end
+    }
+
+    /// Fills a batch: it ends before a think, before an operation that is not due, and at
+    /// WORK_LOOP.
+    fn fill(
+        &mut self,
+        batch: &mut Vec<Operation>,
+        pending: &mut Option<Step>,
+        batch_size: usize,
+        begun: u64,
+        now: Instant,
+    ) -> Next {
+        batch.clear();
+        let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
+        while batch.len() < batch_size && (batch.len() as u64) < self.left {
+            let due = self.pacing.map(|pacing| pacing.due(begun + batch.len() as u64));
+            if let Some(due) = due.filter(|&due| due > now) {
+                if batch.is_empty() {
+                    return Next::Wait(due);
+                }
+                break;
+            }
+            let step = pending.take().unwrap_or_else(|| self.picker.next_step());
+            if let Some(think) = step.think {
+                let thinking = batch.is_empty();
+                *pending = Some(Step { think: step.think.filter(|_| !thinking), ..step });
+                if thinking {
+                    return Next::Think(think);
+                }
+                break;
+            }
+            batch.push(Operation { due, ..step.operation });
+        }
+        if batch.is_empty() { Next::Done } else { Next::Execute }
+    }
+
+    fn fold(&self, batch: &[Operation], outcomes: &Outcomes) {
+        let ended = outcomes.ended.iter().map(|outcome| {
+            let operation = &batch[outcome.operation as usize];
+            Ended {
+                kind: operation.kind,
+                latency_ns: outcome.latency_ns,
+                response_ns: operation
+                    .due
+                    .map(|due| outcome.end_ns.saturating_sub(due.as_nanos() as u64)),
+                end_ns: outcome.end_ns,
+                rows: outcome.rows,
+                result: result_of(outcome),
+            }
+        });
+        self.shards.fold(self.seat.session, ended);
+    }
+
+    /// A session whose counters cannot be flushed is lost: its figures would be short.
+    fn flush(&mut self, end: &mut SessionEnd) {
+        if let Err(error) = self.session.flush_statistics()
+            && end.lost.is_none()
+        {
+            let error = SessionError { code: "statistics".into(), message: error.to_string() };
+            end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
+        }
+    }
+
+    fn backlog(&self, begun: u64) -> u64 {
+        let end = Duration::from_nanos(self.stop.since_trigger_ns(Instant::now()));
+        self.pacing.map_or(0, |pacing| {
+            pacing.due_before(end).min(self.left.saturating_add(begun)).saturating_sub(begun)
+        })
+    }
+
+    /// Sleeps until a time since the trigger, or the stop; the driver unparks at a stop.
+    fn sleep_until(&self, until: Duration) {
+        loop {
+            let now = Instant::now();
+            let elapsed = Duration::from_nanos(self.stop.since_trigger_ns(now));
+            let Some(rest) = until.checked_sub(elapsed).filter(|rest| !rest.is_zero()) else {
+                return;
+            };
+            if self.stop.is_due(now) {
+                return;
+            }
+            thread::park_timeout(self.stop.time_left(now).map_or(rest, |left| rest.min(left)));
+        }
+    }
+}
+
+fn result_of(outcome: &Outcome) -> EndedAs<'_> {
+    match outcome.error.as_deref() {
+        None => EndedAs::Done,
+        Some(CUT) => EndedAs::Cut,
+        Some(code) => EndedAs::Failed(code),
+    }
+}
+
+/// Scales the batch to [`BATCH_TARGET`], at most doubling, so that one slow operation or a fast
+/// start does not overshoot.
+fn next_batch_size(size: usize, took: Duration) -> usize {
+    let scaled = size as f64 * BATCH_TARGET.as_secs_f64() / took.as_secs_f64().max(1e-9);
+    (scaled as usize).clamp(1, (size * 2).min(BATCH_OPERATIONS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn paced_operations_are_evenly_spaced_over_all_sessions(
+            rate in 1.0f64..100_000.0, sessions in 1u32..100, seconds in 1u64..60,
+        ) {
+            let end = Duration::from_secs(seconds);
+            let due: u64 = (1..=sessions)
+                .map(|session| Pacing::new(rate, session, sessions).due_before(end))
+                .sum();
+            let asked = rate * seconds as f64;
+            // Gaps are whole nanoseconds: one in ten thousand at 100,000 a second.
+            prop_assert!((due as f64 - asked).abs() <= asked * 2e-4 + 1.0, "{} of {}", due, asked);
+        }
+
+        #[test]
+        fn batches_grow_and_shrink_within_bounds(size in 1usize..=4096, micros in 1u64..10_000_000) {
+            let next = next_batch_size(size, Duration::from_micros(micros));
+            prop_assert!((1..=4096).contains(&next) && next <= size * 2);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The trigger: sessions wait connected until all are there, then begin together.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::engine::Stop;
+
+/// Opens once: with a [`Stop`] to run under, or with nothing when the run is called off.
+#[derive(Default)]
+pub struct Trigger {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default, Clone)]
+enum State {
+    #[default]
+    Waiting,
+    Pulled(Stop),
+    CalledOff,
+}
+
+impl Trigger {
+    pub fn pull(&self, stop: Stop) {
+        self.set(State::Pulled(stop));
+    }
+
+    pub fn call_off(&self) {
+        self.set(State::CalledOff);
+    }
+
+    /// Waits for the trigger; None when the run was called off.
+    pub fn wait(&self) -> Option<Stop> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match &*state {
+                State::Waiting => {}
+                State::Pulled(stop) => return Some(stop.clone()),
+                State::CalledOff => return None,
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn set(&self, next: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        self.changed.notify_all();
+    }
+}

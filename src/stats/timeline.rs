@@ -1,0 +1,238 @@
+//! Folding operations into seconds: [`Tally`] for what ended in one second, [`Shards`] for many
+//! sessions folding at once without waiting for each other.
+//!
+//! A session folds a whole batch under one lock. The sampler harvests a second when it is over; an
+//! operation that is folded later than that counts in the oldest second still open, so that none is
+//! lost.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::workload::op::Kind;
+
+use super::histogram::Latencies;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// One operation that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended<'a> {
+    pub kind: Kind,
+    pub latency_ns: u64,
+    /// With RATE: from the intended start to the end.
+    pub response_ns: Option<u64>,
+    pub end_ns: u64,
+    pub rows: u64,
+    pub result: EndedAs<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedAs<'a> {
+    Done,
+    /// The session goes on; by the database's code.
+    Failed(&'a str),
+    /// Cancelled after the stop.
+    Cut,
+}
+
+/// What ended in a stretch of time. Histograms are made when their first value comes.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    pub ops: [u64; Kind::ALL.len()],
+    pub rows: [u64; Kind::ALL.len()],
+    pub cut: u64,
+    pub errors: BTreeMap<String, u64>,
+    pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
+    pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
+    /// Sum of all operations' latencies, failed and cut ones included: DB time.
+    pub busy_ns: u64,
+    /// Slept in think time.
+    pub think_ns: u64,
+}
+
+impl Tally {
+    pub fn record(&mut self, ended: Ended<'_>) {
+        self.busy_ns += ended.latency_ns;
+        match ended.result {
+            EndedAs::Done => {
+                let kind = ended.kind.index();
+                self.ops[kind] += 1;
+                self.rows[kind] += ended.rows;
+                self.service[kind].get_or_insert_default().record(ended.latency_ns);
+                if let Some(response_ns) = ended.response_ns {
+                    self.response[kind].get_or_insert_default().record(response_ns);
+                }
+            }
+            EndedAs::Failed(code) => match self.errors.get_mut(code) {
+                Some(count) => *count += 1,
+                None => drop(self.errors.insert(code.to_owned(), 1)),
+            },
+            EndedAs::Cut => self.cut += 1,
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for kind in Kind::ALL.map(Kind::index) {
+            self.ops[kind] += other.ops[kind];
+            self.rows[kind] += other.rows[kind];
+            add_latencies(&mut self.service[kind], other.service[kind].as_deref());
+            add_latencies(&mut self.response[kind], other.response[kind].as_deref());
+        }
+        self.cut += other.cut;
+        self.busy_ns += other.busy_ns;
+        self.think_ns += other.think_ns;
+        for (code, count) in &other.errors {
+            *self.errors.entry(code.clone()).or_default() += count;
+        }
+    }
+
+    pub fn ops_total(&self) -> u64 {
+        self.ops.iter().sum()
+    }
+
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+fn add_latencies(sum: &mut Option<Box<Latencies>>, part: Option<&Latencies>) {
+    if let Some(part) = part {
+        sum.get_or_insert_default().add(part);
+    }
+}
+
+/// Tallies by second, spread over a few locks.
+#[derive(Debug)]
+pub struct Shards {
+    shards: Vec<Mutex<Shard>>,
+}
+
+/// The seconds not yet harvested, oldest first, without gaps.
+#[derive(Debug, Default)]
+struct Shard {
+    oldest: u64,
+    seconds: VecDeque<Tally>,
+}
+
+impl Shards {
+    /// A few locks are enough: a session folds ten times a second.
+    pub fn new(sessions: usize) -> Self {
+        Self { shards: (0..sessions.clamp(1, 8)).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Folds a batch of one session.
+    pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = Ended<'a>>) {
+        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        for ended in batch {
+            shard.second_of(ended.end_ns).record(ended);
+        }
+    }
+
+    /// Counts a think of one session, in the second in which it ended.
+    pub fn think(&self, session: u32, end_ns: u64, think_ns: u64) {
+        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        shard.second_of(end_ns).think_ns += think_ns;
+    }
+
+    /// Takes out all seconds before `before`, merged over the shards: (second, tally), in order,
+    /// without gaps.
+    pub fn harvest(&self, before: u64) -> Vec<(u64, Tally)> {
+        let mut harvested: BTreeMap<u64, Tally> = BTreeMap::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            while shard.oldest < before {
+                let second = shard.oldest;
+                let tally = shard.seconds.pop_front().unwrap_or_default();
+                shard.oldest += 1;
+                harvested.entry(second).or_default().add(&tally);
+            }
+        }
+        harvested.into_iter().collect()
+    }
+
+    /// The first second after all that hold anything: harvesting before it empties the shards.
+    pub fn end(&self) -> u64 {
+        let ends = self.shards.iter().map(|shard| {
+            let shard = lock(shard);
+            shard.oldest + shard.seconds.len() as u64
+        });
+        ends.max().unwrap_or(0)
+    }
+}
+
+impl Shard {
+    fn second_of(&mut self, end_ns: u64) -> &mut Tally {
+        let offset = (end_ns / SECOND_NS).saturating_sub(self.oldest) as usize;
+        if self.seconds.len() <= offset {
+            self.seconds.resize_with(offset + 1, Tally::default);
+        }
+        &mut self.seconds[offset]
+    }
+}
+
+/// A session that panicked while folding leaves a tally that is still a sum of whole records.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn done(end_ns: u64) -> Ended<'static> {
+        let result = EndedAs::Done;
+        Ended { kind: Kind::Select, latency_ns: 5, response_ns: None, end_ns, rows: 2, result }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_sum_to_the_whole(
+            ends in prop::collection::vec((0u32..20, 0u64..20 * SECOND_NS), 0..300),
+            harvests in prop::collection::vec(0u64..25, 0..10),
+        ) {
+            let shards = Shards::new(5);
+            let mut whole = Tally::default();
+            let mut at = 0;
+            for (chunk, &(session, end_ns)) in ends.iter().enumerate() {
+                shards.fold(session, std::iter::once(done(end_ns)));
+                if let Some(&before) = harvests.get(chunk / 30).filter(|_| chunk % 30 == 0) {
+                    shards.harvest(before).iter().for_each(|(_, tally)| whole.add(tally));
+                    at = at.max(before);
+                }
+            }
+            shards.harvest(shards.end()).iter().for_each(|(_, tally)| whole.add(tally));
+            prop_assert_eq!(whole.ops_total(), ends.len() as u64);
+            prop_assert_eq!(whole.rows[0], 2 * ends.len() as u64);
+            prop_assert_eq!(whole.busy_ns, 5 * ends.len() as u64);
+            let counted = whole.service[0].as_ref().map_or(0, |latencies| latencies.count());
+            prop_assert_eq!(counted, ends.len() as u64);
+        }
+    }
+
+    #[test]
+    fn seconds_come_in_order_without_gaps() {
+        let shards = Shards::new(2);
+        shards.fold(0, [done(0), done(3 * SECOND_NS)].into_iter());
+        shards.fold(1, [done(SECOND_NS)].into_iter());
+        let seconds: Vec<_> =
+            shards.harvest(4).iter().map(|(second, tally)| (*second, tally.ops_total())).collect();
+        assert_eq!(seconds, [(0, 1), (1, 1), (2, 0), (3, 1)]);
+    }
+
+    #[test]
+    fn late_operations_are_not_lost() {
+        let shards = Shards::new(1);
+        shards.harvest(5);
+        shards.fold(0, std::iter::once(done(SECOND_NS)));
+        assert_eq!(shards.harvest(6)[0].1.ops_total(), 1);
+    }
+
+    #[test]
+    fn failed_and_cut_operations_are_not_counted_as_done() {
+        let mut tally = Tally::default();
+        tally.record(Ended { result: EndedAs::Failed("busy"), ..done(1) });
+        tally.record(Ended { result: EndedAs::Cut, ..done(1) });
+        assert_eq!((tally.ops_total(), tally.errors_total(), tally.cut), (0, 1, 1));
+    }
+}
