@@ -122,6 +122,7 @@ fn what_just_fits_is_accepted() {
         &[("SCALE", "8M"), ("BLOCK_SZ", "8K")],
         &[("SCALE", "4M")],
         &[("DO_HOTSPOT", "TRUE"), ("SCALE", "24M")],
+        &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "1"), ("BLOCK_SZ", "16K"), ("SCALE", "1G")],
         &[("THINK_TM_MIN", ".5")],
         &[("READERS", "1")],
         &[("WARM_UP", "59"), ("RUN_TIME", "60")],

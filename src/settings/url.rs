@@ -135,11 +135,13 @@ impl TargetUrl {
 
     /// The URL as it may be shown: a password is `***`.
     pub fn redacted(&self) -> String {
-        let user = self.server().and_then(|server| server.user);
-        let mut shown = match (&self.password, self.rest.rsplit_once('@')) {
-            (Some(_), Some((before, after))) if user.is_some() => {
-                format!("{}:{before}:***@{after}", self.scheme)
-            }
+        let is_server = SERVER_SCHEMES.contains(&self.scheme.as_str());
+        let after = self.rest.strip_prefix("//").filter(|_| is_server).unwrap_or("");
+        let host_end = after.find('/').unwrap_or(after.len());
+        let (authority, name) = after.split_at(host_end);
+        let user = authority.rsplit_once('@').filter(|(user, _)| !user.is_empty());
+        let mut shown = match (&self.password, user) {
+            (Some(_), Some((user, hosts))) => format!("{}://{user}:***@{hosts}{name}", self.scheme),
             _ => format!("{}:{}", self.scheme, self.rest),
         };
         let mut options: Vec<String> = self

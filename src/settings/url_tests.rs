@@ -62,6 +62,11 @@ fn a_password_may_be_an_option_or_without_a_user() {
     assert_eq!(option.password.as_ref().unwrap().expose(), "p&w");
     assert_eq!(option.redacted(), "mysql://h/d?x=1&password=***");
     assert_eq!(url("mariadb://:pw@h/d").redacted(), "mysql://@h/d?password=***");
+    assert_eq!(url("mysql://u:pw@h/d@x").redacted(), "mysql://u:***@h/d@x");
+    assert_eq!(url("sqlite:a@b?password=pw").redacted(), "sqlite:a@b?password=***");
+    let none = url("mysql://u:@h/d");
+    assert!(none.password.is_none());
+    assert_eq!(none.redacted(), "mysql://u@h/d");
     assert!(url("postgres:///d").server().unwrap().hosts.is_empty());
 }
 

@@ -99,6 +99,13 @@ fn decimals_have_no_sign_exponent_or_names() {
 }
 
 #[test]
+fn as_many_blocks_as_bytes_can_count_are_accepted() {
+    let scale = find("SCALE").unwrap();
+    assert!(scale.parse("281474976710656").is_ok());
+    assert!(scale.parse("281474976710657").is_err());
+}
+
+#[test]
 fn block_sizes_are_those_of_the_table_however_written() {
     let block_size = find("BLOCK_SZ").unwrap();
     for text in ["4K", "8k", "16KB", "32768"] {
