@@ -190,7 +190,7 @@ impl Reader<'_> {
                 '\'' => self.single_quoted(&mut value)?,
                 '"' => self.double_quoted(key, &mut value)?,
                 '\\' => self.backslash(&mut value),
-                '$' | '`' => self.expansion(key, &mut value)?,
+                '$' | '`' => self.expansion(key, &mut value, "'\"")?,
                 '&' | '|' | '<' | '>' | '(' | ')' => {
                     return fault(
                         &format!("has {next} outside quotes, which a shell takes for itself"),
@@ -257,7 +257,7 @@ impl Reader<'_> {
                         _ => value.push('\\'),
                     }
                 }
-                Some('$' | '`') => self.expansion(key, value)?,
+                Some('$' | '`') => self.expansion(key, value, "")?,
                 Some(next) => {
                     value.push(next);
                     self.bump();
@@ -279,8 +279,8 @@ impl Reader<'_> {
         }
     }
 
-    /// At a `$` or a backtick.
-    fn expansion(&mut self, key: &str, value: &mut String) -> Result<(), Fault> {
+    /// At a `$` or a backtick. A quote in `quotes` would make the `$` a shell's own.
+    fn expansion(&mut self, key: &str, value: &mut String, quotes: &str) -> Result<(), Fault> {
         const COMMAND: &str = "asks a shell to run a command, which petal does not";
         if self.chars.peek() == Some(&'`') {
             return fault(COMMAND, "Write the command's result here.");
@@ -298,7 +298,7 @@ impl Reader<'_> {
                 let name = self.name();
                 self.variable(key, &name, None, value)
             }
-            Some(next) if next.is_ascii_digit() || "$?!#@*-'\"".contains(next) => fault(
+            Some(next) if is_special(next) || quotes.contains(next) => fault(
                 "has a $ that a shell would expand, but only $NAME and ${NAME} are read",
                 "Write \\$ for a dollar sign, or put the value in single quotes.",
             ),
@@ -421,6 +421,11 @@ impl Reader<'_> {
             self.line += 1;
         }
     }
+}
+
+/// After a `$` a variable of the shell's own, such as `$1` or `$?`.
+fn is_special(character: char) -> bool {
+    character.is_ascii_digit() || "$?!#@*-".contains(character)
 }
 
 fn is_name(character: char, first: bool) -> bool {

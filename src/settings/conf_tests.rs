@@ -66,6 +66,45 @@ fn values_are_read_as_a_shell_reads_them() {
     }
 }
 
+/// The judge of "as a shell reads it" is a shell.
+#[test]
+fn a_shell_reads_the_same() {
+    let texts = [
+        "KEY=25 # comment",
+        "KEY=#5",
+        "KEY=a#b",
+        "KEY='a # b'",
+        r#"KEY=a"b c"'d e'f"#,
+        r"KEY=a\ b\#c",
+        r#"KEY="a\"b\\c\d\$e\`""#,
+        r"KEY='a\b'",
+        r"KEY='it'\''s'",
+        "KEY=a\\\nb",
+        "KEY=\"a\\\nb\"",
+        "KEY=a$",
+        "KEY=a$%b",
+        "A=1 KEY=2 B=3",
+        "export A=1 KEY=2 B",
+        "A=x; KEY=$A/y${A}z",
+        "KEY=${NONE:-2 5}",
+        "KEY=x=y",
+        "KEY=~x",
+        "A=5\nKEY=\"$A$\"",
+        "KEY=*",
+        "KEY={a,b}",
+        "KEY=1 \\\n  A=2",
+        "KEY=!x",
+        "KEY= A=1",
+    ];
+    for text in texts {
+        let script = format!("{text}\nprintf %s \"$KEY\"");
+        let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(shell.status.success(), "{text:?}");
+        let expected = String::from_utf8(shell.stdout).unwrap();
+        assert_eq!(value(&format!("{text}\n")), expected, "{text:?}");
+    }
+}
+
 #[test]
 fn several_assignments_may_share_a_line() {
     let conf = read("A=1 B=2; C=3 # D=4\nE= F=6\nexport G=7 H=8 A B");
