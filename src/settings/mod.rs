@@ -3,8 +3,14 @@
 //!
 //! [`table`] is the one table of parameters: parsing, validation, `--help`, `petal help parameters`
 //! and the documentation page all come from it.
+//! [`read`] decides which source wins and makes [`Settings`]; [`rules`] refuses contradictions.
 
+pub mod argv;
 pub mod conf;
+pub mod error;
+pub mod flags;
+pub mod read;
+pub mod rules;
 pub mod size;
 pub mod table;
 pub mod url;
@@ -71,6 +77,8 @@ pub struct Settings {
     pub out: PathBuf,
     /// `-s`: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
+    /// The settings file, if one was read.
+    pub conf_file: Option<PathBuf>,
     /// Each parameter as it was set, and by whom, for the record; no secrets.
     pub origins: Vec<Given>,
     /// What a person should read, from reading the settings: unknown keys, odd values.
@@ -81,7 +89,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Given {
     pub key: String,
-    /// The value in force, redacted if it is a secret; null where unset.
+    /// The value as it was set, or the default; a secret is `***`; null where unset.
     pub value: serde_json::Value,
     pub origin: Origin,
 }
@@ -160,56 +168,4 @@ pub enum WarmUp {
     Time(Duration),
     /// Before the trigger every session reads its data until the cache is full.
     Cache,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            update_pct: 25,
-            scan_pct: 0,
-            run_time: Duration::from_secs(300),
-            work_loop: 0,
-            scale: None,
-            scan_table_sz: Extent::Bytes(1 << 20),
-            work_unit: 64,
-            update_work_unit: 64,
-            redo_stress: RedoStress::Lite,
-            load_parallel_degree: 2,
-            threads_per_schema: 1,
-            readers: None,
-            writers: None,
-            obfuscate_columns: false,
-            compress_ratio: None,
-            hotspot: None,
-            hot_schema_frequency: 0,
-            think_time: None,
-            database_statistics_type: StatisticsType::Statspack,
-            external_script: None,
-            endpoints: Endpoints::default(),
-            os_perf_data: true,
-            unique_index: false,
-            block_sz: None,
-            db: TargetUrl {
-                scheme: "sqlite".into(),
-                rest: "petal-data".into(),
-                password: None,
-                options: Default::default(),
-            },
-            loop_side: None,
-            prefetch: 0,
-            direct_io: None,
-            io_depth: 1,
-            verify: Verify::Header,
-            page_cache_limit: None,
-            storage_cache: None,
-            rate: None,
-            warm_up: WarmUp::Time(Duration::ZERO),
-            repeats: 1,
-            seed: None,
-            out: PathBuf::from("petal-results"),
-            schemas: None,
-            origins: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
 }

@@ -1,1 +1,235 @@
-//! The one table of parameters.
+//! The one table of parameters: what each is called, what it takes, what it means, and which
+//! engine honours it how. Parsing, validation, `--help`, `petal help parameters` and
+//! docs/parameters.md all come from it; no parameter is named in a list anywhere else.
+//!
+//! Rules between parameters are in [`super::rules`].
+
+mod engines;
+mod help;
+mod parameters;
+mod value;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+pub use engines::{EngineColumn, Honour, column, columns};
+pub use help::{help_text, markdown};
+pub use parameters::PARAMETERS;
+pub use value::{Refusal, Value};
+
+use super::Settings;
+
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// As in slob.conf and the environment. The flag's name follows from it.
+    pub key: &'static str,
+    pub kind: Kind,
+    /// As a person would write it; empty: unset.
+    pub default: &'static str,
+    /// What to tell of the default where the text does not tell it.
+    pub default_told: Option<&'static str>,
+    /// Further rules than the kind's own, in words; those are checked in [`super::rules`].
+    pub also: &'static str,
+    pub meaning: &'static str,
+    pub group: Group,
+    pub taken_by: TakenBy,
+    /// Its value in force in validated settings, for the record; secrets never.
+    pub in_force: fn(&Settings) -> serde_json::Value,
+}
+
+/// What a value may look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// 0 to 100, whole.
+    Percent,
+    /// A whole number.
+    Count {
+        min: u64,
+        max: u64,
+    },
+    /// Whole seconds.
+    Seconds {
+        min: u64,
+        max: u64,
+    },
+    /// A decimal number; `above`: greater than `min`, else at least.
+    Decimal {
+        min: f64,
+        above: bool,
+    },
+    /// Blocks, or bytes with a unit.
+    Extent,
+    /// Bytes, with or without a unit.
+    Bytes,
+    /// One of the block sizes that petal knows.
+    BlockSize,
+    Boolean,
+    /// One of these words, in any case.
+    OneOf(&'static [&'static str]),
+    Text,
+    /// A user's name without a password in it.
+    User,
+    Path,
+    Secret,
+    Url,
+    /// Seconds, or `cache`.
+    WarmUp,
+}
+
+/// Headings under which help shows parameters, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    Target,
+    Data,
+    Mix,
+    Length,
+    Pattern,
+    Io,
+    Evidence,
+    Oracle,
+}
+
+impl Group {
+    pub const ALL: [Self; 8] = [
+        Self::Target,
+        Self::Data,
+        Self::Mix,
+        Self::Length,
+        Self::Pattern,
+        Self::Io,
+        Self::Evidence,
+        Self::Oracle,
+    ];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Target => "Target and results",
+            Self::Data => "Data",
+            Self::Mix => "Operations and sessions",
+            Self::Length => "Length and repeats",
+            Self::Pattern => "Hot spots and think time",
+            Self::Io => "How I/O is done",
+            Self::Evidence => "What is recorded beside",
+            Self::Oracle => "Connections, Oracle style",
+        }
+    }
+}
+
+/// The commands that read settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandKind {
+    Setup,
+    /// A run, and every cell of a sweep.
+    Run,
+    Sweep,
+    /// Those that only open the target: drop, check.
+    Target,
+}
+
+/// Which commands take a parameter as a flag. The file and the environment may hold it for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakenBy {
+    Setup,
+    Run,
+    SetupAndRun,
+    /// Whatever opens a target.
+    All,
+}
+
+impl TakenBy {
+    pub fn includes(self, command: CommandKind) -> bool {
+        match (self, command) {
+            (Self::All, _) => true,
+            (_, CommandKind::Target) => false,
+            (Self::SetupAndRun, _) => true,
+            (Self::Setup, command) => command == CommandKind::Setup,
+            (Self::Run, command) => command != CommandKind::Setup,
+        }
+    }
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Setup => "setup",
+            Self::Run => "run, sweep",
+            Self::SetupAndRun => "setup, run, sweep",
+            Self::All => "setup, run, sweep, check, drop",
+        }
+    }
+}
+
+/// Flags by key, made once.
+static FLAGS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
+    PARAMETERS
+        .iter()
+        .map(|parameter| (parameter.key, parameter.key.to_ascii_lowercase().replace('_', "-")))
+        .collect()
+});
+
+impl Parameter {
+    /// `update-pct` of UPDATE_PCT.
+    pub fn flag(&self) -> &'static str {
+        FLAGS.get(self.key).map_or("", String::as_str)
+    }
+
+    /// Whether what a person writes there may hold a password, rightly or not.
+    pub fn may_hold_secret(&self) -> bool {
+        matches!(self.kind, Kind::Secret | Kind::Url | Kind::User)
+    }
+
+    /// The default as it is told to people.
+    pub fn default_words(&self) -> &'static str {
+        match (self.default_told, self.default) {
+            (Some(told), _) => told,
+            (None, "") => "none",
+            (None, text) => text,
+        }
+    }
+
+    /// The name of its value in help.
+    pub fn value_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Percent => "PERCENT",
+            Kind::Count { .. } => "N",
+            Kind::Seconds { .. } => "SECONDS",
+            Kind::Decimal { .. } => "NUMBER",
+            Kind::Extent | Kind::Bytes | Kind::BlockSize => "SIZE",
+            Kind::Boolean => "TRUE|FALSE",
+            Kind::OneOf(_) => "WORD",
+            Kind::Text => "TEXT",
+            Kind::User => "USER",
+            Kind::Path => "PATH",
+            Kind::Secret => "SECRET",
+            Kind::Url => "URL",
+            Kind::WarmUp => "SECONDS|cache",
+        }
+    }
+
+    /// The values it takes, in words: kind and further rules.
+    pub fn values(&self) -> String {
+        match self.also {
+            "" => self.kind.values(),
+            also => format!("{}; {also}", self.kind.values()),
+        }
+    }
+}
+
+/// By its exact key.
+pub fn find(key: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.key == key)
+}
+
+/// The known key that a misspelt one is closest to; none where nothing is close.
+pub fn nearest(key: &str) -> Option<&'static str> {
+    let upper = key.to_ascii_uppercase();
+    let distance_max = (upper.len() / 3).max(2);
+    PARAMETERS
+        .iter()
+        .map(|parameter| (strsim::damerau_levenshtein(&upper, parameter.key), parameter.key))
+        .filter(|(distance, _)| *distance <= distance_max)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,35 @@
-//! Target URLs, and the one type that holds a secret.
+//! Target URLs, and the one type that holds a secret. What an engine makes of a URL is its own
+//! affair; here it is only taken apart, and its password taken out.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+
+use secrecy::{ExposeSecret, SecretString};
 
 /// A password or its like. It can be used, not shown: neither `Debug` nor `Display` nor serde.
+/// Its memory is overwritten when it is dropped.
 #[derive(Clone)]
-pub struct Secret(String);
+pub struct Secret(SecretString);
 
 impl Secret {
     pub fn new(text: String) -> Self {
-        Self(text)
+        Self(text.into())
     }
 
     /// The text itself, for a driver's connect call only.
     pub fn expose(&self) -> &str {
-        &self.0
+        self.0.expose_secret()
+    }
+
+    /// As a person gives one: the text, `@FILE` for a file's first line, or `@@text` for a text
+    /// that begins with an `@`. The error names the file, never what is in it.
+    pub fn given(text: &str) -> Result<Self, UrlError> {
+        match text.strip_prefix('@') {
+            None => Ok(Self::new(text.to_owned())),
+            Some(rest) if rest.starts_with('@') => Ok(Self::new(rest.to_owned())),
+            Some(path) => first_line(path).map(Self::new),
+        }
     }
 }
 
@@ -24,21 +39,335 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Longest secret that is read from a file, in bytes.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+
+fn first_line(path: &str) -> Result<String, UrlError> {
+    // A path that is not there may be a password that happens to begin with @: not named.
+    let name = match std::path::Path::new(path).exists() {
+        true => format!("the file {path}"),
+        false => "the file named after its @".to_owned(),
+    };
+    let failed = |why: String| {
+        UrlError::new(
+            format!("its secret cannot be read from {name}: {why}"),
+            "Name a readable file whose first line is the secret, or write @@ for a secret \
+             that begins with @",
+        )
+    };
+    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    let mut line = String::new();
+    BufReader::new(file.take(SECRET_BYTES_MAX))
+        .read_line(&mut line)
+        .map_err(|error| failed(error.to_string()))?;
+    let secret = line.trim_end_matches(['\n', '\r']);
+    match secret.is_empty() {
+        true => Err(failed("its first line is empty".to_owned())),
+        false => Ok(secret.to_owned()),
+    }
+}
+
+/// Why a text is no target URL: a rule and a way out, without the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrlError {
+    pub rule: String,
+    pub way_out: String,
+}
+
+impl UrlError {
+    fn new(rule: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { rule: rule.into(), way_out: way_out.into() }
+    }
+}
+
 /// `sqlite:DIR?cache=64M`, `postgres://user:password@host/db`, `device:PATH`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TargetUrl {
     /// `sqlite`, `postgres`, `mysql`, `oracle`, `device`.
     pub scheme: String,
-    /// What follows the scheme, without the password and the options.
+    /// What follows the scheme, without the password and the options: a path, or
+    /// `//user@host:port/name` still percent-encoded.
     pub rest: String,
     pub password: Option<Secret>,
-    /// `?key=value&...`, for the engine to judge.
+    /// `?key=value&...`, decoded, for the engine to judge.
     pub options: BTreeMap<String, String>,
 }
 
+/// What `//user@host:port,host/name` names, decoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Server {
+    pub user: Option<String>,
+    /// In order; more than one is scale-out. Empty: the driver's default.
+    pub hosts: Vec<Host>,
+    /// Database or service; empty where none is named.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Without brackets if an IPv6 address.
+    pub host: String,
+    pub port: Option<u16>,
+}
+
+/// Schemes with a path after the colon, and those with a server.
+const PATH_SCHEMES: [&str; 2] = ["sqlite", "device"];
+const SERVER_SCHEMES: [&str; 3] = ["postgres", "mysql", "oracle"];
+/// Other names that people write.
+const ALIASES: [(&str, &str); 2] = [("postgresql", "postgres"), ("mariadb", "mysql")];
+
 impl TargetUrl {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let (scheme, after) = split_scheme(text)?;
+        let (body, query) = match after.split_once('?') {
+            Some((body, query)) => (body, query),
+            None => (after, ""),
+        };
+        let mut url = Self { scheme: scheme.to_owned(), ..Self::default() };
+        if PATH_SCHEMES.contains(&scheme) {
+            url.rest = path_of(scheme, body)?;
+        } else {
+            url.take_server(body)?;
+        }
+        url.take_options(query)?;
+        Ok(url)
+    }
+
     /// The URL as it may be shown: a password is `***`.
     pub fn redacted(&self) -> String {
-        format!("{}:{}", self.scheme, self.rest)
+        let is_server = SERVER_SCHEMES.contains(&self.scheme.as_str());
+        let after = self.rest.strip_prefix("//").filter(|_| is_server).unwrap_or("");
+        let host_end = after.find('/').unwrap_or(after.len());
+        let (authority, name) = after.split_at(host_end);
+        let user = authority.rsplit_once('@').filter(|(user, _)| !user.is_empty());
+        let mut shown = match (&self.password, user) {
+            (Some(_), Some((user, hosts))) => format!("{}://{user}:***@{hosts}{name}", self.scheme),
+            _ => format!("{}:{}", self.scheme, self.rest),
+        };
+        let mut options: Vec<String> = self
+            .options
+            .iter()
+            .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
+            .collect();
+        if self.password.is_some() && user.is_none() {
+            options.push("password=***".to_owned());
+        }
+        if !options.is_empty() {
+            shown.push('?');
+            shown.push_str(&options.join("&"));
+        }
+        shown
+    }
+
+    /// The folder or file of a `sqlite:` or `device:` target.
+    pub fn path(&self) -> Option<&std::path::Path> {
+        PATH_SCHEMES.contains(&self.scheme.as_str()).then(|| std::path::Path::new(&self.rest))
+    }
+
+    /// User, hosts and name of a target that is a server.
+    pub fn server(&self) -> Option<Server> {
+        match SERVER_SCHEMES.contains(&self.scheme.as_str()) {
+            true => read_server(&self.rest).ok(),
+            false => None,
+        }
+    }
+
+    fn take_server(&mut self, body: &str) -> Result<(), UrlError> {
+        let after = body.strip_prefix("//").ok_or_else(|| no_server(&self.scheme))?;
+        let (authority, name) = match after.split_once('/') {
+            Some((authority, name)) => (authority, Some(name)),
+            None => (after, None),
+        };
+        let (user, hosts) = match authority.rsplit_once('@') {
+            Some((user, hosts)) => (Some(user), hosts),
+            None => (None, authority),
+        };
+        self.rest = "//".to_owned();
+        if let Some(user) = user {
+            let (user, password) = match user.split_once(':') {
+                Some((user, password)) => (user, Some(password)),
+                None => (user, None),
+            };
+            self.password = password
+                .filter(|password| !password.is_empty())
+                .map(|password| Secret::given(&decode(password)?))
+                .transpose()?;
+            self.rest.push_str(user);
+            self.rest.push('@');
+        }
+        self.rest.push_str(hosts);
+        if let Some(name) = name {
+            self.rest.push('/');
+            self.rest.push_str(name);
+        }
+        read_server(&self.rest).map(|_| ())
+    }
+
+    fn take_options(&mut self, query: &str) -> Result<(), UrlError> {
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or_else(|| {
+                UrlError::new("an option after the ? has no value", "Write ?name=value&name=value.")
+            })?;
+            let (name, value) = (decode(name)?, decode(value)?);
+            let lower = name.to_ascii_lowercase();
+            if lower == "password" {
+                if self.password.is_some() {
+                    return Err(UrlError::new("it has two passwords", "Give one of them."));
+                }
+                self.password = Some(Secret::given(&value)?);
+                continue;
+            }
+            if ["passw", "pwd", "secret", "token"].iter().any(|word| lower.contains(word)) {
+                return Err(UrlError::new(
+                    "an option looks like a secret, and petal hides only `password`",
+                    "Use the database's own password file for it.",
+                ));
+            }
+            if self.options.insert(name.clone(), value).is_some() {
+                return Err(UrlError::new(
+                    format!("its option {name} stands there twice"),
+                    "Give it once.",
+                ));
+            }
+        }
+        Ok(())
     }
 }
+
+/// What may be shown of a text that is meant as a URL but was refused: no more than is sure to
+/// hold no secret.
+pub fn redact_refused(text: &str) -> String {
+    let known =
+        |scheme: &&str| text.len() > scheme.len() && text.starts_with(&format!("{scheme}:"));
+    let is_path = PATH_SCHEMES.iter().any(known) || !text.contains(':');
+    if is_path && !text.contains(['@', '?']) {
+        return text.to_owned();
+    }
+    let scheme = text.split(':').next().unwrap_or_default();
+    let names = ALIASES.iter().map(|(alias, _)| alias).chain(&PATH_SCHEMES).chain(&SERVER_SCHEMES);
+    match names.into_iter().find(|name| **name == scheme) {
+        Some(name) => format!("{name}:***"),
+        None => "***".to_owned(),
+    }
+}
+
+fn split_scheme(text: &str) -> Result<(&'static str, &str), UrlError> {
+    let known = "Write sqlite:DIR, postgres://user@host/db, mysql://user@host/db, \
+                 oracle://user@host/service or device:PATH.";
+    let Some((given, after)) = text.split_once(':') else {
+        return Err(UrlError::new(
+            "names no kind of database",
+            format!("For a folder of SQLite files write sqlite:{}.", redact_refused(text)),
+        ));
+    };
+    let lower = given.to_ascii_lowercase();
+    let name = ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == lower)
+        .map_or(lower.as_str(), |(_, scheme)| *scheme);
+    PATH_SCHEMES
+        .iter()
+        .chain(&SERVER_SCHEMES)
+        .find(|scheme| **scheme == name)
+        .map(|scheme| (*scheme, after))
+        .ok_or_else(|| UrlError::new("names a kind of database that petal does not know", known))
+}
+
+/// `//` before a path is what people write by analogy: `sqlite:///var/data` is `/var/data`.
+fn path_of(scheme: &str, body: &str) -> Result<String, UrlError> {
+    let path = body.strip_prefix("//").unwrap_or(body);
+    match path.is_empty() {
+        true => Err(UrlError::new("names no path", format!("Write {scheme}:PATH."))),
+        false => Ok(path.to_owned()),
+    }
+}
+
+fn no_server(scheme: &str) -> UrlError {
+    UrlError::new(
+        "names no server",
+        format!("Write {scheme}://user@host:port/name; further hosts after commas."),
+    )
+}
+
+fn read_server(rest: &str) -> Result<Server, UrlError> {
+    let after = rest.strip_prefix("//").unwrap_or(rest);
+    let (authority, name) = after.split_once('/').unwrap_or((after, ""));
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (Some(decode(user)?).filter(|user| !user.is_empty()), hosts),
+        None => (None, authority),
+    };
+    let hosts = match hosts.is_empty() {
+        true => Vec::new(),
+        false => hosts.split(',').map(read_host).collect::<Result<_, _>>()?,
+    };
+    Ok(Server { user, hosts, name: decode(name)? })
+}
+
+fn read_host(text: &str) -> Result<Host, UrlError> {
+    let bad = || {
+        UrlError::new(
+            "has a host that is not host or host:port",
+            "Write host:port with a port from 1 to 65535, [address]:port for IPv6, and \
+             percent-encode / ? # in a password as %2F %3F %23.",
+        )
+    };
+    let (host, port) = match text.strip_prefix('[') {
+        Some(inside) => {
+            let (host, after) = inside.split_once(']').ok_or_else(bad)?;
+            match after {
+                "" => (host, None),
+                _ => (host, Some(after.strip_prefix(':').ok_or_else(bad)?)),
+            }
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = port.map(|port| port.parse::<u16>().map_err(|_| bad())).transpose()?;
+    if host.is_empty() || port == Some(0) {
+        return Err(bad());
+    }
+    Ok(Host { host: decode(host)?, port })
+}
+
+/// Percent-decoding. A `%` that begins no pair of hex digits is refused rather than kept.
+fn decode(text: &str) -> Result<String, UrlError> {
+    let bad = || {
+        UrlError::new(
+            "has a % that does not begin two hex digits of UTF-8 text",
+            "Write %25 for a per cent sign.",
+        )
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut left = text.bytes();
+    while let Some(byte) = left.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = left.next().zip(left.next()).ok_or_else(bad)?;
+        let high = char::from(digits.0).to_digit(16).ok_or_else(bad)?;
+        let low = char::from(digits.1).to_digit(16).ok_or_else(bad)?;
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+/// Percent-encodes what would be taken for a URL's own signs.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '%' | '&' | '=' | '?' | '#' | ' ' => {
+                encoded.push_str(&format!("%{:02X}", u32::from(character)));
+            }
+            other => encoded.push(other),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+#[path = "url_tests.rs"]
+mod tests;

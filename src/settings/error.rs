@@ -1,0 +1,86 @@
+//! What is wrong with a setting, as a person can act on it: key, value, where it came from, rule,
+//! way out. A secret's value never gets in here.
+
+use std::fmt;
+
+use super::Origin;
+use super::table::Parameter;
+
+/// One violation. Its text is one sentence of what and why, and one of what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingError {
+    /// Empty where the fault is not in one parameter, such as a line that is no setting.
+    pub key: String,
+    /// `KEY=VALUE (where it came from)`, or a file and line.
+    pub subject: String,
+    pub rule: String,
+    pub way_out: String,
+}
+
+/// All violations at once, so that a person need not come back for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingErrors(pub Vec<SettingError>);
+
+impl std::error::Error for SettingErrors {}
+
+impl fmt::Display for SettingErrors {
+    /// A line each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl SettingError {
+    /// `shown` must be fit to be read by anybody.
+    pub fn of(
+        parameter: &Parameter,
+        shown: &str,
+        origin: &Origin,
+        rule: impl Into<String>,
+        way_out: impl Into<String>,
+    ) -> Self {
+        Self {
+            key: parameter.key.to_owned(),
+            subject: format!("{}={shown} ({})", parameter.key, where_from(parameter.key, origin)),
+            rule: rule.into(),
+            way_out: way_out.into(),
+        }
+    }
+
+    /// A fault of a file rather than of a parameter.
+    pub fn elsewhere(
+        subject: impl Into<String>,
+        rule: impl Into<String>,
+        way_out: impl Into<String>,
+    ) -> Self {
+        Self {
+            key: String::new(),
+            subject: subject.into(),
+            rule: rule.into(),
+            way_out: way_out.into(),
+        }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. {}", self.subject, self.rule, self.way_out)
+    }
+}
+
+/// Where a value of `key` came from, in words.
+pub fn where_from(key: &str, origin: &Origin) -> String {
+    match origin {
+        Origin::Flag => super::table::find(key)
+            .map_or_else(|| "a flag".to_owned(), |parameter| format!("--{}", parameter.flag())),
+        Origin::Environment(name) => format!("environment variable {name}"),
+        Origin::File(path, line) => format!("{}:{line}", path.display()),
+        Origin::Default => "default".to_owned(),
+    }
+}

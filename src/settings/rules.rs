@@ -1,0 +1,413 @@
+//! Rules between parameters, and against the target: what contradicts is refused before anything
+//! is touched, with key, value, rule and way out. Rules of one value alone are its kind's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::error::{SettingError, SettingErrors, where_from};
+use super::size::{Extent, format_bytes};
+use super::table::{self, CommandKind, EngineColumn, Honour, PARAMETERS, Parameter};
+use super::{Origin, Settings, WarmUp};
+
+/// SCALE of a setup that does not say.
+pub const SETUP_SCALE: Extent = Extent::Bytes(80 << 20);
+
+/// The smallest schema, in blocks.
+pub const SCALE_BLOCKS_MIN: u64 = 1024;
+
+/// Under this a run is mostly its start and end.
+const RUN_TIME_S_MIN: u64 = 30;
+
+/// What a run or a load touches, now that the block size is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effective {
+    /// Rows of each main table: SCALE in blocks.
+    pub rows: u64,
+    pub hot_spot: Option<HotRows>,
+}
+
+/// A hot spot in rows: the keys `offset + 1 ..= offset + rows`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HotRows {
+    pub offset: u64,
+    pub rows: u64,
+}
+
+/// What the rules found.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub errors: Vec<SettingError>,
+    pub notes: Vec<String>,
+}
+
+/// Judges what can be judged without the target. Rules about a parameter in `failed`, which is
+/// refused already, or about one that `command` does not take are silent.
+pub(super) fn judge(
+    settings: &Settings,
+    command: CommandKind,
+    failed: &BTreeSet<&'static str>,
+) -> Verdict {
+    let mut judge = Judge { settings, command, failed, verdict: Verdict::default() };
+    judge.engine();
+    judge.mix();
+    judge.length();
+    judge.data();
+    judge.pattern();
+    judge.connections();
+    judge.hook();
+    judge.sizes();
+    judge.verdict
+}
+
+struct Judge<'a> {
+    settings: &'a Settings,
+    command: CommandKind,
+    failed: &'a BTreeSet<&'static str>,
+    verdict: Verdict,
+}
+
+impl Judge<'_> {
+    /// Whether a rule about these keys, of which the first is the one refused, is to be judged.
+    fn binds(&self, keys: &[&str]) -> bool {
+        let first = keys.first().and_then(|key| table::find(key));
+        first.is_some_and(|parameter| parameter.taken_by.includes(self.command))
+            && keys.iter().all(|key| !self.failed.contains(key))
+    }
+
+    fn refuse(&mut self, keys: &[&str], rule: impl Into<String>, way_out: impl Into<String>) {
+        if let (true, Some(key)) = (self.binds(keys), keys.first()) {
+            self.verdict.errors.push(refusal(self.settings, key, rule, way_out));
+        }
+    }
+
+    fn note(&mut self, key: &str, text: &str) {
+        if self.binds(&[key]) {
+            let note = format!("{}: {text}", self.settings.told(key));
+            self.verdict.notes.push(note);
+        }
+    }
+
+    /// What the target's engine cannot do.
+    fn engine(&mut self) {
+        let Some(column) = table::column(&self.settings.db.scheme) else { return };
+        let mut without_effect: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let settings = self.settings;
+        for parameter in PARAMETERS.iter().filter(|parameter| settings.is_given(parameter.key)) {
+            let keys = [parameter.key];
+            match column.honour(parameter) {
+                Honour::Full => {}
+                Honour::Remark(text) => self.note(parameter.key, text),
+                Honour::Only { values, rule, way_out } => {
+                    if !values.contains(&settings.shown(parameter.key).as_str()) {
+                        self.refuse(&keys, rule, way_out);
+                    }
+                }
+                Honour::Refused { rule, way_out } => self.refuse(&keys, rule, way_out),
+                Honour::NoEffect { reason } => {
+                    if settings.origin(parameter.key) == Origin::Flag {
+                        let rule = format!("has no effect on {}: {reason}", column.product);
+                        self.refuse(&keys, rule, "Leave it out.");
+                    } else if self.binds(&keys) {
+                        without_effect.entry(reason).or_default().push(self.place(parameter));
+                    }
+                }
+            }
+        }
+        self.tell_without_effect(column, without_effect);
+    }
+
+    /// Key and place, without the value.
+    fn place(&self, parameter: &Parameter) -> String {
+        let origin = self.settings.origin(parameter.key);
+        format!("{} ({})", parameter.key, where_from(parameter.key, &origin))
+    }
+
+    /// One line for each reason: SLOB's files carry most of these keys.
+    fn tell_without_effect(
+        &mut self,
+        column: &EngineColumn,
+        by_reason: BTreeMap<&str, Vec<String>>,
+    ) {
+        for (reason, keys) in by_reason {
+            self.verdict.notes.push(format!(
+                "{}: no effect on {}: {reason}",
+                keys.join(", "),
+                column.product
+            ));
+        }
+    }
+
+    /// READERS and WRITERS stand in place of UPDATE_PCT and THREADS_PER_SCHEMA; a weaker source
+    /// than theirs, such as the file under flags, does not contradict them.
+    fn mix(&mut self) {
+        let settings = self.settings;
+        if settings.readers.is_none() && settings.writers.is_none() {
+            return;
+        }
+        let strongest = strength(settings, "READERS").max(strength(settings, "WRITERS"));
+        for key in ["UPDATE_PCT", "THREADS_PER_SCHEMA"] {
+            match strength(settings, key) {
+                0 => {}
+                given if given >= strongest => self.refuse(
+                    &[key, "READERS", "WRITERS"],
+                    "contradicts READERS and WRITERS, which name whole sessions instead",
+                    "Leave out one or the other.",
+                ),
+                _ => self.note(key, "no effect beside READERS and WRITERS"),
+            }
+        }
+        if settings.readers.unwrap_or(0) == 0 && settings.writers.unwrap_or(0) == 0 {
+            let key = if settings.readers.is_some() { "READERS" } else { "WRITERS" };
+            self.refuse(
+                &[key, "READERS", "WRITERS"],
+                "leaves no session: READERS and WRITERS together must be at least 1",
+                "Raise one of them, or leave both out.",
+            );
+        }
+    }
+
+    fn length(&mut self) {
+        let settings = self.settings;
+        if let WarmUp::Time(time) = settings.warm_up
+            && time >= settings.run_time
+            && !time.is_zero()
+        {
+            let rule = format!("must be less than {}", settings.told("RUN_TIME"));
+            let way_out = "Shorten the warm-up or lengthen the run.";
+            self.refuse(&["WARM_UP", "RUN_TIME"], rule, way_out);
+        }
+        if settings.work_loop == 0 && settings.run_time.as_secs() < RUN_TIME_S_MIN {
+            self.note("RUN_TIME", "under 30 seconds a run is mostly its start and end");
+        }
+    }
+
+    fn data(&mut self) {
+        let settings = self.settings;
+        if settings.obfuscate_columns && settings.compress_ratio.is_some() {
+            let other = settings.told("OBFUSCATE_COLUMNS");
+            self.refuse(
+                &["COMPRESS_RATIO", "OBFUSCATE_COLUMNS"],
+                format!("contradicts {other}, which fills rows with random text"),
+                "Leave out one of them; COMPRESS_RATIO=1.0 is random text too.",
+            );
+        }
+        if settings.scan_pct > 0 && settings.scan_table_sz.is_zero() {
+            let other = settings.told("SCAN_TABLE_SZ");
+            self.refuse(
+                &["SCAN_PCT", "SCAN_TABLE_SZ"],
+                format!("asks for scans, but {other} means that there is no scan table"),
+                "Write SCAN_PCT=0, or load with a SCAN_TABLE_SZ.",
+            );
+        }
+    }
+
+    fn pattern(&mut self) {
+        let settings = self.settings;
+        let seconds = |key: &str| settings.set_value(key).as_f64();
+        if let (Some(min), Some(max)) = (seconds("THINK_TM_MIN"), seconds("THINK_TM_MAX"))
+            && min > max
+        {
+            let rule = format!("must be at most {}", settings.told("THINK_TM_MAX"));
+            let way_out = "Lower THINK_TM_MIN or raise THINK_TM_MAX.";
+            self.refuse(&["THINK_TM_MIN", "THINK_TM_MAX"], rule, way_out);
+        }
+        let hosts = settings.db.server().map_or(0, |server| server.hosts.len());
+        let services = settings.endpoints.service_max.unwrap_or(0);
+        if settings.hot_schema_frequency > 0 && (hosts > 1 || services > 1) {
+            self.note(
+                "HOT_SCHEMA_FREQUENCY",
+                "every endpoint then touches the blocks of schema 1, so that endpoints are no \
+                 longer apart",
+            );
+        }
+    }
+
+    fn connections(&mut self) {
+        let endpoints = &self.settings.endpoints;
+        if endpoints.service_max.is_some() && endpoints.service_base.is_none() {
+            self.refuse(
+                &["SQLNET_SERVICE_MAX", "SQLNET_SERVICE_BASE"],
+                "numbers services whose base is not told",
+                "Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.",
+            );
+        }
+    }
+
+    fn hook(&mut self) {
+        let Some(path) = &self.settings.external_script else { return };
+        if let Err((rule, way_out)) = executable(path) {
+            self.refuse(&["EXTERNAL_SCRIPT"], rule, way_out);
+        }
+    }
+
+    /// What is wrong at whatever block size the target may have. The rest waits for
+    /// [`Settings::check_against`].
+    fn sizes(&mut self) {
+        let settings = self.settings;
+        let Some(scale) = settings.scale else { return };
+        let candidates = match settings.block_sz {
+            Some(block_size) => vec![block_size],
+            None => vec![8192, 4096, 16384, 32768],
+        };
+        let refusals: Vec<Vec<SettingError>> = candidates
+            .into_iter()
+            .map(|block_size| misfits(settings, scale.blocks(block_size.into()), block_size))
+            .collect();
+        let Some(first) = refusals.first() else { return };
+        let everywhere = |error: &&SettingError| {
+            refusals.iter().all(|other| other.iter().any(|o| o.key == error.key))
+        };
+        let certain: Vec<SettingError> = first
+            .iter()
+            .filter(everywhere)
+            .filter(|error| self.binds(&[&error.key, "SCALE", "BLOCK_SZ"]))
+            .cloned()
+            .collect();
+        self.verdict.errors.extend(certain);
+    }
+}
+
+impl Settings {
+    /// The rules that need the target: its block size, and for a run the rows of the loaded schema
+    /// that has fewest, with its number. Says what is in force.
+    pub fn check_against(
+        &self,
+        block_size: u32,
+        loaded_rows_min: Option<(u64, u32)>,
+    ) -> Result<Effective, SettingErrors> {
+        let asked = self.scale.map(|scale| scale.blocks(block_size.into()));
+        let mut errors = Vec::new();
+        let rows = match (asked, loaded_rows_min) {
+            (Some(asked), Some((rows, schema))) if asked > rows => {
+                errors.push(above_loaded(self, asked, rows, schema, block_size));
+                rows
+            }
+            (Some(asked), _) => asked,
+            (None, Some((rows, _))) => rows,
+            (None, None) => SETUP_SCALE.blocks(block_size.into()),
+        };
+        let is_run = loaded_rows_min.is_some();
+        errors.extend(
+            misfits(self, rows, block_size)
+                .into_iter()
+                .filter(|error| is_run || error.key == "SCALE"),
+        );
+        match errors.is_empty() {
+            true => Ok(Effective { rows, hot_spot: hot_rows(self, block_size) }),
+            false => Err(SettingErrors(errors)),
+        }
+    }
+}
+
+fn above_loaded(
+    settings: &Settings,
+    asked: u64,
+    rows: u64,
+    schema: u32,
+    block_size: u32,
+) -> SettingError {
+    let size = format_bytes(u64::from(block_size));
+    let rule = format!(
+        "is {asked} blocks of {size}, but schema {schema} holds {rows} rows, one to a block"
+    );
+    let way_out =
+        format!("Leave SCALE out, write at most SCALE={rows}, or load more with petal setup.");
+    refusal(settings, "SCALE", rule, way_out)
+}
+
+fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
+    let block_size = u64::from(block_size).max(1);
+    let spot = settings.hotspot?;
+    Some(HotRows { offset: spot.offset_bytes / block_size, rows: spot.bytes / block_size })
+}
+
+/// What does not fit into `rows` blocks of `block_size`.
+fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError> {
+    let mut errors = Vec::new();
+    let size = format_bytes(u64::from(block_size));
+    if rows < SCALE_BLOCKS_MIN {
+        let least = format_bytes(SCALE_BLOCKS_MIN * u64::from(block_size));
+        errors.push(refusal(
+            settings,
+            "SCALE",
+            format!("is {rows} blocks of {size}, and must be at least {SCALE_BLOCKS_MIN}"),
+            format!("Write SCALE={SCALE_BLOCKS_MIN} or more, or SCALE={least} or more."),
+        ));
+    }
+    let update = settings.update_work_unit;
+    let is_apart = settings.is_given("UPDATE_WORK_UNIT") || update != settings.work_unit;
+    for (key, unit, counts) in
+        [("WORK_UNIT", settings.work_unit, true), ("UPDATE_WORK_UNIT", update, is_apart)]
+    {
+        if counts && u64::from(unit) > rows {
+            let rule = format!("must be at most the {rows} blocks that SCALE leaves");
+            errors.push(refusal(settings, key, rule, format!("Lower {key} or raise SCALE.")));
+        }
+    }
+    let Some(spot) = hot_rows(settings, block_size) else { return errors };
+    let unit = u64::from(settings.work_unit.max(update));
+    if spot.rows < unit {
+        errors.push(refusal(
+            settings,
+            "HOTSPOT_MB",
+            format!("is {} blocks of {size}, too short for a work unit of {unit}", spot.rows),
+            "Raise HOTSPOT_MB or lower WORK_UNIT.",
+        ));
+    }
+    let end = spot.offset + spot.rows;
+    if end > rows {
+        errors.push(refusal(
+            settings,
+            "HOTSPOT_OFFSET_MB",
+            format!(
+                "with {} puts the hot spot's end at block {end} of {size}, past the {rows} that \
+                 SCALE leaves",
+                settings.told("HOTSPOT_MB")
+            ),
+            "Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.",
+        ));
+    }
+    errors
+}
+
+fn refusal(
+    settings: &Settings,
+    key: &str,
+    rule: impl Into<String>,
+    way_out: impl Into<String>,
+) -> SettingError {
+    SettingError {
+        key: key.to_owned(),
+        subject: settings.told(key),
+        rule: rule.into(),
+        way_out: way_out.into(),
+    }
+}
+
+/// Flag 3, environment 2, file 1, default 0.
+fn strength(settings: &Settings, key: &str) -> u8 {
+    match settings.origin(key) {
+        Origin::Flag => 3,
+        Origin::Environment(_) => 2,
+        Origin::File(..) => 1,
+        Origin::Default => 0,
+    }
+}
+
+/// Ok, or rule and way out.
+fn executable(path: &Path) -> Result<(), (String, &'static str)> {
+    let advice = "Name an executable file, or leave EXTERNAL_SCRIPT out.";
+    let metadata =
+        std::fs::metadata(path).map_err(|error| (format!("cannot be called: {error}"), advice))?;
+    if !metadata.is_file() {
+        return Err(("is not a file".to_owned(), advice));
+    }
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(|error| {
+        let why = std::io::Error::from(error);
+        (format!("is not executable: {why}"), "Make it executable with chmod +x.")
+    })
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

@@ -1,0 +1,261 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::settings::read::{Sources, read};
+
+fn with(
+    command: CommandKind,
+    flags: &[(&'static str, &str)],
+    environment: &[(&str, &str)],
+) -> Result<Settings, SettingErrors> {
+    let lookup = |name: &str| {
+        environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    };
+    read(&Sources {
+        command,
+        flags: flags
+            .iter()
+            .map(|(key, text)| (*key, (*text).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        environment: &lookup,
+        conf: None,
+        directory: None,
+        schemas: None,
+    })
+}
+
+fn run(flags: &[(&'static str, &str)]) -> Settings {
+    with(CommandKind::Run, flags, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn refusals(flags: &[(&'static str, &str)]) -> String {
+    with(CommandKind::Run, flags, &[]).expect_err("refused").to_string()
+}
+
+#[test]
+fn each_contradiction_is_refused_with_its_way_out() {
+    let cases: &[&[(&'static str, &str)]] = &[
+        &[("SCALE", "1000")],
+        &[("SCALE", "1M")],
+        &[("SCALE", "6M"), ("BLOCK_SZ", "8K")],
+        &[("WORK_UNIT", "100"), ("SCALE", "64")],
+        &[("UPDATE_WORK_UNIT", "100"), ("SCALE", "64")],
+        &[("DO_HOTSPOT", "TRUE"), ("SCALE", "20M")],
+        &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "1"), ("WORK_UNIT", "1000"), ("SCALE", "1G")],
+        &[("THINK_TM_MIN", "1")],
+        &[("SQLNET_SERVICE_MAX", "2"), ("DB", "oracle://u@h/s")],
+        &[("OBFUSCATE_COLUMNS", "TRUE"), ("COMPRESS_RATIO", "2")],
+        &[("READERS", "4"), ("UPDATE_PCT", "20"), ("THREADS_PER_SCHEMA", "2")],
+        &[("WRITERS", "0")],
+        &[("READERS", "0"), ("WRITERS", "0")],
+        &[("WARM_UP", "60"), ("RUN_TIME", "60")],
+        &[("SCAN_PCT", "10"), ("SCAN_TABLE_SZ", "0")],
+        &[("EXTERNAL_SCRIPT", "/no/such/hook")],
+        &[("EXTERNAL_SCRIPT", "/")],
+        &[("LOOP", "server")],
+        &[("LOOP", "set"), ("PREFETCH", "8"), ("IO_DEPTH", "2"), ("VERIFY", "none")],
+        &[("PAGE_CACHE_LIMIT", "1G")],
+        &[("SYSDBA_PASSWD", "tiger"), ("DATABASE_STATISTICS_TYPE", "awr")],
+    ];
+    let told: Vec<String> = cases.iter().map(|flags| refusals(flags)).collect();
+    assert_snapshot!(told.join("\n--\n"), @r"
+    SCALE=1000 (--scale): is 1000 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    --
+    SCALE=1M (--scale): is 128 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    --
+    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    --
+    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    WORK_UNIT=100 (--work-unit): must be at most the 64 blocks that SCALE leaves. Lower WORK_UNIT or raise SCALE.
+    --
+    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    UPDATE_WORK_UNIT=100 (--update-work-unit): must be at most the 64 blocks that SCALE leaves. Lower UPDATE_WORK_UNIT or raise SCALE.
+    --
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3072 of 8K, past the 2560 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    --
+    HOTSPOT_MB=1 (--hotspot-mb): is 128 blocks of 8K, too short for a work unit of 1000. Raise HOTSPOT_MB or lower WORK_UNIT.
+    --
+    THINK_TM_MIN=1 (--think-tm-min): must be at most THINK_TM_MAX=0.5 (default). Lower THINK_TM_MIN or raise THINK_TM_MAX.
+    --
+    SQLNET_SERVICE_MAX=2 (--sqlnet-service-max): numbers services whose base is not told. Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.
+    --
+    COMPRESS_RATIO=2 (--compress-ratio): contradicts OBFUSCATE_COLUMNS=TRUE (--obfuscate-columns), which fills rows with random text. Leave out one of them; COMPRESS_RATIO=1.0 is random text too.
+    --
+    UPDATE_PCT=20 (--update-pct): contradicts READERS and WRITERS, which name whole sessions instead. Leave out one or the other.
+    THREADS_PER_SCHEMA=2 (--threads-per-schema): contradicts READERS and WRITERS, which name whole sessions instead. Leave out one or the other.
+    --
+    WRITERS=0 (--writers): leaves no session: READERS and WRITERS together must be at least 1. Raise one of them, or leave both out.
+    --
+    READERS=0 (--readers): leaves no session: READERS and WRITERS together must be at least 1. Raise one of them, or leave both out.
+    --
+    WARM_UP=60 (--warm-up): must be less than RUN_TIME=60 (--run-time). Shorten the warm-up or lengthen the run.
+    --
+    SCAN_PCT=10 (--scan-pct): asks for scans, but SCAN_TABLE_SZ=0 (--scan-table-sz) means that there is no scan table. Write SCAN_PCT=0, or load with a SCAN_TABLE_SZ.
+    --
+    EXTERNAL_SCRIPT=/no/such/hook (--external-script): cannot be called: No such file or directory (os error 2). Name an executable file, or leave EXTERNAL_SCRIPT out.
+    --
+    EXTERNAL_SCRIPT=/ (--external-script): is not a file. Name an executable file, or leave EXTERNAL_SCRIPT out.
+    --
+    LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
+    --
+    LOOP=set (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
+    PREFETCH=8 (--prefetch): must be 0 with SQLite, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
+    IO_DEPTH=2 (--io-depth): must be 1 with SQLite, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
+    VERIFY=none (--verify): must be header with SQLite: the other checks are the device engine's. Leave it out.
+    --
+    PAGE_CACHE_LIMIT=1G (--page-cache-limit): is for local servers; SQLite's reads can go past the page cache. Leave it out and use DIRECT_IO=TRUE.
+    --
+    DATABASE_STATISTICS_TYPE=awr (--database-statistics-type): has no effect on SQLite: Statspack and AWR are Oracle's reports. Leave it out.
+    SYSDBA_PASSWD=*** (--sysdba-passwd): has no effect on SQLite: there is no server to connect to. Leave it out.
+    ");
+}
+
+#[test]
+fn what_just_fits_is_accepted() {
+    for flags in [
+        &[("SCALE", "1024"), ("WORK_UNIT", "1024")][..],
+        &[("SCALE", "8M"), ("BLOCK_SZ", "8K")],
+        &[("SCALE", "4M")],
+        &[("DO_HOTSPOT", "TRUE"), ("SCALE", "24M")],
+        &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "1"), ("BLOCK_SZ", "16K"), ("SCALE", "1G")],
+        &[("THINK_TM_MIN", ".5")],
+        &[("READERS", "1")],
+        &[("WARM_UP", "59"), ("RUN_TIME", "60")],
+        &[("WARM_UP", "cache"), ("RUN_TIME", "1")],
+        &[("COMPRESS_RATIO", "1"), ("OBFUSCATE_COLUMNS", "FALSE")],
+        &[("LOOP", "client"), ("PREFETCH", "0"), ("IO_DEPTH", "1"), ("VERIFY", "HEADER")],
+        &[("LOOP", "server"), ("PREFETCH", "8"), ("DB", "postgres://h/d")],
+        &[("SQLNET_SERVICE_MAX", "2"), ("SQLNET_SERVICE_BASE", "b"), ("DB", "oracle://h/s")],
+    ] {
+        run(flags);
+    }
+}
+
+#[test]
+fn an_executable_hook_is_accepted_and_made_absolute() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hook");
+    fs::write(&path, "#!/bin/sh\n").unwrap();
+    let text = path.display().to_string();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let told = refusals(&[("EXTERNAL_SCRIPT", &text)]);
+    assert!(told.contains("is not executable: Permission denied"), "{told}");
+    assert!(told.ends_with("Make it executable with chmod +x."), "{told}");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(run(&[("EXTERNAL_SCRIPT", &text)]).external_script, Some(path));
+    let executable = super::executable(&PathBuf::from("Cargo.toml"));
+    assert!(executable.is_err());
+}
+
+#[test]
+fn rules_of_a_run_do_not_bind_a_setup() {
+    let environment = [
+        ("EXTERNAL_SCRIPT", "/no/such/hook"),
+        ("THINK_TM_MIN", "9"),
+        ("LOOP", "server"),
+        ("RUN_TIME", "5"),
+        ("READERS", "0"),
+    ];
+    let settings = with(CommandKind::Setup, &[], &environment).unwrap();
+    assert_eq!(settings.notes, Vec::<String>::new());
+    assert_eq!(with(CommandKind::Run, &[], &environment).unwrap_err().0.len(), 4);
+    let environment = [("SCALE", "100"), ("OBFUSCATE_COLUMNS", "TRUE"), ("COMPRESS_RATIO", "2")];
+    assert_eq!(with(CommandKind::Setup, &[], &environment).unwrap_err().0.len(), 2);
+    assert!(with(CommandKind::Target, &[], &environment).is_ok());
+}
+
+#[test]
+fn stronger_readers_set_weaker_keys_aside() {
+    let environment = [("UPDATE_PCT", "25"), ("THREADS_PER_SCHEMA", "1")];
+    let settings = with(CommandKind::Run, &[("READERS", "4")], &environment).unwrap();
+    assert_snapshot!(settings.notes.join("\n"), @r"
+    UPDATE_PCT=25 (environment variable UPDATE_PCT): no effect beside READERS and WRITERS
+    THREADS_PER_SCHEMA=1 (environment variable THREADS_PER_SCHEMA): no effect beside READERS and WRITERS
+    ");
+    let environment = [("READERS", "4")];
+    let told = with(CommandKind::Run, &[("UPDATE_PCT", "20")], &environment).unwrap_err();
+    assert_eq!(told.0.len(), 1);
+}
+
+#[test]
+fn odd_values_are_noted() {
+    let settings = run(&[("RUN_TIME", "29"), ("REDO_STRESS", "HEAVY")]);
+    assert_snapshot!(settings.notes.join("\n"), @r"
+    REDO_STRESS=HEAVY (--redo-stress): SQLite logs whole pages: LITE and HEAVY write the same log
+    RUN_TIME=29 (--run-time): under 30 seconds a run is mostly its start and end
+    ");
+    assert_eq!(run(&[("RUN_TIME", "29"), ("WORK_LOOP", "10")]).notes, Vec::<String>::new());
+    assert_eq!(run(&[("RUN_TIME", "30")]).notes, Vec::<String>::new());
+    let hot = [("HOT_SCHEMA_FREQUENCY", "3"), ("DB", "postgres://a,b/d")];
+    assert_snapshot!(run(&hot).notes.join("\n"), @r"HOT_SCHEMA_FREQUENCY=3 (--hot-schema-frequency): every endpoint then touches the blocks of schema 1, so that endpoints are no longer apart");
+    let alone = [("HOT_SCHEMA_FREQUENCY", "3"), ("DB", "postgres://a/d")];
+    assert_eq!(run(&alone).notes, Vec::<String>::new());
+}
+
+#[test]
+fn a_refused_value_draws_no_second_refusal() {
+    let told = refusals(&[("WARM_UP", "60"), ("RUN_TIME", "x")]);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    let told = refusals(&[("SCALE", "x"), ("WORK_UNIT", "1000"), ("LOOP", "x")]);
+    assert_eq!(told.lines().count(), 2, "{told}");
+}
+
+#[test]
+fn rows_in_force_come_from_scale_then_the_load_then_the_default() {
+    let effective = |settings: &Settings, block_size, loaded| {
+        settings.check_against(block_size, loaded).map(|effective| effective.rows)
+    };
+    let default = Settings::default();
+    assert_eq!(effective(&default, 8192, None), Ok(10_240));
+    assert_eq!(effective(&default, 4096, None), Ok(20_480));
+    assert_eq!(effective(&default, 8192, Some((5000, 2))), Ok(5000));
+    let less = run(&[("SCALE", "16M")]);
+    assert_eq!(effective(&less, 8192, Some((5000, 2))), Ok(2048));
+    let same = run(&[("SCALE", "5000")]);
+    assert_eq!(effective(&same, 8192, Some((5000, 2))), Ok(5000));
+}
+
+#[test]
+fn the_hot_spot_is_told_in_rows() {
+    let settings = run(&[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "8"), ("HOTSPOT_OFFSET_MB", "16")]);
+    let effective = settings.check_against(8192, Some((3072, 1))).unwrap();
+    assert_eq!(effective.hot_spot, Some(HotRows { offset: 2048, rows: 1024 }));
+    assert!(settings.check_against(8192, Some((3071, 1))).is_err());
+}
+
+#[test]
+fn what_the_target_cannot_serve_is_refused() {
+    let told = |flags: &[(&'static str, &str)], block_size, loaded| {
+        run(flags).check_against(block_size, loaded).unwrap_err().to_string()
+    };
+    let all = [
+        told(&[("SCALE", "20000")], 8192, Some((10_240, 3))),
+        told(&[("SCALE", "6M")], 8192, None),
+        told(&[("DO_HOTSPOT", "TRUE")], 8192, Some((3000, 1))),
+        told(
+            &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "2"), ("WORK_UNIT", "100")],
+            32768,
+            Some((10_240, 1)),
+        ),
+        told(&[("SCALE", "2000"), ("DO_HOTSPOT", "TRUE")], 16384, Some((1100, 2))),
+    ];
+    assert_snapshot!(all.join("\n--\n"), @r"
+    SCALE=20000 (--scale): is 20000 blocks of 8K, but schema 3 holds 10240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.
+    --
+    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    --
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3072 of 8K, past the 3000 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    --
+    HOTSPOT_MB=2 (--hotspot-mb): is 64 blocks of 32K, too short for a work unit of 100. Raise HOTSPOT_MB or lower WORK_UNIT.
+    --
+    SCALE=2000 (--scale): is 2000 blocks of 16K, but schema 2 holds 1100 rows, one to a block. Leave SCALE out, write at most SCALE=1100, or load more with petal setup.
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 1536 of 16K, past the 1100 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    ");
+    let hot = run(&[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_OFFSET_MB", "500")]);
+    assert!(hot.check_against(8192, None).is_ok(), "a setup has no hot spot");
+}

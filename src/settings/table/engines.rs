@@ -1,0 +1,114 @@
+//! What each engine honours. An engine is one column here: only where it differs from the table's
+//! own meaning does it say something; whatever it does not name, it honours in full.
+
+use super::Parameter;
+
+/// One engine's view of the table.
+#[derive(Debug)]
+pub struct EngineColumn {
+    /// The URL scheme that opens it.
+    pub scheme: &'static str,
+    /// As a person names it.
+    pub product: &'static str,
+    pub exceptions: &'static [(&'static str, Honour)],
+}
+
+/// How an engine treats a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Honour {
+    Full,
+    /// In full; what a person should know beside, when it is given.
+    Remark(&'static str),
+    /// Only these values, as the table writes them; all others are refused.
+    Only {
+        values: &'static [&'static str],
+        rule: &'static str,
+        way_out: &'static str,
+    },
+    /// Stands in SLOB's files and means nothing here: from a file or the environment it is
+    /// accepted with a note, as a flag it is refused.
+    NoEffect {
+        reason: &'static str,
+    },
+    /// Whatever the value.
+    Refused {
+        rule: &'static str,
+        way_out: &'static str,
+    },
+}
+
+impl EngineColumn {
+    pub fn honour(&self, parameter: &Parameter) -> Honour {
+        self.exceptions
+            .iter()
+            .find(|(key, _)| *key == parameter.key)
+            .map_or(Honour::Full, |(_, honour)| *honour)
+    }
+}
+
+/// The engines that petal knows, in the order in which people should read of them.
+pub fn columns() -> &'static [EngineColumn] {
+    COLUMNS
+}
+
+pub fn column(scheme: &str) -> Option<&'static EngineColumn> {
+    COLUMNS.iter().find(|column| column.scheme == scheme)
+}
+
+static COLUMNS: &[EngineColumn] =
+    &[EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE }];
+
+const SQLITE: &[(&str, Honour)] = &[
+    (
+        "LOOP",
+        Honour::Only {
+            values: &["client"],
+            rule: "must be client with SQLite, whose database lives in petal's own process: \
+                   there is no server to loop in",
+            way_out: "Leave it out, or write LOOP=client.",
+        },
+    ),
+    (
+        "PREFETCH",
+        Honour::Only {
+            values: &["0"],
+            rule: "must be 0 with SQLite, which reads one block at a time and cannot read ahead",
+            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+        },
+    ),
+    (
+        "IO_DEPTH",
+        Honour::Only {
+            values: &["1"],
+            rule: "must be 1 with SQLite, where a session has one read in flight",
+            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+        },
+    ),
+    (
+        "VERIFY",
+        Honour::Only {
+            values: &["header"],
+            rule: "must be header with SQLite: the other checks are the device engine's",
+            way_out: "Leave it out.",
+        },
+    ),
+    (
+        "PAGE_CACHE_LIMIT",
+        Honour::Refused {
+            rule: "is for local servers; SQLite's reads can go past the page cache",
+            way_out: "Leave it out and use DIRECT_IO=TRUE.",
+        },
+    ),
+    ("REDO_STRESS", Honour::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
+    (
+        "DATABASE_STATISTICS_TYPE",
+        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+    ),
+    ("ADMIN_SQLNET_SERVICE", NO_SERVER),
+    ("SQLNET_SERVICE_BASE", NO_SERVER),
+    ("SQLNET_SERVICE_MAX", NO_SERVER),
+    ("DBA_PRIV_USER", NO_SERVER),
+    ("SYSDBA_PASSWD", NO_SERVER),
+];
+
+const NO_SERVER: Honour = Honour::NoEffect { reason: "there is no server to connect to" };

@@ -1,0 +1,150 @@
+//! The table as people read it: `petal help parameters`, and docs/parameters.md.
+
+use std::fmt::Write;
+
+use super::{EngineColumn, Group, Honour, PARAMETERS, Parameter, columns};
+
+const WIDTH_MIN: usize = 40;
+
+/// For a terminal of `width` columns.
+pub fn help_text(width: usize) -> String {
+    let width = width.max(WIDTH_MIN);
+    let mut text = String::new();
+    wrap(&mut text, 0, width, INTRODUCTION);
+    for group in Group::ALL {
+        let _ = write!(text, "\n{}\n", group.title());
+        for parameter in of_group(group) {
+            entry(&mut text, parameter, width);
+        }
+    }
+    text
+}
+
+const INTRODUCTION: &str = "Every parameter is a line KEY=VALUE of slob.conf, an environment \
+    variable KEY or PETAL_KEY, and a flag. A flag is stronger than the environment, that is \
+    stronger than the file, and that than the default. An empty value is as good as none; an empty flag takes the default. Sizes \
+    take K, M, G and T, powers of 1024.";
+
+fn of_group(group: Group) -> impl Iterator<Item = &'static Parameter> {
+    PARAMETERS.iter().filter(move |parameter| parameter.group == group)
+}
+
+fn entry(text: &mut String, parameter: &Parameter, width: usize) {
+    let _ = writeln!(text, "  {}  --{}", parameter.key, parameter.flag());
+    wrap(text, 6, width, &format!("{}.", capitalised(parameter.meaning)));
+    let values = format!(
+        "{}. Default: {}. For {}.",
+        capitalised(&parameter.values()),
+        parameter.default_words(),
+        parameter.taken_by.words()
+    );
+    wrap(text, 6, width, &values);
+    for column in columns() {
+        if let Some(told) = told(column.honour(parameter)) {
+            wrap(text, 6, width, &format!("{}: {told}.", column.product));
+        }
+    }
+}
+
+/// How an engine treats it, in words; None where there is nothing to say.
+fn told(honour: Honour) -> Option<String> {
+    match honour {
+        Honour::Full => None,
+        Honour::Remark(text) => Some(text.to_owned()),
+        Honour::Only { rule, .. } => Some(rule.to_owned()),
+        Honour::NoEffect { reason } => {
+            Some(format!("accepted from a file without effect, refused as a flag; {reason}"))
+        }
+        Honour::Refused { rule, way_out } => {
+            Some(format!("refused; it {rule}. {}", way_out.trim_end_matches('.')))
+        }
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => String::new(),
+    }
+}
+
+/// Appends words in lines of at most `width` columns, each indented; a longer word has its own.
+fn wrap(text: &mut String, indent: usize, width: usize, words: &str) {
+    let mut column = 0;
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if column == 0 {
+            text.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column + 1 + length > width {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            column = indent;
+        } else {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text.push('\n');
+}
+
+/// The page docs/parameters.md.
+pub fn markdown() -> String {
+    let mut page = String::from("# Parameters\n\n");
+    page.push_str(
+        "This page is made from petal's table of parameters; `petal help parameters` shows the \
+         same.\n\n",
+    );
+    page.push_str(INTRODUCTION);
+    page.push_str("\n\nA secret written as `@FILE` is the first line of that file.\n");
+    for group in Group::ALL {
+        let _ = write!(page, "\n## {}\n\n", group.title());
+        page.push_str("| key | flag | default | values | means | commands |\n");
+        page.push_str("|---|---|---|---|---|---|\n");
+        for parameter in of_group(group) {
+            markdown_row(&mut page, parameter);
+        }
+    }
+    markdown_engines(&mut page);
+    page
+}
+
+fn markdown_row(page: &mut String, parameter: &Parameter) {
+    let _ = writeln!(
+        page,
+        "| `{}` | `--{}` | {} | {} | {} | {} |",
+        parameter.key,
+        parameter.flag(),
+        cell(parameter.default_words()),
+        cell(&parameter.values()),
+        cell(parameter.meaning),
+        parameter.taken_by.words()
+    );
+}
+
+fn markdown_engines(page: &mut String) {
+    page.push_str(
+        "\n## What each engine honours\n\nWhat is asked of an engine that cannot do it is \
+         refused, not ignored. An engine honours in full whatever is not named here.\n",
+    );
+    for column in columns() {
+        let _ = write!(page, "\n### {} (`{}:`)\n\n", column.product, column.scheme);
+        page.push_str("| key | how |\n|---|---|\n");
+        for (key, how) in exceptions(column) {
+            let _ = writeln!(page, "| `{key}` | {} |", cell(&how));
+        }
+    }
+}
+
+/// What an engine treats otherwise, in the table's order.
+fn exceptions(column: &EngineColumn) -> impl Iterator<Item = (&'static str, String)> {
+    PARAMETERS.iter().filter_map(|parameter| Some((parameter.key, told(column.honour(parameter))?)))
+}
+
+/// A bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

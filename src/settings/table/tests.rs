@@ -1,0 +1,214 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use super::value::Value;
+use super::*;
+
+/// Every key of the method. A key that is missing in the table would be ignored in silence.
+const METHOD: &str = "UPDATE_PCT SCAN_PCT RUN_TIME WORK_LOOP SCALE SCAN_TABLE_SZ WORK_UNIT \
+    UPDATE_WORK_UNIT REDO_STRESS LOAD_PARALLEL_DEGREE THREADS_PER_SCHEMA READERS WRITERS \
+    OBFUSCATE_COLUMNS COMPRESS_RATIO DO_HOTSPOT HOTSPOT_MB HOTSPOT_OFFSET_MB HOTSPOT_FREQUENCY \
+    HOT_SCHEMA_FREQUENCY THINK_TM_FREQUENCY THINK_TM_MIN THINK_TM_MAX DATABASE_STATISTICS_TYPE \
+    EXTERNAL_SCRIPT ADMIN_SQLNET_SERVICE SQLNET_SERVICE_BASE SQLNET_SERVICE_MAX DBA_PRIV_USER \
+    SYSDBA_PASSWD NO_OS_PERF_DATA UNIQUE_INDEX BLOCK_SZ DB LOOP PREFETCH DIRECT_IO IO_DEPTH \
+    VERIFY PAGE_CACHE_LIMIT STORAGE_CACHE RATE WARM_UP REPEATS SEED OUT";
+
+#[test]
+fn the_table_has_the_keys_of_the_method_and_no_others() {
+    let method: BTreeSet<&str> = METHOD.split_whitespace().collect();
+    let table: BTreeSet<&str> = PARAMETERS.iter().map(|parameter| parameter.key).collect();
+    assert_eq!(table, method);
+    assert_eq!(table.len(), PARAMETERS.len(), "a key stands there twice");
+}
+
+#[test]
+fn flags_are_distinct_and_derived() {
+    let flags: BTreeSet<&str> = PARAMETERS.iter().map(Parameter::flag).collect();
+    assert_eq!(flags.len(), PARAMETERS.len());
+    assert_eq!(find("UPDATE_PCT").unwrap().flag(), "update-pct");
+    assert!(!flags.contains("conf") && !flags.contains("schemas"), "the commands' own flags");
+}
+
+#[test]
+fn every_default_and_every_example_is_accepted() {
+    for parameter in PARAMETERS {
+        let default = parameter.parse(parameter.default);
+        let is_set = !parameter.default.is_empty();
+        assert!(default.is_ok_and(|value| value.is_unset() != is_set), "{}", parameter.key);
+        let way_out = match parameter.parse("no such value/\u{1}") {
+            Err(refusal) => refusal.way_out,
+            Ok(_) => continue,
+        };
+        let assignment = way_out.split([' ', ',']).find_map(|word| word.split_once('='));
+        if let Some((key, value)) = assignment {
+            assert_eq!(key, parameter.key, "{way_out}");
+            let value = value.trim_end_matches('.');
+            assert!(parameter.parse(value).is_ok(), "{}: {way_out}", parameter.key);
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_told_in_full() {
+    for parameter in PARAMETERS {
+        assert!(parameter.meaning.len() > 10, "{}", parameter.key);
+        assert!(!parameter.meaning.ends_with('.'), "{}", parameter.key);
+        assert!(!parameter.meaning.contains("  "), "{}", parameter.key);
+        assert!(!parameter.values().contains("  "), "{}", parameter.key);
+    }
+}
+
+#[test]
+fn bounds_are_kept_at_both_ends() {
+    for parameter in PARAMETERS {
+        let (min, max) = match parameter.kind {
+            Kind::Percent => (0, 100),
+            Kind::Count { min, max } | Kind::Seconds { min, max } => (min, max),
+            _ => continue,
+        };
+        for accepted in [min, max] {
+            let value = parameter.parse(&accepted.to_string());
+            assert!(matches!(value, Ok(Value::Number(n)) if n == accepted), "{}", parameter.key);
+        }
+        let above = (u128::from(max) + 1).to_string();
+        assert!(parameter.parse(&above).is_err(), "{}={above}", parameter.key);
+        if let Some(below) = min.checked_sub(1) {
+            assert!(parameter.parse(&below.to_string()).is_err(), "{}={below}", parameter.key);
+        }
+        for odd in ["-1", "+1", "1.5", "1e3", "0x1", "x"] {
+            assert!(parameter.parse(odd).is_err(), "{}={odd}", parameter.key);
+        }
+    }
+}
+
+#[test]
+fn decimals_have_no_sign_exponent_or_names() {
+    let min = find("THINK_TM_MIN").unwrap();
+    for (text, expected) in [(".1", 0.1), ("0", 0.0), ("2.50", 2.5), ("3.", 3.0)] {
+        assert!(matches!(min.parse(text), Ok(Value::Decimal(n)) if n == expected), "{text}");
+    }
+    for text in ["-1", "+1", "1e3", "inf", "NaN", ".", "1.2.3", "99999999999"] {
+        assert!(min.parse(text).is_err(), "{text}");
+    }
+    assert!(find("RATE").unwrap().parse("0").is_err());
+    assert!(find("RATE").unwrap().parse("0.5").is_ok());
+    assert!(find("COMPRESS_RATIO").unwrap().parse("0.99").is_err());
+    assert!(find("COMPRESS_RATIO").unwrap().parse("1.0").is_ok());
+}
+
+#[test]
+fn as_many_blocks_as_bytes_can_count_are_accepted() {
+    let scale = find("SCALE").unwrap();
+    assert!(scale.parse("281474976710656").is_ok());
+    assert!(scale.parse("281474976710657").is_err());
+}
+
+#[test]
+fn block_sizes_are_those_of_the_table_however_written() {
+    let block_size = find("BLOCK_SZ").unwrap();
+    for text in ["4K", "8k", "16KB", "32768"] {
+        assert!(block_size.parse(text).is_ok(), "{text}");
+    }
+    for text in ["2K", "64K", "8", "0", "12K"] {
+        assert!(block_size.parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_nearest_key_is_named_and_far_ones_are_not() {
+    assert_eq!(nearest("UPDATE_PTC"), Some("UPDATE_PCT"));
+    assert_eq!(nearest("update_pct"), Some("UPDATE_PCT"));
+    assert_eq!(nearest("THREADS_PER_SCHEMAS"), Some("THREADS_PER_SCHEMA"));
+    assert_eq!(nearest("ZZZZZZZZ"), None);
+}
+
+#[test]
+fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
+    for column in columns() {
+        let mut keys = BTreeSet::new();
+        for (key, honour) in column.exceptions {
+            let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", column.scheme));
+            assert!(keys.insert(key), "{}: {key} stands there twice", column.scheme);
+            if let Honour::Only { values, .. } = honour {
+                for value in *values {
+                    let parsed = parameter.parse(value).unwrap();
+                    assert_eq!(parameter.words(&parsed.to_json()), *value, "{key}");
+                }
+            }
+        }
+    }
+}
+
+/// What an engine says of itself and what the table says of it are one fact in two rooms.
+#[test]
+fn engines_can_do_what_the_table_says() {
+    for engine in crate::engine::ALL {
+        let column = column(engine.scheme)
+            .unwrap_or_else(|| panic!("{} has no column in the table", engine.scheme));
+        assert_eq!(column.product, engine.product);
+        let takes = |key: &str, value: &str| match column.honour(find(key).unwrap()) {
+            Honour::Only { values, .. } => values.contains(&value),
+            Honour::Refused { .. } | Honour::NoEffect { .. } => false,
+            Honour::Full | Honour::Remark(_) => true,
+        };
+        for side in ["server", "client", "set"] {
+            let can = engine.loop_sides.iter().any(|can| format!("{can:?}").to_lowercase() == side);
+            assert_eq!(takes("LOOP", side), can, "{} LOOP={side}", engine.scheme);
+        }
+        assert_eq!(takes("PREFETCH", "8"), engine.prefetch, "{} PREFETCH", engine.scheme);
+        assert_eq!(takes("IO_DEPTH", "8"), engine.io_depth, "{} IO_DEPTH", engine.scheme);
+        assert_eq!(takes("DIRECT_IO", "TRUE"), engine.direct_io, "{} DIRECT_IO", engine.scheme);
+        let remark = column.honour(find("REDO_STRESS").unwrap()) != Honour::Full;
+        assert_eq!(remark, !engine.redo_stress, "{} REDO_STRESS", engine.scheme);
+    }
+}
+
+#[test]
+fn the_documentation_page_is_the_table_s() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/parameters.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, markdown()).unwrap();
+    }
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        page == markdown(),
+        "docs/parameters.md is not what the table says. To make it again: \
+         UPDATE_DOCS=1 cargo test --lib the_documentation_page_is_the_table_s"
+    );
+}
+
+#[test]
+fn help_keeps_to_its_width_and_names_every_key() {
+    for width in [0, 72, 120] {
+        let text = help_text(width);
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= width.max(72), "{longest} at {width}");
+        for parameter in PARAMETERS {
+            assert!(text.contains(&format!("  {}  --{}\n", parameter.key, parameter.flag())));
+        }
+    }
+}
+
+#[test]
+fn help_of_a_parameter_says_what_engines_make_of_it() {
+    let text = help_text(72);
+    let begin = text.find("  LOOP").unwrap();
+    let end = text.find("  DIRECT_IO").unwrap();
+    assert_snapshot!(&text[begin..end], @r"
+    LOOP  --loop
+        Where the loop runs: server, inside the database; client, one call
+        for each operation; set, one statement for many operations, never
+        compared with the others unnamed.
+        One of server, client, set. Default: server where the engine has
+        it. For run, sweep.
+        SQLite: must be client with SQLite, whose database lives in
+        petal's own process: there is no server to loop in.
+    PREFETCH  --prefetch
+        Blocks that a session reads ahead; 0: one block at a time.
+        A whole number from 0 to 65536. Default: 0. For run, sweep.
+        SQLite: must be 0 with SQLite, which reads one block at a time and
+        cannot read ahead.
+    ");
+}

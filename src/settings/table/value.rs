@@ -1,0 +1,294 @@
+//! One value: from text by its parameter's kind, and how it is shown. A refusal says rule and
+//! way out, never the text.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Kind, Parameter};
+use crate::settings::WarmUp;
+use crate::settings::size::{Extent, format_bytes, parse_bytes};
+use crate::settings::url::{Secret, TargetUrl, redact_refused};
+
+/// A value of a kind.
+#[derive(Debug, Clone)]
+pub enum Value {
+    Unset,
+    Number(u64),
+    Decimal(f64),
+    Extent(Extent),
+    Boolean(bool),
+    /// One of the table's own words, in the table's case.
+    Word(&'static str),
+    Text(String),
+    Path(PathBuf),
+    Secret(Secret),
+    Url(Box<TargetUrl>),
+    WarmUp(WarmUp),
+}
+
+/// Why a text is no value of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub rule: String,
+    pub way_out: String,
+}
+
+/// Block sizes that an engine may load.
+pub(super) const BLOCK_SIZES: [u64; 4] = [4096, 8192, 16384, 32768];
+
+/// So many of the largest blocks are as many bytes as can be counted.
+pub(super) const BLOCKS_MAX: u64 = 1 << 48;
+
+/// Seconds beyond which a time is a slip of the pen: a hundred years.
+pub(super) const SECONDS_MAX: f64 = 3.2e9;
+
+impl Parameter {
+    /// Reads a value; empty text is unset.
+    pub fn parse(&self, text: &str) -> Result<Value, Refusal> {
+        let text = match self.kind {
+            Kind::Secret => text,
+            _ => text.trim(),
+        };
+        if text.is_empty() {
+            return Ok(Value::Unset);
+        }
+        self.kind.parse(text).map_err(|why| match why {
+            Why::Kind => Refusal {
+                rule: format!("must be {}", self.kind.values()),
+                way_out: format!("{}.", self.example()),
+            },
+            Why::Told(rule, way_out) => Refusal { rule, way_out },
+        })
+    }
+
+    /// A value of the record in the words of this parameter: sizes with their unit.
+    pub fn words(&self, value: &serde_json::Value) -> String {
+        match (self.kind, value.as_u64()) {
+            (Kind::Bytes | Kind::BlockSize, Some(bytes)) => format_bytes(bytes),
+            _ => words(value),
+        }
+    }
+
+    /// The text as it may be shown where it was refused.
+    pub fn shown(&self, text: &str) -> String {
+        const SHOWN_CHARACTERS_MAX: usize = 200;
+        let shown = match self.kind {
+            Kind::Secret => return "***".to_owned(),
+            Kind::User => match text.split_once('/') {
+                Some((user, _)) => format!("{user}/***"),
+                None => text.to_owned(),
+            },
+            Kind::Url => match TargetUrl::parse(text.trim()) {
+                Ok(url) => url.redacted(),
+                Err(_) => redact_refused(text.trim()),
+            },
+            _ => text.to_owned(),
+        };
+        let mut characters = shown.chars().flat_map(char::escape_debug);
+        let mut kept: String = characters.by_ref().take(SHOWN_CHARACTERS_MAX).collect();
+        if characters.next().is_some() {
+            kept.push_str("...");
+        }
+        kept
+    }
+
+    fn example(&self) -> String {
+        match self.kind {
+            Kind::OneOf(words) => format!("Choose {}", words.join(" or ")),
+            Kind::Boolean => format!("Write {0}=TRUE or {0}=FALSE", self.key),
+            Kind::Extent => {
+                format!("Write {0}=10000 for blocks, or {0}=512M for bytes", self.key)
+            }
+            Kind::Bytes => format!("Write {}=64G, for example", self.key),
+            Kind::BlockSize => format!("Write {}=8K, for example", self.key),
+            _ if !self.default.is_empty() => {
+                format!("Write {}={}, the default, or another such value", self.key, self.default)
+            }
+            _ => format!("Write {}={}, for example, or leave it out", self.key, self.kind.sample()),
+        }
+    }
+}
+
+/// Why a text was refused: the kind's own rule, or one told.
+enum Why {
+    Kind,
+    Told(String, String),
+}
+
+impl Kind {
+    fn parse(self, text: &str) -> Result<Value, Why> {
+        match self {
+            Self::Percent => whole(text, 0, 100),
+            Self::Count { min, max } | Self::Seconds { min, max } => whole(text, min, max),
+            Self::Decimal { min, above } => decimal(text)
+                .filter(|number| if above { *number > min } else { *number >= min })
+                .map(Value::Decimal)
+                .ok_or(Why::Kind),
+            Self::Extent => Extent::parse(text)
+                .ok()
+                .filter(|extent| !matches!(extent, Extent::Blocks(n) if *n > BLOCKS_MAX))
+                .map(Value::Extent)
+                .ok_or(Why::Kind),
+            Self::Bytes => parse_bytes(text).map(Value::Number).map_err(|_| Why::Kind),
+            Self::BlockSize => parse_bytes(text)
+                .ok()
+                .filter(|bytes| BLOCK_SIZES.contains(bytes))
+                .map(Value::Number)
+                .ok_or(Why::Kind),
+            Self::Boolean => match text.to_ascii_uppercase().as_str() {
+                "TRUE" => Ok(Value::Boolean(true)),
+                "FALSE" => Ok(Value::Boolean(false)),
+                _ => Err(Why::Kind),
+            },
+            Self::OneOf(words) => words
+                .iter()
+                .find(|word| word.eq_ignore_ascii_case(text))
+                .map(|word| Value::Word(word))
+                .ok_or(Why::Kind),
+            Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::User => match text.contains('/') {
+                true => Err(Why::Told(
+                    "must be a user's name without a password".to_owned(),
+                    "Give the password in SYSDBA_PASSWD.".to_owned(),
+                )),
+                false => Ok(Value::Text(text.to_owned())),
+            },
+            Self::Path => Ok(Value::Path(PathBuf::from(text))),
+            Self::Secret => Secret::given(text)
+                .map(Value::Secret)
+                .map_err(|error| Why::Told(error.rule, error.way_out)),
+            Self::Url => TargetUrl::parse(text)
+                .map(|url| Value::Url(Box::new(url)))
+                .map_err(|error| Why::Told(error.rule, error.way_out)),
+            Self::WarmUp if text.eq_ignore_ascii_case("cache") => Ok(Value::WarmUp(WarmUp::Cache)),
+            Self::WarmUp => decimal(text)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                .map(|time| Value::WarmUp(WarmUp::Time(time)))
+                .ok_or(Why::Kind),
+        }
+    }
+
+    /// The values, in words that follow "must be".
+    pub fn values(self) -> String {
+        match self {
+            Self::Percent => "a whole number from 0 to 100".to_owned(),
+            Self::Count { min, max } if max == u64::MAX && min == 0 => {
+                format!("a whole number up to {max}")
+            }
+            Self::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Seconds { min, max } => {
+                format!("a whole number of seconds from {min} to {max}")
+            }
+            Self::Decimal { min, above: true } => format!("a decimal number above {min}"),
+            Self::Decimal { min, above: false } => format!("a decimal number of at least {min}"),
+            Self::Extent => "a number of blocks, or bytes with K, M, G or T".to_owned(),
+            Self::Bytes => "bytes, also with K, M, G or T".to_owned(),
+            Self::BlockSize => {
+                let sizes = BLOCK_SIZES.map(format_bytes);
+                format!("one of {}", sizes.join(", "))
+            }
+            Self::Boolean => "TRUE or FALSE".to_owned(),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::Text => "a text".to_owned(),
+            Self::User => "a user's name".to_owned(),
+            Self::Path => "a path".to_owned(),
+            Self::Secret => "a text, or @FILE for a file's first line".to_owned(),
+            Self::Url => "sqlite:DIR, or a server's URL".to_owned(),
+            Self::WarmUp => "seconds, or the word cache".to_owned(),
+        }
+    }
+
+    /// A value that it takes.
+    fn sample(self) -> String {
+        match self {
+            Self::Percent | Self::WarmUp => "10".to_owned(),
+            Self::Count { min, max } | Self::Seconds { min, max } => {
+                min.max(10).min(max).to_string()
+            }
+            Self::Decimal { min, .. } => format!("{:.1}", min.max(0.5) * 2.0),
+            Self::Extent | Self::Bytes => "64M".to_owned(),
+            Self::BlockSize => "8K".to_owned(),
+            Self::Boolean => "TRUE".to_owned(),
+            Self::OneOf(words) => words.first().copied().unwrap_or_default().to_owned(),
+            Self::Text | Self::User | Self::Path | Self::Secret => "name".to_owned(),
+            Self::Url => "sqlite:petal-data".to_owned(),
+        }
+    }
+}
+
+fn whole(text: &str, min: u64, max: u64) -> Result<Value, Why> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse()
+        .ok()
+        .filter(|number| digits && (min..=max).contains(number))
+        .map(Value::Number)
+        .ok_or(Why::Kind)
+}
+
+/// Digits with at most one point; no sign, exponent or names for infinity.
+fn decimal(text: &str) -> Option<f64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.parse().ok().filter(|number: &f64| plain && *number <= SECONDS_MAX)
+}
+
+impl Value {
+    pub fn is_unset(&self) -> bool {
+        matches!(self, Self::Unset)
+    }
+
+    /// For the record: typed, and without secrets.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Unset => serde_json::Value::Null,
+            Self::Number(number) => json!(number),
+            Self::Decimal(number) => json!(number),
+            Self::Extent(extent) => extent_json(*extent),
+            Self::Boolean(truth) => json!(truth),
+            Self::Word(word) => json!(word),
+            Self::Text(text) => json!(text),
+            Self::Path(path) => json!(path.display().to_string()),
+            Self::Secret(_) => json!("***"),
+            Self::Url(url) => json!(url.redacted()),
+            Self::WarmUp(warm_up) => warm_up_json(*warm_up),
+        }
+    }
+}
+
+/// Blocks are a number, bytes a text with a unit.
+pub(super) fn extent_json(extent: Extent) -> serde_json::Value {
+    match extent {
+        Extent::Blocks(blocks) => json!(blocks),
+        Extent::Bytes(_) => json!(extent.to_string()),
+    }
+}
+
+pub(super) fn warm_up_json(warm_up: WarmUp) -> serde_json::Value {
+    match warm_up {
+        WarmUp::Cache => json!("cache"),
+        WarmUp::Time(time) => seconds_json(time),
+    }
+}
+
+/// Whole seconds as a whole number.
+pub(super) fn seconds_json(time: Duration) -> serde_json::Value {
+    match time.subsec_nanos() {
+        0 => json!(time.as_secs()),
+        _ => json!(time.as_secs_f64()),
+    }
+}
+
+/// The text of a value of the record, as a person writes it.
+pub(super) fn words(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::Bool(truth) => truth.to_string().to_uppercase(),
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Number(number) => match number.as_f64() {
+            Some(decimal) if number.is_f64() => decimal.to_string(),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}

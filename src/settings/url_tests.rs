@@ -1,0 +1,186 @@
+use std::fmt::Write;
+use std::io::Write as _;
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use super::*;
+
+fn url(text: &str) -> TargetUrl {
+    TargetUrl::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}"))
+}
+
+fn host(host: &str, port: Option<u16>) -> Host {
+    Host { host: host.to_owned(), port }
+}
+
+#[test]
+fn a_folder_with_options() {
+    let url = url("sqlite:/data/petal?cache=64M&synchronous=NORMAL");
+    assert_eq!(url.scheme, "sqlite");
+    assert_eq!(url.path(), Some(std::path::Path::new("/data/petal")));
+    assert_eq!(url.options["cache"], "64M");
+    assert_eq!(url.options["synchronous"], "NORMAL");
+    assert_eq!(url.server(), None);
+    assert_eq!(url.redacted(), "sqlite:/data/petal?cache=64M&synchronous=NORMAL");
+}
+
+#[test]
+fn slashes_before_a_path_are_forgiven() {
+    assert_eq!(url("sqlite:///var/data").rest, "/var/data");
+    assert_eq!(url("sqlite://data").rest, "data");
+    assert_eq!(url("SQLite:data").scheme, "sqlite");
+    assert_eq!(url("device:/dev/sd@1:2").rest, "/dev/sd@1:2");
+}
+
+#[test]
+fn a_server_with_everything() {
+    let url = url("postgresql://us%40er:p%3Aw%2F@h1:5432,[::1]:6,h2/my%20db?sslmode=require");
+    assert_eq!(url.scheme, "postgres");
+    let server = url.server().unwrap();
+    assert_eq!(server.user.as_deref(), Some("us@er"));
+    let hosts = [host("h1", Some(5432)), host("::1", Some(6)), host("h2", None)];
+    assert_eq!(server.hosts, hosts);
+    assert_eq!(server.name, "my db");
+    assert_eq!(url.password.as_ref().unwrap().expose(), "p:w/");
+    assert_snapshot!(
+        url.redacted(),
+        @"postgres://us%40er:***@h1:5432,[::1]:6,h2/my%20db?sslmode=require"
+    );
+}
+
+#[test]
+fn an_at_sign_in_a_password_need_not_be_encoded() {
+    let url = url("oracle://scott:ti@ger@host:1521/service");
+    assert_eq!(url.password.as_ref().unwrap().expose(), "ti@ger");
+    assert_eq!(url.redacted(), "oracle://scott:***@host:1521/service");
+}
+
+#[test]
+fn a_password_may_be_an_option_or_without_a_user() {
+    let option = url("mysql://h/d?password=p%26w&x=1");
+    assert_eq!(option.password.as_ref().unwrap().expose(), "p&w");
+    assert_eq!(option.redacted(), "mysql://h/d?x=1&password=***");
+    assert_eq!(url("mariadb://:pw@h/d").redacted(), "mysql://@h/d?password=***");
+    assert_eq!(url("mysql://u:pw@h/d@x").redacted(), "mysql://u:***@h/d@x");
+    assert_eq!(url("sqlite:a@b?password=pw").redacted(), "sqlite:a@b?password=***");
+    let none = url("mysql://u:@h/d");
+    assert!(none.password.is_none());
+    assert_eq!(none.redacted(), "mysql://u@h/d");
+    assert!(url("postgres:///d").server().unwrap().hosts.is_empty());
+}
+
+#[test]
+fn a_secret_may_be_the_first_line_of_a_file() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "tiger\r\nsecond line\n").unwrap();
+    let path = file.path().display().to_string();
+    assert_eq!(Secret::given(&format!("@{path}")).unwrap().expose(), "tiger");
+    let url = url(&format!("postgres://u@h/d?password=@{path}"));
+    assert_eq!(url.password.unwrap().expose(), "tiger");
+    assert_eq!(Secret::given("@@x").unwrap().expose(), "@x");
+    assert_eq!(Secret::given("x@y").unwrap().expose(), "x@y");
+}
+
+#[test]
+fn a_secret_file_that_cannot_serve_is_refused() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let path = empty.path().display().to_string();
+    let error = Secret::given(&format!("@{path}")).unwrap_err();
+    assert_eq!(
+        error.rule,
+        format!("its secret cannot be read from the file {path}: its first line is empty")
+    );
+    // It may be a password that begins with @: it is not repeated.
+    let error = Secret::given("@no/such/tiger").unwrap_err();
+    assert!(!format!("{error:?}").contains("tiger"), "{error:?}");
+}
+
+#[test]
+fn refusals_say_what_to_write() {
+    let mut all = String::new();
+    for text in [
+        "petal-data",
+        "sqlite:",
+        "redis:x",
+        "postgres:h/d",
+        "postgres://u:p@h:x/d",
+        "postgres://u:p@h:0/d",
+        "postgres://u:p@,h/d",
+        "postgres://u:p%zz@h/d",
+        "postgres://u:p@h/d?password=q",
+        "postgres://h/d?sslpassword=q",
+        "postgres://h/d?a",
+        "postgres://h/d?a=1&a=2",
+    ] {
+        let error = TargetUrl::parse(text).expect_err(text);
+        let _ = writeln!(all, "{}: {}. {}", redact_refused(text), error.rule, error.way_out);
+    }
+    assert_snapshot!(all, @r"
+    petal-data: names no kind of database. For a folder of SQLite files write sqlite:petal-data.
+    sqlite:: names no path. Write sqlite:PATH.
+    ***: names a kind of database that petal does not know. Write sqlite:DIR, postgres://user@host/db, mysql://user@host/db, oracle://user@host/service or device:PATH.
+    postgres:***: names no server. Write postgres://user@host:port/name; further hosts after commas.
+    postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
+    postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
+    postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
+    postgres:***: has a % that does not begin two hex digits of UTF-8 text. Write %25 for a per cent sign.
+    postgres:***: it has two passwords. Give one of them.
+    postgres:***: an option looks like a secret, and petal hides only `password`. Use the database's own password file for it.
+    postgres:***: an option after the ? has no value. Write ?name=value&name=value.
+    postgres:***: its option a stands there twice. Give it once.
+    ");
+}
+
+#[test]
+fn debug_shows_no_password() {
+    let debug = format!("{:?}", url("postgres://u:tiger@h/d?sslmode=require"));
+    assert!(debug.contains("sslmode") && !debug.contains("tiger"), "{debug}");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text: String) {
+        let _ = TargetUrl::parse(&text);
+        redact_refused(&text);
+    }
+
+    /// Wherever the password stands and whatever is wrong beside, it is not shown.
+    #[test]
+    fn no_password_is_ever_shown(
+        before in "(postgres|mysql|oracle|sqlite|foo|)(://|:|/)[a-z]{0,3}",
+        colon in "[:?&@/]|\\?password=",
+        after in "(@[a-z]{0,3}(:[0-9x]{0,6})?(/[a-z]{0,3})?(\\?[a-z=%]{0,6})?)?",
+    ) {
+        let text = format!("{before}{colon}TIGER{after}");
+        let has_place = text.contains("@") || text.contains("?password=") || text.contains(":TIGER");
+        prop_assume!(has_place);
+        match TargetUrl::parse(&text) {
+            Ok(url) if url.password.is_some() => {
+                prop_assert!(!url.redacted().contains("TIGER"), "{}", url.redacted());
+                let debug = format!("{url:?}");
+                prop_assert!(!debug.contains("TIGER"));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let is_path = text.starts_with("sqlite:") || !text.contains(':');
+                let shown = redact_refused(&text);
+                prop_assert!(is_path || !shown.contains("TIGER"), "{shown}");
+                let debug = format!("{error:?}");
+                prop_assert!(is_path || !debug.contains("TIGER"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_without_a_password_reads_back(
+        name in "[a-zA-Z0-9_./-]{1,20}",
+        options in prop::collection::btree_map("[a-z]{1,5}", "[^@\\x00-\\x1f]{1,8}", 0..3),
+    ) {
+        prop_assume!(options.keys().all(|key| !key.contains("pwd") && !key.contains("token")));
+        let url = TargetUrl { scheme: "postgres".into(), rest: format!("//h/{name}"), password: None, options };
+        let again = TargetUrl::parse(&url.redacted()).unwrap();
+        prop_assert_eq!(&again.rest, &url.rest);
+        prop_assert_eq!(&again.options, &url.options);
+    }
+}
