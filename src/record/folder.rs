@@ -1,1 +1,146 @@
-//! A run's folder: its name, and `run.json`, written once, by rename, at the end.
+//! A run's folder: its name, and files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use time::{OffsetDateTime, UtcOffset};
+
+use super::RecordError;
+
+const STAMP: &[BorrowedFormatItem<'_>] =
+    format_description!("[year][month][day]T[hour][minute][second]Z");
+
+/// Runs that may begin within one second under one name before petal gives up.
+const NUMBER_MAX: u32 = 10_000;
+
+/// The folder of one run.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes `out/<UTC stamp>-<name>/`, and never reuses one: the second of a second gets `-2`.
+    /// What may not stand in a file's name becomes `-`.
+    pub fn create(out: &Path, name: &str, started_at: OffsetDateTime) -> Result<Self, RecordError> {
+        fs::create_dir_all(out).map_err(|source| RecordError::io("make", out, source))?;
+        let stamp = started_at.to_offset(UtcOffset::UTC).format(STAMP).map_err(|cause| {
+            RecordError::Encode {
+                what: "the start time",
+                path: out.to_owned(),
+                why: cause.to_string(),
+            }
+        })?;
+        let base = format!("{stamp}-{}", file_name(name));
+        let mut path = out.join(&base);
+        for number in 2..=NUMBER_MAX {
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    path = out.join(format!("{base}-{number}"));
+                }
+                Err(source) => return Err(RecordError::io("make", &path, source)),
+            }
+        }
+        Err(RecordError::io("make", &path, ErrorKind::AlreadyExists.into()))
+    }
+
+    /// A folder that is there already.
+    pub fn open(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file whole: a reader, or a kill at any moment, finds the old one or the new one.
+    pub fn write_atomically(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, RecordError> {
+        let path = self.path.join(name);
+        let draft = self.path.join(format!(".{name}.tmp"));
+        let written = write_and_sync(&draft, bytes).and_then(|()| fs::rename(&draft, &path));
+        if let Err(source) = written {
+            // The draft is worthless; if it cannot go either, the first error is the one to tell.
+            let _ = fs::remove_file(&draft);
+            return Err(RecordError::io("write", &path, source));
+        }
+        // Makes the new name durable too; the content is safe without it.
+        if let Ok(folder) = File::open(&self.path) {
+            let _ = folder.sync_all();
+        }
+        Ok(path)
+    }
+}
+
+fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn file_name(name: &str) -> String {
+    let allowed =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    name.chars().map(|letter| if allowed(letter) { letter } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn the_name_is_the_utc_stamp_and_is_never_reused() {
+        let out = tempfile::tempdir().unwrap();
+        let started_at = datetime!(2026-11-20 14:42:07 +1);
+        let names: Vec<String> = (0..3)
+            .map(|_| Folder::create(&out.path().join("deep/er"), "run 1/2", started_at).unwrap())
+            .map(|folder| folder.path().file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        let base = "20261120T134207Z-run-1-2";
+        assert_eq!(names, [base.to_owned(), format!("{base}-2"), format!("{base}-3")]);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_no_draft_stays() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = Folder::open(out.path());
+        folder.write_atomically("run.json", b"first").unwrap();
+        folder.write_atomically("run.json", b"second").unwrap();
+        assert_eq!(fs::read(out.path().join("run.json")).unwrap(), b"second");
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_keeps_the_old_file_and_names_the_path() {
+        let out = tempfile::tempdir().unwrap();
+        let folder = Folder::open(out.path());
+        // A folder stands where the file should go: the rename fails after the draft was written.
+        fs::create_dir_all(out.path().join("run.json/kept")).unwrap();
+        let message = folder.write_atomically("run.json", b"x").unwrap_err().to_string();
+        assert!(message.contains("run.json"), "{message}");
+        assert!(out.path().join("run.json/kept").is_dir());
+        assert!(!out.path().join(".run.json.tmp").exists());
+    }
+
+    #[test]
+    fn a_file_in_the_way_of_the_folder_is_told_with_a_way_out() {
+        let out = tempfile::tempdir().unwrap();
+        let blocked = out.path().join("taken");
+        fs::write(&blocked, b"mine").unwrap();
+        let error = Folder::create(&blocked, "run", datetime!(2026-11-20 0:00 UTC)).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("taken") && message.contains("--out"), "{message}");
+        assert!(error.is_environment());
+        assert_eq!(fs::read(&blocked).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_full_device_says_what_to_do() {
+        let full = RecordError::io("write", Path::new("x/run.json"), ErrorKind::StorageFull.into());
+        assert!(full.to_string().contains("free some space"), "{full}");
+    }
+}

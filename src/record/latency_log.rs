@@ -1,1 +1,335 @@
-//! `latency.hlog`: every second's histogram as a HdrHistogram V2 interval log.
+//! `latency.hlog`: every second's histogram of operation latency as a HdrHistogram interval log
+//! (version 1.3, V2 payloads, compressed), so that percentiles over any window can be computed
+//! again, by petal or by any HdrHistogram tool.
+//!
+//! What other readers must know, and why it is so:
+//! - Values are nanoseconds. The column `Interval_Max` is in milliseconds, as the Java tools
+//!   expect it; hence the divisor of 1,000,000 that the header tells.
+//! - Payloads are compressed, because the Java reader accepts nothing else.
+//! - `StartTime` and `BaseTime` are both the trigger, and intervals count from it, the first at
+//!   0: with both set, the Java reader neither guesses nor takes the first interval for the start.
+//! - The tag is the kind of operation: `select`, `scan`, `update`, with RATE also
+//!   `select_response` and so on.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+
+use super::{Folder, RecordError};
+use crate::stats::histogram::{LATENCY_NS_MAX, Latencies};
+
+pub const NAME: &str = "latency.hlog";
+const NS_PER_MS: f64 = 1e6;
+const COLUMNS: &str =
+    "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+
+/// The log of a run that goes on.
+pub struct LatencyLog {
+    path: PathBuf,
+    /// None after an error, which was told once.
+    file: Option<File>,
+    serializer: V2DeflateSerializer,
+    text: Vec<u8>,
+}
+
+impl LatencyLog {
+    /// `triggered_at` is the zero of all intervals.
+    pub fn begin(folder: &Folder, triggered_at: SystemTime) -> Result<Self, RecordError> {
+        let path = folder.path().join(NAME);
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&path)
+            .map_err(|source| RecordError::io("make", &path, source))?;
+        let mut log = Self {
+            path,
+            file: Some(file),
+            serializer: V2DeflateSerializer::new(),
+            text: Vec::new(),
+        };
+        let begun = builder(Some(triggered_at))
+            .begin_log_with(&mut log.text, &mut log.serializer)
+            .map(|_| ());
+        begun.map_err(|source| RecordError::io("write", &log.path, source))?;
+        log.text.extend_from_slice(COLUMNS.as_bytes());
+        log.flush()?;
+        Ok(log)
+    }
+
+    /// Appends one second: a histogram by tag; empty ones are left out. An error is returned once;
+    /// after it, this does nothing.
+    pub fn second<'a>(
+        &mut self,
+        from_s: f64,
+        length_s: f64,
+        by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
+    ) -> Result<(), RecordError> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        let encoded = self.encode(from_s, length_s, by_tag);
+        let written = encoded.and_then(|()| self.flush());
+        if written.is_err() {
+            self.file = None;
+        }
+        written
+    }
+
+    fn encode<'a>(
+        &mut self,
+        from_s: f64,
+        length_s: f64,
+        by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
+    ) -> Result<(), RecordError> {
+        let failed = |path: &Path, why: String| RecordError::Encode {
+            what: "a second's histogram",
+            path: path.to_owned(),
+            why,
+        };
+        let mut lines = Vec::new();
+        let mut writer = builder(None)
+            .begin_log_with(&mut lines, &mut self.serializer)
+            .map_err(|cause| failed(&self.path, cause.to_string()))?;
+        for (tag, latencies) in by_tag.into_iter().filter(|(_, l)| l.count() > 0) {
+            writer
+                .write_histogram(
+                    latencies.buckets(),
+                    seconds(from_s),
+                    seconds(length_s),
+                    Tag::new(tag),
+                )
+                .map_err(|cause| failed(&self.path, cause.to_string()))?;
+        }
+        // The writer names its divisor again each time it begins; once, at the top, is enough.
+        let repeated = lines.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        self.text.extend_from_slice(&lines[repeated..]);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), RecordError> {
+        if let Some(file) = &mut self.file {
+            file.write_all(&self.text)
+                .and_then(|()| file.flush())
+                .map_err(|source| RecordError::io("append to", &self.path, source))?;
+        }
+        self.text.clear();
+        Ok(())
+    }
+}
+
+fn builder(triggered_at: Option<SystemTime>) -> IntervalLogWriterBuilder {
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder.with_max_value_divisor(NS_PER_MS);
+    if let Some(trigger) = triggered_at {
+        builder
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment("petal: operation latency; values in ns, Interval_Max in ms")
+            .with_start_time(trigger)
+            .with_base_time(trigger);
+    }
+    builder
+}
+
+fn seconds(value: f64) -> Duration {
+    Duration::try_from_secs_f64(value).unwrap_or_default()
+}
+
+/// A log that was read. Histograms stay encoded until they are asked for: an hour of them would
+/// not fit in memory decoded.
+pub struct Intervals {
+    text: Vec<u8>,
+    /// True when the last line was cut off or damaged.
+    pub torn: bool,
+}
+
+/// Reads a log up to the first line that is torn or damaged.
+pub fn read(path: &Path) -> Result<Intervals, RecordError> {
+    let mut text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
+    let whole = readable_bytes(&text);
+    let torn = whole < text.len();
+    text.truncate(whole);
+    Ok(Intervals { text, torn })
+}
+
+/// Bytes of the lines before the first one that does not end or cannot be decoded.
+fn readable_bytes(text: &[u8]) -> usize {
+    let mut whole = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let readable = line.ends_with(b"\n")
+            && IntervalLogIterator::new(line).all(|entry| match entry {
+                Ok(LogEntry::Interval(interval)) => decode(&interval).is_some(),
+                Ok(_) => true,
+                Err(_) => false,
+            });
+        if !readable {
+            break;
+        }
+        whole += line.len();
+    }
+    whole
+}
+
+/// None for what is damaged, or has other bounds than petal's.
+fn decode(interval: &IntervalLogHistogram<'_>) -> Option<Histogram<u64>> {
+    let bytes = STANDARD.decode(interval.encoded_histogram()).ok()?;
+    let buckets: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+    (buckets.high() == LATENCY_NS_MAX).then_some(buckets)
+}
+
+/// One kind's latencies in one interval.
+#[derive(Debug, Clone)]
+pub struct Interval {
+    pub tag: String,
+    pub from_s: f64,
+    pub length_s: f64,
+    pub latencies: Latencies,
+}
+
+impl Intervals {
+    /// One interval after the other, in the order they were written.
+    pub fn iter(&self) -> impl Iterator<Item = Interval> {
+        self.decoded().map(|(tag, from_s, length_s, buckets)| Interval {
+            tag,
+            from_s,
+            length_s,
+            latencies: Latencies::from_buckets(&buckets),
+        })
+    }
+
+    /// All that began within `from_s..to_s`, merged by tag (never averaged).
+    pub fn merged(&self, from_s: f64, to_s: f64) -> BTreeMap<String, Latencies> {
+        const SLACK_S: f64 = 0.001;
+        let mut merged: BTreeMap<String, Histogram<u64>> = BTreeMap::new();
+        for (tag, begins_s, _, buckets) in self.decoded() {
+            if begins_s + SLACK_S < from_s || begins_s + SLACK_S >= to_s {
+                continue;
+            }
+            match merged.get_mut(&tag) {
+                Some(sum) => {
+                    // All have petal's bounds (see decode), so the addition cannot fail.
+                    let added = sum.add(&buckets);
+                    debug_assert!(added.is_ok());
+                }
+                None => {
+                    merged.insert(tag, buckets);
+                }
+            }
+        }
+        merged
+            .iter()
+            .map(|(tag, buckets)| (tag.clone(), Latencies::from_buckets(buckets)))
+            .collect()
+    }
+
+    fn decoded(&self) -> impl Iterator<Item = (String, f64, f64, Histogram<u64>)> {
+        IntervalLogIterator::new(&self.text).filter_map(|entry| match entry {
+            Ok(LogEntry::Interval(interval)) => Some((
+                interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default(),
+                interval.start_timestamp().as_secs_f64(),
+                interval.duration().as_secs_f64(),
+                decode(&interval)?,
+            )),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(values_ns: &[u64]) -> Latencies {
+        let mut latencies = Latencies::new();
+        values_ns.iter().for_each(|&ns| latencies.record(ns));
+        latencies
+    }
+
+    fn three_seconds(folder: &Path) -> PathBuf {
+        let trigger = SystemTime::UNIX_EPOCH + Duration::from_millis(1_800_000_000_500);
+        let mut log = LatencyLog::begin(&Folder::open(folder), trigger).unwrap();
+        for second in 0..3_u64 {
+            let selects = filled(&[1_000_000 * (second + 1), 2_000_000]);
+            let updates = filled(&[5_000_000 + second]);
+            let by_tag = [("select", &selects), ("update", &updates), ("scan", &Latencies::new())];
+            log.second(second as f64, 1.0, by_tag).unwrap();
+        }
+        folder.join(NAME)
+    }
+
+    #[test]
+    fn the_header_is_written_once_and_the_maximum_is_in_milliseconds() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = std::fs::read_to_string(three_seconds(dir.path())).unwrap();
+        let (head, tail) = text.split_once("\"StartTimestamp\"").unwrap();
+        insta::assert_snapshot!(head, @r"
+        #[Histogram log format version 1.3]
+        #petal: operation latency; values in ns, Interval_Max in ms
+        #[StartTime: 1800000000.500 (seconds since epoch)]
+        #[BaseTime: 1800000000.500 (seconds since epoch)]
+        #[MaxValueDivisor: 1000000.000]
+        ");
+        assert!(!tail.contains('#'), "{tail}");
+        let begins: Vec<&str> =
+            tail.lines().skip(1).map(|line| line.split(",HISTF").next().unwrap()).collect();
+        assert_eq!(begins[0], "Tag=select,0.000,1.000,2.001");
+        assert_eq!(begins.len(), 6, "an empty histogram has no line");
+    }
+
+    #[test]
+    fn windows_merge_what_began_in_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = read(&three_seconds(dir.path())).unwrap();
+        assert!(!log.torn);
+        let whole = log.merged(0.0, 3.0);
+        assert_eq!(whole["select"].count(), 6);
+        assert_eq!(whole["update"].count(), 3);
+        let late = log.merged(1.0, 3.0);
+        assert_eq!(late["select"].count(), 4);
+        let p50 = late["select"].percentile_us(50.0).unwrap();
+        assert!((p50 - 2000.0).abs() <= 2.0, "{p50}");
+        let per_second: Vec<(String, f64, u64)> =
+            log.iter().map(|i| (i.tag.clone(), i.from_s, i.latencies.count())).collect();
+        assert_eq!(per_second[5], ("update".to_owned(), 2.0, 1));
+    }
+
+    #[test]
+    fn cut_anywhere_it_gives_the_whole_lines_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = three_seconds(dir.path());
+        let text = std::fs::read(&path).unwrap();
+        let mut counts = Vec::new();
+        for cut in (0..=text.len()).step_by(7).chain([text.len() - 1, text.len()]) {
+            std::fs::write(&path, &text[..cut]).unwrap();
+            let log = read(&path).unwrap();
+            let at_line_end = cut == 0 || text[cut - 1] == b'\n';
+            assert_eq!(log.torn, !at_line_end, "cut at {cut}");
+            counts.push(log.iter().count());
+        }
+        assert_eq!(counts.first(), Some(&0));
+        assert_eq!(counts.last(), Some(&6));
+        assert!(counts.is_sorted());
+        assert_eq!(counts[counts.len() - 2], 5);
+    }
+
+    #[test]
+    fn an_error_is_told_once_and_then_it_is_quiet() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LatencyLog::begin(&Folder::open(dir.path()), SystemTime::now()).unwrap();
+        // /dev/full takes nothing: a disk that is full, for real.
+        log.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let latencies = filled(&[1000]);
+        let error = log.second(0.0, 1.0, [("select", &latencies)]).unwrap_err().to_string();
+        assert!(error.contains("latency.hlog") && error.contains("free some space"), "{error}");
+        assert!(log.second(1.0, 1.0, [("select", &latencies)]).is_ok());
+    }
+}

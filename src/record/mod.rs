@@ -1,9 +1,19 @@
 //! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
 //! and the reader for both. Plain values; nothing here measures, judges or prints.
 
+mod error;
+pub mod figures;
+#[cfg(test)]
+pub mod fixture;
 pub mod folder;
 pub mod journal;
 pub mod latency_log;
+mod load;
+mod rebuild;
+
+pub use error::RecordError;
+pub use folder::Folder;
+pub use load::{load, save};
 
 use std::collections::BTreeMap;
 
@@ -20,7 +30,7 @@ use crate::workload::op::Kind;
 pub const FORMAT: &str = "petal-run/1";
 
 /// A whole run: the summary that `--json` prints, and everything else that reports draw on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     #[serde(flatten)]
     pub summary: Summary,
@@ -28,7 +38,7 @@ pub struct Run {
 }
 
 /// The stable summary. Names never change; what is unknown is null, never 0.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub format: String,
     pub status: Status,
@@ -69,12 +79,13 @@ pub struct Summary {
     pub findings: Vec<Finding>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// At least one session reached the planned end.
     Complete,
-    /// A signal, or petal was killed.
+    /// A signal, or petal was killed. What a run is until it says that it ended.
+    #[default]
     Interrupted,
     /// No session reached the end.
     Failed,
@@ -101,6 +112,15 @@ pub struct Rows {
 impl Rows {
     pub fn total(&self) -> u64 {
         self.select + self.scan + self.update
+    }
+
+    /// Adds another interval's rows.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            select: self.select + other.select,
+            scan: self.scan + other.scan,
+            update: self.update + other.update,
+        }
     }
 }
 
@@ -238,7 +258,7 @@ pub struct Details {
     /// Sum of the sessions' time in operations (DB time), and slept in think time, in seconds.
     pub db_time_s: f64,
     pub think_time_s: f64,
-    /// Physical bytes of data and log at start and end: moved rows would show here.
+    /// Bytes of the data files, without the log, at start and end: moved rows would show here.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
     pub hooks: Vec<HookCall>,
@@ -309,6 +329,52 @@ pub struct HookValue {
     pub unit: String,
 }
 
+impl Run {
+    /// A run that has not begun: the format and the target, and no figure yet.
+    pub fn begin(engine: &str, target: Target) -> Self {
+        let summary = Summary {
+            format: FORMAT.to_owned(),
+            engine: engine.to_owned(),
+            target,
+            ..Summary::default()
+        };
+        Self { summary, details: Details::default() }
+    }
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Severity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Ops {
+    /// Adds another interval's operations.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            select: self.select + other.select,
+            scan: self.scan + other.scan,
+            update: self.update + other.update,
+            total: self.total + other.total,
+            cut: self.cut + other.cut,
+        }
+    }
+}
+
 impl Summary {
     pub fn latency(&self, kind: Kind) -> Option<&LatencySummary> {
         self.latency_us.get(kind.name())
@@ -332,5 +398,10 @@ impl Summary {
 
     pub fn setting(&self, key: &str) -> Option<&serde_json::Value> {
         self.settings.get(&key.to_ascii_lowercase())
+    }
+
+    /// A parameter that is a number; None where it is unset or something else.
+    pub fn setting_number(&self, key: &str) -> Option<f64> {
+        self.setting(key)?.as_f64()
     }
 }

@@ -9,3 +9,4 @@ pub mod host;
 pub mod os;
 pub mod target;
 pub mod timeline;
+pub mod units;

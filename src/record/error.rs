@@ -1,0 +1,56 @@
+//! What can go wrong with a record on disk, said so that a person can act on it.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("cannot {action} {}: {source}; {}", path.display(), way_out(source))]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error(
+        "{} holds no petal run: neither run.json nor journal.ndjson is there; \
+         name the folder of one run, such as petal-results/20261120T134200Z-run",
+        path.display()
+    )]
+    NotARecord { path: PathBuf },
+    #[error(
+        "{} is of format {found:?}, and this petal reads {wanted:?}; \
+         read it with the petal that wrote it, or a newer one",
+        path.display()
+    )]
+    Format { path: PathBuf, found: String, wanted: &'static str },
+    #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
+    Damaged { path: PathBuf, wanted: &'static str, why: String },
+    #[error("cannot write {what} as text for {}: {why}", path.display())]
+    Encode { what: &'static str, path: PathBuf, why: String },
+}
+
+impl RecordError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// True when the place is at fault (full, read-only, refused), not the record.
+    pub fn is_environment(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
+}
+
+fn way_out(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "free some space there, or name another folder with --out"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only: name another folder with --out, or remount it"
+        }
+        ErrorKind::PermissionDenied => {
+            "this user may not: name a folder of your own with --out, or change its owner"
+        }
+        ErrorKind::NotFound => "check the path",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "a file stands where a folder is needed: name another folder with --out"
+        }
+        _ => "check the path and the device under it",
+    }
+}

@@ -1,0 +1,355 @@
+//! From totals to the figures of the record: the only place that divides by time or by counts.
+//! A driver that ends a run and the reader that rebuilds a killed one both come here.
+
+use std::collections::BTreeMap;
+
+use super::{IoLatency, Ops, PerSecond, Second, WaitHistogram, WaitRow};
+use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::histogram::{LatencySummary, micros};
+use crate::stats::os::{CpuShare, DeviceCounts};
+
+impl PerSecond {
+    /// Totals over `seconds`. What is unknown stays unknown, and over no time all is unknown.
+    pub fn over(
+        ops: u64,
+        rows: u64,
+        commits: u64,
+        io: &IoCounts,
+        device: Option<&DeviceCounts>,
+        seconds: f64,
+    ) -> Self {
+        if seconds.is_nan() || seconds <= 0.0 {
+            return Self::default();
+        }
+        let rate = |total: Option<u64>| total.map(|total| total as f64 / seconds);
+        Self {
+            ops: rate(Some(ops)),
+            rows: rate(Some(rows)),
+            commits: rate(Some(commits)),
+            log_syncs: rate(io.log_syncs),
+            logical_reads: rate(io.logical_reads),
+            physical_read_blocks: rate(io.physical_read_blocks),
+            physical_read_requests: rate(io.physical_read_requests),
+            physical_read_bytes: rate(io.physical_read_bytes),
+            physical_write_blocks: rate(io.physical_write_blocks),
+            physical_write_requests: rate(io.physical_write_requests),
+            physical_write_bytes: rate(io.physical_write_bytes),
+            redo_bytes: rate(io.redo_bytes),
+            device_read_requests: rate(device.map(|counts| counts.read_requests)),
+            device_read_bytes: rate(device.map(|counts| counts.read_bytes)),
+            device_write_requests: rate(device.map(|counts| counts.write_requests)),
+            device_write_bytes: rate(device.map(|counts| counts.write_bytes)),
+        }
+    }
+}
+
+impl WaitRow {
+    /// A row from the raw totals; its average is time over waits, unknown without waits.
+    pub fn from_totals(
+        name: &str,
+        class: WaitClass,
+        source: WaitSource,
+        waits: Option<u64>,
+        time_ns: u64,
+    ) -> Self {
+        let time_us = micros(time_ns);
+        let avg_us = waits.filter(|&waits| waits > 0).map(|waits| time_us / waits as f64);
+        Self { name: name.to_owned(), class, source, waits, time_us, avg_us }
+    }
+}
+
+/// Longest time first; equal times by name, so that a report is the same every time.
+pub fn sort_waits(waits: &mut [WaitRow]) {
+    waits.sort_by(|a, b| b.time_us.total_cmp(&a.time_us).then_with(|| a.name.cmp(&b.name)));
+}
+
+/// `read`, `write` and `log` of the record, out of the wait events: the read event of class User
+/// I/O and the write event of class System I/O with the most waits (the log's own left out), and
+/// the event of class Commit with the most time. Percentiles where single waits were seen.
+pub fn io_latencies(
+    waits: &[WaitRow],
+    histograms: &BTreeMap<String, WaitHistogram>,
+) -> BTreeMap<String, IoLatency> {
+    let is_log = |name: &str| name.contains("wal") || name.contains("log") || name.contains("redo");
+    let of_class = |class: WaitClass, word: &'static str| {
+        waits
+            .iter()
+            .filter(move |wait| {
+                let name = wait.name.to_ascii_lowercase();
+                wait.class == class && name.contains(word) && !is_log(&name)
+            })
+            .max_by_key(|wait| wait.waits)
+    };
+    let log = waits
+        .iter()
+        .filter(|wait| wait.class == WaitClass::Commit)
+        .max_by(|a, b| a.time_us.total_cmp(&b.time_us));
+    let chosen = [
+        ("read", of_class(WaitClass::UserIo, "read")),
+        ("write", of_class(WaitClass::SystemIo, "write")),
+        ("log", log),
+    ];
+    chosen
+        .into_iter()
+        .filter_map(|(kind, wait)| Some((kind, wait?)))
+        .filter_map(|(kind, wait)| {
+            Some((kind.to_owned(), io_latency(wait, histograms.get(&wait.name))?))
+        })
+        .collect()
+}
+
+/// One event as an I/O latency; None where nobody counted its waits.
+fn io_latency(wait: &WaitRow, histogram: Option<&WaitHistogram>) -> Option<IoLatency> {
+    let timed = histogram.map(|histogram| &histogram.latency_us);
+    let how = match wait.source {
+        WaitSource::Counted => "counted by the database",
+        WaitSource::Timed => "every wait timed",
+        WaitSource::Sampled => return None,
+    };
+    Some(IoLatency {
+        count: wait.waits?,
+        mean: wait.avg_us,
+        p50: timed.and_then(|latency| latency.p50),
+        p99: timed.and_then(|latency| latency.p99),
+        max: timed.and_then(|latency| latency.max),
+        source: format!("{} ({how})", wait.name),
+    })
+}
+
+/// The steady window: from the end of the warm-up, while at least `surviving` sessions run, in
+/// whole seconds of the timeline. None when there was no such time.
+pub fn steady_window(timeline: &[Second], surviving: u32, warm_up_s: f64) -> Option<(f64, f64)> {
+    let full = |second: &&Second| {
+        second.from_s + SLACK_S >= warm_up_s && surviving > 0 && second.sessions >= surviving
+    };
+    let first = timeline.iter().find(full)?;
+    let last = timeline.iter().rev().find(full)?;
+    Some((first.from_s, last.from_s + last.length_s))
+}
+
+/// Clock noise at the bounds of a second.
+const SLACK_S: f64 = 0.005;
+
+/// The seconds that lie wholly within `from_s..to_s`.
+pub fn seconds_within(timeline: &[Second], from_s: f64, to_s: f64) -> Vec<&Second> {
+    timeline
+        .iter()
+        .filter(|second| {
+            second.from_s + SLACK_S >= from_s && second.from_s + second.length_s <= to_s + SLACK_S
+        })
+        .collect()
+}
+
+/// Sums of an interval, and the time it took. A figure that one second lacks is unknown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    pub seconds: f64,
+    pub ops: Ops,
+    pub rows: super::Rows,
+    pub io: IoCounts,
+    pub device: Option<DeviceCounts>,
+    pub cpu: Option<CpuShare>,
+}
+
+impl Totals {
+    pub fn of<'a>(seconds: impl IntoIterator<Item = &'a Second>) -> Self {
+        let mut sum = Self::default();
+        let mut cpu = CpuSum::default();
+        for (index, second) in seconds.into_iter().enumerate() {
+            sum.seconds += second.length_s;
+            sum.ops = sum.ops.plus(&second.ops);
+            sum.rows = sum.rows.plus(&second.rows);
+            let io = second.io.unwrap_or_default();
+            sum.io = if index == 0 { io } else { sum.io.plus(&io) };
+            sum.device = match (index, sum.device, second.device) {
+                (0, _, device) => device,
+                (_, Some(a), Some(b)) => Some(add_device(&a, &b)),
+                _ => None,
+            };
+            cpu.add(second.cpu.as_ref(), second.length_s);
+        }
+        sum.cpu = cpu.mean();
+        sum
+    }
+
+    pub fn per_second(&self) -> PerSecond {
+        PerSecond::over(
+            self.ops.total,
+            self.rows.total(),
+            self.ops.update,
+            &self.io,
+            self.device.as_ref(),
+            self.seconds,
+        )
+    }
+}
+
+fn add_device(a: &DeviceCounts, b: &DeviceCounts) -> DeviceCounts {
+    DeviceCounts {
+        read_requests: a.read_requests + b.read_requests,
+        read_bytes: a.read_bytes + b.read_bytes,
+        read_ms: a.read_ms + b.read_ms,
+        write_requests: a.write_requests + b.write_requests,
+        write_bytes: a.write_bytes + b.write_bytes,
+        write_ms: a.write_ms + b.write_ms,
+        flushes: a.flushes + b.flushes,
+        busy_ms: a.busy_ms + b.busy_ms,
+    }
+}
+
+/// The processors' shares, weighed by time, over the seconds that know them.
+#[derive(Default)]
+struct CpuSum {
+    seconds: f64,
+    weighed: CpuShare,
+}
+
+impl CpuSum {
+    fn add(&mut self, share: Option<&CpuShare>, seconds: f64) {
+        let Some(share) = share else { return };
+        self.seconds += seconds;
+        self.weighed.user += share.user * seconds;
+        self.weighed.system += share.system * seconds;
+        self.weighed.iowait += share.iowait * seconds;
+        self.weighed.idle += share.idle * seconds;
+        self.weighed.steal += share.steal * seconds;
+    }
+
+    fn mean(&self) -> Option<CpuShare> {
+        (self.seconds > 0.0).then(|| CpuShare {
+            user: self.weighed.user / self.seconds,
+            system: self.weighed.system / self.seconds,
+            iowait: self.weighed.iowait / self.seconds,
+            idle: self.weighed.idle / self.seconds,
+            steal: self.weighed.steal / self.seconds,
+        })
+    }
+}
+
+/// Counts, means and maxima of the seconds together; percentiles cannot be had from percentiles.
+pub fn latency_without_percentiles(timeline: &[Second], kind: &str) -> Option<LatencySummary> {
+    let known: Vec<&LatencySummary> =
+        timeline.iter().filter_map(|second| second.latency_us.get(kind)).collect();
+    let count: u64 = known.iter().map(|latency| latency.count).sum();
+    let total: f64 = known.iter().filter_map(|l| Some(l.mean? * l.count as f64)).sum();
+    (count > 0).then(|| LatencySummary {
+        count,
+        mean: Some(total / count as f64),
+        max: known.iter().filter_map(|latency| latency.max).reduce(f64::max),
+        ..LatencySummary::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rates_times_elapsed_are_the_totals(
+            ops in 0u64..1_000_000_000,
+            bytes in 0u64..1_000_000_000_000,
+            device_bytes in 0u64..1_000_000_000_000,
+            seconds in 0.001f64..100_000.0,
+        ) {
+            let io = IoCounts { physical_read_bytes: Some(bytes), ..IoCounts::default() };
+            let device = DeviceCounts { write_bytes: device_bytes, ..DeviceCounts::default() };
+            let rates = PerSecond::over(ops, ops * 64, ops / 4, &io, Some(&device), seconds);
+            let close = |rate: Option<f64>, total: u64| {
+                (rate.unwrap() * seconds - total as f64).abs() <= total as f64 * 1e-9
+            };
+            prop_assert!(close(rates.ops, ops));
+            prop_assert!(close(rates.rows, ops * 64));
+            prop_assert!(close(rates.commits, ops / 4));
+            prop_assert!(close(rates.physical_read_bytes, bytes));
+            prop_assert!(close(rates.device_write_bytes, device_bytes));
+            prop_assert_eq!(rates.redo_bytes, None);
+        }
+
+        #[test]
+        fn the_seconds_sum_to_the_whole(counts in prop::collection::vec(0u64..10_000, 1..50)) {
+            let timeline: Vec<Second> = counts
+                .iter()
+                .map(|&count| Second {
+                    length_s: 0.5,
+                    ops: Ops { select: count, total: count, ..Ops::default() },
+                    io: Some(IoCounts { commits: Some(count), ..IoCounts::default() }),
+                    device: Some(DeviceCounts { read_bytes: count, ..DeviceCounts::default() }),
+                    ..Second::default()
+                })
+                .collect();
+            let sum: u64 = counts.iter().sum();
+            let totals = Totals::of(&timeline);
+            prop_assert_eq!(totals.ops.total, sum);
+            prop_assert_eq!(totals.io.commits, Some(sum));
+            prop_assert_eq!(totals.device.map(|device| device.read_bytes), Some(sum));
+            prop_assert_eq!(totals.seconds, counts.len() as f64 * 0.5);
+            prop_assert_eq!(totals.io.redo_bytes, None);
+        }
+    }
+
+    #[test]
+    fn no_time_gives_no_rate() {
+        let none = PerSecond::over(1, 1, 1, &IoCounts::default(), None, 0.0);
+        assert_eq!(none, PerSecond::default());
+    }
+
+    #[test]
+    fn one_second_that_does_not_know_makes_the_sum_unknown() {
+        let known = Second {
+            io: Some(IoCounts { commits: Some(3), ..IoCounts::default() }),
+            device: Some(DeviceCounts::default()),
+            ..Second::default()
+        };
+        let totals = Totals::of(&[known.clone(), Second::default(), known]);
+        assert_eq!(totals.io.commits, None);
+        assert_eq!(totals.device, None);
+    }
+
+    #[test]
+    fn an_average_is_time_over_waits_and_unknown_without_waits() {
+        let row = |waits, time_ns| {
+            WaitRow::from_totals("r", WaitClass::UserIo, WaitSource::Timed, waits, time_ns).avg_us
+        };
+        assert_eq!(row(Some(3), 4_500), Some(1.5));
+        assert_eq!(row(Some(0), 0), None);
+        assert_eq!(row(None, 4_500), None);
+    }
+
+    #[test]
+    fn the_log_is_never_taken_for_data() {
+        let wait = |name, class, waits, time_ns| {
+            WaitRow::from_totals(name, class, WaitSource::Timed, Some(waits), time_ns)
+        };
+        let waits = [
+            wait("main read", WaitClass::UserIo, 10, 900),
+            wait("wal read", WaitClass::UserIo, 99, 100),
+            wait("checkpoint write", WaitClass::SystemIo, 5, 100),
+            wait("wal write", WaitClass::SystemIo, 50, 100),
+            wait("wal sync", WaitClass::Commit, 7, 700),
+        ];
+        let sources: Vec<String> = io_latencies(&waits, &BTreeMap::new())
+            .into_iter()
+            .map(|(kind, latency)| format!("{kind}: {} {}", latency.count, latency.source))
+            .collect();
+        assert_eq!(
+            sources,
+            [
+                "log: 7 wal sync (every wait timed)",
+                "read: 10 main read (every wait timed)",
+                "write: 5 checkpoint write (every wait timed)",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_window_begins_after_warm_up_and_ends_with_the_first_session_that_is_done() {
+        let second =
+            |from_s: f64, sessions| Second { from_s, length_s: 1.0, sessions, ..Second::default() };
+        let timeline = [second(0.0, 4), second(1.0, 4), second(2.0, 4), second(3.0, 2)];
+        assert_eq!(steady_window(&timeline, 4, 1.0), Some((1.0, 3.0)));
+        assert_eq!(steady_window(&timeline, 4, 3.0), None);
+        assert_eq!(seconds_within(&timeline, 1.0, 3.0).len(), 2);
+    }
+}

@@ -1,0 +1,381 @@
+//! A hand-built run for tests: eight sessions on four SQLite schemas for a minute, one UPDATE in
+//! five, a checkpoint every ten seconds, all figures derived from the same seconds.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::figures::{self, Totals};
+use super::journal::{Journal, Line, Opening, WaitTotal};
+use super::latency_log::LatencyLog;
+use super::{
+    Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
+    SettleTimes, Status, Steady, WaitHistogram, WaitRow,
+};
+use crate::settings::{Given, Origin};
+use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::histogram::Latencies;
+use crate::stats::host::{Device, Host};
+use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::target::{
+    DirectIo, Durability, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
+};
+
+const BLOCK: u64 = 8192;
+const WORK_UNIT: u64 = 64;
+pub const SECONDS: u64 = 60;
+
+/// The run as it is known before the trigger.
+pub fn opening() -> Run {
+    let target = Target {
+        product: "SQLite".into(),
+        version: "3.54.1".into(),
+        block_size: BLOCK,
+        cache_bytes: Some(8 * 384 * 1024),
+        url: "sqlite:petal-data".into(),
+    };
+    let mut run = Run::begin("sqlite", target);
+    let summary = &mut run.summary;
+    summary.sessions = 8;
+    summary.schemas = 4;
+    summary.active_bytes = 4 * 64 * 1024 * 1024;
+    summary.seed = 0x5eed_0000_0000_0001;
+    summary.started_at = "2026-11-20T13:42:07Z".into();
+    summary.settle = Some(SettleTimes {
+        seconds: 1.25,
+        dirty_bytes_before: Some(9 << 20),
+        dirty_bytes_after: Some(64 << 10),
+    });
+    let given = given();
+    summary.settings =
+        given.iter().map(|given| (given.key.to_lowercase(), given.value.clone())).collect();
+    let details = &mut run.details;
+    details.petal_version = "0.1.0".into();
+    details.conf_file = Some("./slob.conf".into());
+    details.given = given;
+    details.repeat = 1;
+    details.repeats = 1;
+    details.host = Some(host());
+    details.target = target_details();
+    details.loaded = (1..=4).map(loaded).collect();
+    details.active_rows = 8192;
+    details.settled = Some(Settled {
+        seconds: 1.25,
+        dirty_bytes_before: Some(9 << 20),
+        dirty_bytes_after: Some(64 << 10),
+        done: vec!["checkpoint of 4 schemas".into(), "waited for an idle device".into()],
+    });
+    details.devices = vec!["vda".into()];
+    details.connect_s = Some(0.042);
+    details.data_bytes_before = Some(4 * 67_200_000);
+    run
+}
+
+fn given() -> Vec<Given> {
+    let row = |key: &str, value: Value, origin| Given { key: key.into(), value, origin };
+    let file = |line| Origin::File(PathBuf::from("./slob.conf"), line);
+    vec![
+        row("UPDATE_PCT", json!(20), Origin::Flag),
+        row("SCAN_PCT", json!(0), Origin::Default),
+        row("RUN_TIME", json!(60), file(3)),
+        row("WORK_LOOP", json!(0), Origin::Default),
+        row("SCALE", json!(8192), Origin::Environment("SCALE".into())),
+        row("WORK_UNIT", json!(64), Origin::Default),
+        row("UPDATE_WORK_UNIT", json!(64), Origin::Default),
+        row("REDO_STRESS", json!("LITE"), Origin::Default),
+        row("THREADS_PER_SCHEMA", json!(2), Origin::Flag),
+        row("READERS", Value::Null, Origin::Default),
+        row("WRITERS", Value::Null, Origin::Default),
+        row("PREFETCH", json!(0), Origin::Default),
+        row("STORAGE_CACHE", Value::Null, Origin::Default),
+        row("WARM_UP", json!(5), file(9)),
+    ]
+}
+
+fn host() -> Host {
+    Host {
+        name: "dbhost".into(),
+        kernel: "6.18.1".into(),
+        cpus: 2,
+        cpu_model: Some("Example CPU 3.0 GHz".into()),
+        memory_bytes: Some(24 << 30),
+        devices: vec![Device {
+            name: "vda".into(),
+            model: Some("virtual disk".into()),
+            file_system: Some("ext4".into()),
+            scheduler: Some("none".into()),
+            rotational: Some(false),
+            write_cache: Some("write back".into()),
+            size_bytes: Some(100 << 30),
+        }],
+    }
+}
+
+fn target_details() -> TargetDetails {
+    TargetDetails {
+        local: true,
+        settings: vec![
+            ("journal_mode".into(), "wal".into()),
+            ("synchronous".into(), "FULL".into()),
+        ],
+        data_files: vec!["petal-data".into()],
+        clock_resolution_ns: 1,
+        plan: Some(PlanCheck {
+            text: "SEARCH cf1 USING INDEX cf1_custid (custid>? AND custid<?)".into(),
+            as_meant: true,
+        }),
+        compression_ratio: Some(48.5),
+        direct_io: Some(DirectIo { asked: true, used: true, reason: None }),
+        durability: Some(Durability { durable: true, setting: "synchronous=FULL".into() }),
+        checkpoint: Some("by petal, at 64 MB of WAL".into()),
+    }
+}
+
+fn loaded(number: u32) -> LoadedSchema {
+    LoadedSchema {
+        number,
+        rows: 8192,
+        scan_rows: 128,
+        block_size: BLOCK,
+        bytes: 67_108_864,
+        index_bytes: 122_880,
+    }
+}
+
+/// The latencies of one second, by kind.
+fn latencies(index: u64, ops: &Ops) -> [(&'static str, Latencies); 2] {
+    let spread = |count: u64, base_us: u64| {
+        let mut latencies = Latencies::new();
+        for position in 0..count {
+            // A long tail: one in a hundred takes eight times as long.
+            let tail = if position % 100 == 99 { 8 } else { 1 };
+            latencies.record((base_us + (position * 37 + index * 11) % base_us) * tail * 1000);
+        }
+        latencies
+    };
+    [("select", spread(ops.select, 5_000)), ("update", spread(ops.update, 9_000))]
+}
+
+fn is_checkpoint(index: u64) -> bool {
+    index % 10 == 9
+}
+
+fn second(index: u64) -> Second {
+    // Decks are exact over the run: four SELECTs to an UPDATE in every second here.
+    let quads = 180 + (index * 7) % 13 - if is_checkpoint(index) { 30 } else { 0 };
+    let ops = Ops { select: quads * 4, scan: 0, update: quads, total: quads * 5, cut: 0 };
+    let rows = Rows { select: ops.select * WORK_UNIT, scan: 0, update: ops.update * WORK_UNIT };
+    let reads = rows.total() + ops.total;
+    let checkpoint_blocks = if is_checkpoint(index) { 100_000 } else { 0 };
+    let redo = ops.update * WORK_UNIT * (BLOCK + 24);
+    let io = IoCounts {
+        logical_reads: Some(rows.total() * 3),
+        physical_read_blocks: Some(reads),
+        physical_read_requests: Some(reads),
+        physical_read_bytes: Some(reads * BLOCK),
+        physical_write_blocks: Some(checkpoint_blocks),
+        physical_write_requests: Some(checkpoint_blocks),
+        physical_write_bytes: Some(checkpoint_blocks * BLOCK),
+        redo_bytes: Some(redo),
+        commits: Some(ops.update),
+        log_syncs: Some(ops.update),
+    };
+    let device = DeviceCounts {
+        read_requests: reads,
+        read_bytes: reads * BLOCK,
+        read_ms: reads / 15,
+        write_requests: checkpoint_blocks + ops.update * 3,
+        write_bytes: checkpoint_blocks * BLOCK + redo,
+        write_ms: 300,
+        flushes: ops.update,
+        busy_ms: 970,
+    };
+    Second {
+        from_s: index as f64,
+        length_s: 1.0,
+        ops,
+        rows,
+        errors: u64::from(index == 30),
+        sessions: 8,
+        latency_us: latencies(index, &ops)
+            .iter()
+            .map(|(kind, latencies)| ((*kind).to_owned(), latencies.summary()))
+            .collect(),
+        io: Some(io),
+        device: Some(device),
+        cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
+    }
+}
+
+pub fn timeline(seconds: u64) -> Vec<Second> {
+    (0..seconds).map(second).collect()
+}
+
+/// Wait events since the trigger after so many seconds.
+pub fn waits(totals: &Totals) -> Vec<WaitTotal> {
+    let reads = totals.io.physical_read_blocks.unwrap();
+    let writes = totals.io.physical_write_blocks.unwrap();
+    let updates = totals.ops.update;
+    let wait = |name: &str, class, source, waits, time_ns| WaitTotal {
+        name: name.into(),
+        class,
+        source,
+        waits,
+        time_ns,
+    };
+    use WaitClass::{Commit, Concurrency, SystemIo, UserIo};
+    vec![
+        wait("main read", UserIo, WaitSource::Timed, Some(reads), reads * 84_300),
+        wait("wal sync", Commit, WaitSource::Timed, Some(updates), updates * 412_000),
+        wait("writer lock", Concurrency, WaitSource::Timed, Some(updates / 2), updates * 260_000),
+        wait("checkpoint write", SystemIo, WaitSource::Timed, Some(writes), writes * 48_700),
+        wait("page latch", Concurrency, WaitSource::Sampled, None, 31_000_000),
+    ]
+}
+
+fn counters(totals: &Totals) -> BTreeMap<String, u64> {
+    BTreeMap::from([
+        ("checkpoints".to_owned(), totals.io.physical_write_blocks.unwrap() / 100_000),
+        ("wal_frames".to_owned(), totals.rows.update),
+        ("wal_reset_failures".to_owned(), 0),
+    ])
+}
+
+/// The whole run, complete, with its findings not yet judged.
+pub fn mixed_run() -> Run {
+    let mut run = opening();
+    run.summary.status = Status::Complete;
+    fill(&mut run, timeline(SECONDS));
+    run.details.first_done_s = Some(59.99);
+    run.details.last_done_s = Some(60.0);
+    run.details.data_bytes_after = run.details.data_bytes_before;
+    run.details.hooks = vec![HookCall {
+        moment: "post".into(),
+        exit_code: Some(0),
+        seconds: 0.31,
+        output: "hook-post.txt".into(),
+        values: vec![HookValue { name: "array_cpu".into(), value: 37.5, unit: "%".into() }],
+    }];
+    run
+}
+
+/// Sets all figures from a timeline.
+pub fn fill(run: &mut Run, timeline: Vec<Second>) {
+    let totals = Totals::of(&timeline);
+    fill_summary(run, &totals, &timeline);
+    fill_details(run, &totals, &timeline);
+    run.details.timeline = timeline;
+}
+
+fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
+    let summary = &mut run.summary;
+    summary.elapsed_s = totals.seconds;
+    summary.ops = totals.ops;
+    summary.rows = totals.rows;
+    summary.per_second = totals.per_second();
+    summary.cpu = totals.cpu;
+    summary.petal_cpu_s = Some(totals.seconds * 0.42);
+    summary.errors = BTreeMap::from([("SQLITE_BUSY".to_owned(), 1)]);
+    summary.counters = counters(totals);
+    summary.endpoints =
+        vec![Endpoint { endpoint: "petal-data".into(), sessions: 8, io: totals.io }];
+    summary.waits = waits(totals).iter().map(WaitRow::from).collect();
+    figures::sort_waits(&mut summary.waits);
+    let merged = merged(timeline);
+    summary.latency_us = merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect();
+    let steady = figures::seconds_within(timeline, 5.0, totals.seconds);
+    summary.steady = (!steady.is_empty()).then(|| Steady {
+        from_s: 5.0,
+        to_s: totals.seconds,
+        per_second: Totals::of(steady).per_second(),
+        latency_us: summary.latency_us.clone(),
+    });
+    run.details.histograms = merged.iter().map(|(kind, l)| (kind.clone(), l.bars())).collect();
+}
+
+fn merged(timeline: &[Second]) -> BTreeMap<String, Latencies> {
+    let mut merged: BTreeMap<String, Latencies> = BTreeMap::new();
+    for (index, second) in timeline.iter().enumerate() {
+        for (kind, part) in latencies(index as u64, &second.ops) {
+            merged.entry(kind.to_owned()).or_default().add(&part);
+        }
+    }
+    merged
+}
+
+fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {
+    let mut reads = Latencies::new();
+    for position in 0..1000_u64 {
+        reads.record(60_000 + (position * 7919) % 48_600);
+    }
+    let details = &mut run.details;
+    details.wait_histograms.insert(
+        "main read".into(),
+        WaitHistogram { latency_us: reads.summary(), bars: reads.bars() },
+    );
+    run.summary.io_latency_us = figures::io_latencies(&run.summary.waits, &details.wait_histograms);
+    details.io = totals.io;
+    details.device = totals.device;
+    details.db_time_s = timeline.len() as f64 * 7.9;
+    details.think_time_s = 0.0;
+    let io = &totals.io;
+    details.files = vec![
+        FileIo {
+            kind: "main".into(),
+            read_requests: io.physical_read_requests.unwrap(),
+            read_bytes: io.physical_read_bytes.unwrap(),
+            read_us: io.physical_read_requests.unwrap() as f64 * 84.3,
+            write_requests: io.physical_write_requests.unwrap(),
+            write_bytes: io.physical_write_bytes.unwrap(),
+            write_us: io.physical_write_requests.unwrap() as f64 * 48.7,
+            syncs: 24,
+            sync_us: 24_000.0,
+        },
+        FileIo {
+            kind: "wal".into(),
+            write_requests: totals.rows.update * 2,
+            write_bytes: io.redo_bytes.unwrap(),
+            write_us: totals.rows.update as f64 * 9.1,
+            syncs: io.log_syncs.unwrap(),
+            sync_us: io.log_syncs.unwrap() as f64 * 412.0,
+            ..FileIo::default()
+        },
+    ];
+}
+
+/// What a run leaves that is killed after `seconds`: a journal and a latency log, no `run.json`.
+pub fn killed_run(folder: &Path, seconds: u64) {
+    let folder = Folder::open(folder);
+    let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();
+    let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
+    let mut log = LatencyLog::begin(&folder, trigger).unwrap();
+    let timeline = timeline(seconds);
+    for (index, second) in timeline.iter().enumerate() {
+        let totals = Totals::of(&timeline[..=index]);
+        let by_kind = latencies(index as u64, &second.ops);
+        let by_tag = by_kind.iter().map(|(kind, latencies)| (*kind, latencies));
+        log.second(second.from_s, second.length_s, by_tag).unwrap();
+        let line = Line {
+            second: second.clone(),
+            waits: waits(&totals),
+            counters: counters(&totals),
+            errors: BTreeMap::new(),
+            sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
+            petal_cpu_s: Some(totals.seconds * 0.42),
+            db_time_s: totals.seconds * 7.9,
+            think_time_s: 0.0,
+        };
+        journal.second(&line).unwrap();
+    }
+}
+
+fn lost() -> SessionLost {
+    SessionLost {
+        session: 7,
+        at_s: 2.5,
+        code: "SQLITE_IOERR_READ".into(),
+        message: "disk I/O error".into(),
+    }
+}

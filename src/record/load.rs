@@ -1,0 +1,198 @@
+//! `run.json`: written once, by rename, at the end; and the reader for it, or for what a killed
+//! run left instead.
+
+use std::path::{Path, PathBuf};
+
+use super::{FORMAT, Folder, RecordError, Run, journal, rebuild};
+
+pub const NAME: &str = "run.json";
+
+/// Writes the whole record.
+pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
+    let mut text = serde_json::to_vec_pretty(run).map_err(|cause| RecordError::Encode {
+        what: "the run",
+        path: folder.path().join(NAME),
+        why: cause.to_string(),
+    })?;
+    text.push(b'\n');
+    folder.write_atomically(NAME, &text)
+}
+
+/// Reads the record of a run, by its folder or by the path of its `run.json`. Where petal was
+/// killed, or `run.json` cannot be read, the journal gives an interrupted run, marked
+/// [`super::Details::rebuilt`], without findings: those are for the caller to judge again.
+pub fn load(path: &Path) -> Result<Run, RecordError> {
+    let is_folder =
+        std::fs::metadata(path).map_err(|source| RecordError::io("read", path, source))?.is_dir();
+    if !is_folder {
+        return whole(path);
+    }
+    let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
+    match (run_path.exists(), journal_path.exists()) {
+        (true, has_journal) => whole(&run_path).or_else(|error| match error {
+            RecordError::Damaged { .. } if has_journal => {
+                let mut run = rebuild::from_folder(path)?;
+                run.details.gaps.push(error.to_string());
+                Ok(run)
+            }
+            error => Err(error),
+        }),
+        (false, true) => rebuild::from_folder(path),
+        (false, false) => Err(RecordError::NotARecord { path: path.to_owned() }),
+    }
+}
+
+fn whole(path: &Path) -> Result<Run, RecordError> {
+    let damaged = |why: String| RecordError::Damaged {
+        path: path.to_owned(),
+        wanted: "the record of a run",
+        why,
+    };
+    let text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
+    match value.get("format").and_then(|format| format.as_str()) {
+        Some(FORMAT) => {}
+        Some(found) => {
+            return Err(RecordError::Format {
+                path: path.to_owned(),
+                found: found.to_owned(),
+                wanted: FORMAT,
+            });
+        }
+        None => return Err(damaged("it has no \"format\"".to_owned())),
+    }
+    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Status, fixture, latency_log};
+    use proptest::prelude::*;
+    use std::fs;
+
+    const SECONDS: u64 = 5;
+
+    #[test]
+    fn what_was_saved_is_what_is_loaded_by_folder_or_by_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = fixture::mixed_run();
+        let path = save(&Folder::open(dir.path()), &run).unwrap();
+        for place in [dir.path(), path.as_path()] {
+            let loaded = load(place).unwrap();
+            assert_eq!(loaded.summary.seed, run.summary.seed, "a seed uses all 64 bits");
+            assert_eq!(
+                serde_json::to_string(&loaded).unwrap(),
+                serde_json::to_string(&run).unwrap()
+            );
+        }
+    }
+
+    #[test]
+    fn a_killed_run_is_rebuilt_and_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), SECONDS);
+        let run = load(dir.path()).unwrap();
+        let whole = {
+            let mut run = fixture::opening();
+            fixture::fill(&mut run, fixture::timeline(SECONDS));
+            run
+        };
+        assert_eq!(run.summary.status, Status::Interrupted);
+        assert!(run.details.rebuilt);
+        assert_eq!(run.summary.ops, whole.summary.ops);
+        assert_eq!(run.summary.per_second, whole.summary.per_second);
+        assert_eq!(run.summary.waits, whole.summary.waits);
+        assert_eq!(run.summary.sessions_lost.len(), 1);
+        assert_eq!(run.details.histograms, whole.details.histograms);
+        let (rebuilt, kept) =
+            (&run.summary.latency_us["update"], &whole.summary.latency_us["update"]);
+        assert_eq!((rebuilt.count, rebuilt.p50, rebuilt.p99), (kept.count, kept.p50, kept.p99));
+        assert_eq!(run.summary.steady, None, "warm-up was not over");
+    }
+
+    #[test]
+    fn without_the_latency_log_means_stay_and_percentiles_are_unknown() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), SECONDS);
+        fs::remove_file(dir.path().join(latency_log::NAME)).unwrap();
+        let run = load(dir.path()).unwrap();
+        let select = &run.summary.latency_us["select"];
+        assert_eq!(select.count, run.summary.ops.select);
+        assert!(select.mean.is_some() && select.max.is_some() && select.p99.is_none());
+        assert!(run.details.gaps.iter().any(|gap| gap.contains("latency.hlog")));
+    }
+
+    #[test]
+    fn a_damaged_run_json_falls_back_to_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), SECONDS);
+        fs::write(dir.path().join(NAME), b"{\"format\": \"petal-run/1\", \"sta").unwrap();
+        let run = load(dir.path()).unwrap();
+        assert!(run.details.rebuilt);
+        assert!(run.details.gaps.iter().any(|gap| gap.contains("run.json cannot be read")));
+    }
+
+    #[test]
+    fn what_is_no_record_is_told_clearly() {
+        let dir = tempfile::tempdir().unwrap();
+        let message = |path: &Path| load(path).unwrap_err().to_string();
+        let empty = message(dir.path());
+        assert!(empty.contains("neither run.json nor journal.ndjson"), "{empty}");
+        let missing = message(&dir.path().join("nowhere"));
+        assert!(missing.contains("nowhere") && missing.contains("No such file"), "{missing}");
+        for (text, expected) in [
+            (
+                "{\"format\": \"petal-run/2\"}",
+                "\"petal-run/2\", and this petal reads \"petal-run/1\"",
+            ),
+            ("{\"results\": []}", "it has no \"format\""),
+            ("not json", "cannot be read as the record of a run"),
+        ] {
+            fs::write(dir.path().join(NAME), text).unwrap();
+            let message = message(dir.path());
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_journal_of_another_format_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(journal::NAME), "{\"format\": \"petal-journal/9\"}\n").unwrap();
+        let message = load(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("petal-journal/9"), "{message}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_journal_cut_at_any_byte_loads_or_says_why(at in 0.0f64..1.0, hlog_at in 0.0f64..1.0) {
+            let dir = tempfile::tempdir().unwrap();
+            fixture::killed_run(dir.path(), 3);
+            let cut = |name: &str, at: f64| {
+                let text = fs::read(dir.path().join(name)).unwrap();
+                let kept = text[..(text.len() as f64 * at) as usize].to_vec();
+                fs::write(dir.path().join(name), &kept).unwrap();
+                (text, kept)
+            };
+            let (text, kept) = cut(journal::NAME, at);
+            cut(latency_log::NAME, hlog_at);
+            let first_line = text.iter().position(|&byte| byte == b'\n').unwrap();
+            match load(dir.path()) {
+                Ok(run) => {
+                    let ends = kept.iter().filter(|&&byte| byte == b'\n').count();
+                    let seconds = run.details.timeline.len();
+                    prop_assert!(seconds == ends.saturating_sub(1) || seconds == ends);
+                    prop_assert!(run.details.rebuilt);
+                    let sum: u64 = run.details.timeline.iter().map(|s| s.ops.total).sum();
+                    prop_assert_eq!(run.summary.ops.total, sum);
+                }
+                Err(error) => {
+                    prop_assert!(kept.len() < first_line, "{} at {}", error, kept.len());
+                    prop_assert!(error.to_string().contains("journal.ndjson"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A run that petal did not live to write, from its journal and its latency log: every figure is
+//! that of the seconds that were journaled, and what they cannot tell is unknown.
+
+use std::path::Path;
+
+use super::figures::{self, Totals};
+use super::journal::{self, Line};
+use super::latency_log::{self, Intervals};
+use super::{RecordError, Run, Second, Status, Steady, WaitRow};
+
+pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
+    let read = journal::read(&folder.join(journal::NAME))?;
+    let mut run = read.opening.run;
+    run.summary.status = Status::Interrupted;
+    run.details.rebuilt = true;
+    run.details.gaps.push(format!(
+        "run.json was never written: these are the {} seconds that were journaled",
+        read.lines.len()
+    ));
+    if read.torn {
+        run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
+    }
+    fill_totals(&mut run, &read.lines);
+    let log = latency_log::read(&folder.join(latency_log::NAME));
+    match &log {
+        Ok(intervals) => fill_latencies(&mut run, intervals),
+        Err(error) => {
+            run.details.gaps.push(format!("no percentiles over the run: {error}"));
+            fill_latencies_without_log(&mut run);
+        }
+    }
+    fill_steady(&mut run, log.as_ref().ok());
+    Ok(run)
+}
+
+fn fill_totals(run: &mut Run, lines: &[Line]) {
+    let timeline: Vec<Second> = lines.iter().map(|line| line.second.clone()).collect();
+    let totals = Totals::of(&timeline);
+    let summary = &mut run.summary;
+    // From the trigger to the end of the last second, as elapsed_s is meant.
+    summary.elapsed_s = timeline.last().map_or(0.0, |last| last.from_s + last.length_s);
+    summary.ops = totals.ops;
+    summary.rows = totals.rows;
+    summary.cpu = totals.cpu;
+    summary.per_second = super::PerSecond::over(
+        totals.ops.total,
+        totals.rows.total(),
+        totals.ops.update,
+        &totals.io,
+        totals.device.as_ref(),
+        summary.elapsed_s,
+    );
+    run.details.io = totals.io;
+    run.details.device = totals.device;
+    if let Some(last) = lines.last() {
+        summary.waits = last.waits.iter().map(WaitRow::from).collect();
+        figures::sort_waits(&mut summary.waits);
+        summary.io_latency_us = figures::io_latencies(&summary.waits, &run.details.wait_histograms);
+        summary.counters = last.counters.clone();
+        summary.errors = last.errors.clone();
+        summary.sessions_lost = last.sessions_lost.clone();
+        summary.petal_cpu_s = last.petal_cpu_s;
+        run.details.db_time_s = last.db_time_s;
+        run.details.think_time_s = last.think_time_s;
+    }
+    run.details.timeline = timeline;
+}
+
+fn fill_latencies(run: &mut Run, intervals: &Intervals) {
+    if intervals.torn {
+        run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
+    }
+    for (kind, latencies) in intervals.merged(0.0, run.summary.elapsed_s) {
+        run.details.histograms.insert(kind.clone(), latencies.bars());
+        run.summary.latency_us.insert(kind, latencies.summary());
+    }
+}
+
+fn fill_latencies_without_log(run: &mut Run) {
+    let timeline = &run.details.timeline;
+    let kinds: std::collections::BTreeSet<&String> =
+        timeline.iter().flat_map(|second| second.latency_us.keys()).collect();
+    for kind in kinds {
+        if let Some(latency) = figures::latency_without_percentiles(timeline, kind) {
+            run.summary.latency_us.insert(kind.clone(), latency);
+        }
+    }
+}
+
+fn fill_steady(run: &mut Run, intervals: Option<&Intervals>) {
+    let lost = u32::try_from(run.summary.sessions_lost.len()).unwrap_or(u32::MAX);
+    let surviving = run.summary.sessions.saturating_sub(lost);
+    let warm_up_s = run.summary.setting_number("warm_up").unwrap_or(0.0);
+    let window = figures::steady_window(&run.details.timeline, surviving, warm_up_s);
+    run.summary.steady = window.map(|(from_s, to_s)| {
+        let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+        let merged = intervals.map(|intervals| intervals.merged(from_s, to_s)).unwrap_or_default();
+        Steady {
+            from_s,
+            to_s,
+            per_second: Totals::of(seconds).per_second(),
+            latency_us: merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect(),
+        }
+    });
+}
