@@ -59,6 +59,11 @@ impl Console {
         let _ = writeln!(io::stderr(), "petal: {message}");
     }
 
+    /// A whole text of several lines, such as a usage error, as it is.
+    pub fn raw_error(&self, text: &str) {
+        let _ = write!(io::stderr(), "{text}");
+    }
+
     pub fn warn(&self, message: &str) {
         if !self.quiet {
             self.line(&format!("petal: {message}"));
@@ -111,8 +116,7 @@ impl Progress for Console {
         let bar = self.bar(total, unit);
         bar.set_message(what.to_owned());
         let now = Instant::now();
-        let phase =
-            Phase { what: what.to_owned(), total, done: 0, unit, began: now, told: now };
+        let phase = Phase { what: what.to_owned(), total, done: 0, unit, began: now, told: now };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bar = Some(bar);
         state.phase = Some(phase);
@@ -201,7 +205,8 @@ fn second_line(second: &Second, left_s: f64) -> String {
         .filter_map(|latency| latency.p99)
         .reduce(f64::max)
         .map_or("-".to_owned(), |us| format!("{us:.0}"));
-    let lost = if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
+    let lost =
+        if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
     format!(
         "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{lost}",
         per_second(second.ops.total),

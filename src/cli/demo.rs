@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let now = OffsetDateTime::now_utc();
     let folder = Folder::create(&settings.out, "demo", now)?;
     let (runs, exit) = run_series(&engine, &settings, folder.path().into(), &signals, console)?;
-    let text = report::series::render(&runs);
+    let text = report::series::table(&runs.iter().collect::<Vec<_>>());
     console.result(&text);
     let path = folder.write_atomically("report.txt", text.as_bytes())?;
     console.result(&format!(
@@ -73,8 +73,7 @@ fn load_unless_there(
     if !engine.loaded()?.is_empty() {
         return Ok(());
     }
-    let settings =
-        Settings { schemas: Some(SCHEMAS), scale: Some(SCALE), ..settings.clone() };
+    let settings = Settings { schemas: Some(SCHEMAS), scale: Some(SCALE), ..settings.clone() };
     let setup = load::plan(engine, &settings, draw_seed()?, false)?;
     load::load(engine, &setup.plan, console, &Stop::unlimited(signals.clone()))?;
     Ok(())
@@ -89,8 +88,10 @@ fn run_series(
     console: &Console,
 ) -> Result<(Vec<Run>, Exit), Failure> {
     let seed = draw_seed()?;
-    let cells: Vec<(u8, u32)> =
-        UPDATE_PCT.iter().flat_map(|&pct| THREADS_PER_SCHEMA.map(|threads| (pct, threads))).collect();
+    let cells: Vec<(u8, u32)> = UPDATE_PCT
+        .iter()
+        .flat_map(|&pct| THREADS_PER_SCHEMA.map(|threads| (pct, threads)))
+        .collect();
     let mut runs = Vec::new();
     for (at, &(update_pct, threads_per_schema)) in cells.iter().enumerate() {
         let left_s = (cells.len() - at) as u64 * (settings.run_time.as_secs() + 1);
@@ -106,7 +107,8 @@ fn run_series(
             out: out.clone(),
             ..settings.clone()
         };
-        let kept = Series::new(engine.clone(), settings, signals.clone())?.run_once(1, None, console)?;
+        let kept =
+            Series::new(engine.clone(), settings, signals.clone())?.run_once(1, None, console)?;
         let exit = kept.exit();
         runs.push(kept.run);
         if let Some(failure) = kept.failure {

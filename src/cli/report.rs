@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::analysis::findings;
-use crate::record::{self, Folder};
+use crate::record::Folder;
 use crate::report;
 
 use super::console::Console;
@@ -42,8 +41,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
     let mut runs = Vec::new();
     for path in &folders {
-        let mut run = record::load(path)?;
-        run.summary.findings = findings::judge(&run);
+        let run = report::load(path)?;
         // A record on a read-only medium is still reported.
         if let Err(error) = report::write_all(&Folder::open(path), &run) {
             console.warn(&error.to_string());
@@ -51,11 +49,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         runs.push(run);
     }
     if matches.get_flag("json") {
-        runs.iter().for_each(|run| console.result(&(report::json::summary(run) + "\n")));
+        for run in &runs {
+            console.result(&super::run::json(run)?);
+        }
     } else if let [run] = runs.as_slice() {
         console.result(&report::text::render(run));
     } else {
-        console.result(&report::series::render(&runs));
+        console.result(&report::series::table(&runs.iter().collect::<Vec<_>>()));
     }
     Ok(Exit::Done)
 }

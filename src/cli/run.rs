@@ -56,7 +56,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let schemas = match (matches.get_one::<u32>("schemas"), matches.get_one::<u32>("form")) {
         (Some(_), Some(form)) => {
-            return Err(Failure::usage(format!("-s and N={form} both say how many schemas: give one of them")));
+            return Err(Failure::usage(format!(
+                "-s and N={form} both say how many schemas: give one of them"
+            )));
         }
         (flag, form) => flag.or(form).copied(),
     };
@@ -68,7 +70,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         let name = matches.get_one::<String>("name");
         let kept = series.run_once(repeat, name.map(String::as_str), console)?;
         if matches.get_flag("json") {
-            console.result(&(report::json::summary(&kept.run) + "\n"));
+            console.result(&json(&kept.run)?);
         } else {
             console.result(&report::text::render(&kept.run));
         }
@@ -116,6 +118,14 @@ impl Kept {
     }
 }
 
+/// The summary for a pipe.
+pub fn json(run: &Run) -> Result<String, Failure> {
+    match report::json::summary(run) {
+        Ok(text) => Ok(text + "\n"),
+        Err(error) => Err(Failure::new(Exit::Failed, format!("the summary is no JSON: {error}"))),
+    }
+}
+
 fn worse(a: Exit, b: Exit) -> Exit {
     if b.code() > a.code() { b } else { a }
 }
@@ -125,7 +135,7 @@ impl Series {
     pub fn new(
         engine: Arc<dyn Engine>,
         settings: Settings,
-            signals: Arc<AtomicU8>,
+        signals: Arc<AtomicU8>,
     ) -> Result<Self, Failure> {
         let mut loaded = engine.loaded()?;
         let schemas = settings.schemas.unwrap_or(loaded.len() as u32);
@@ -215,6 +225,9 @@ fn write(folder: &Folder, run: &Run) -> Result<(), Failure> {
 /// A fresh seed. 53 bits, so that every JSON reader keeps it exactly.
 pub fn draw_seed() -> Result<u64, Failure> {
     rand::rngs::SysRng.try_next_u64().map(|drawn| drawn >> 11).map_err(|error| {
-        Failure::new(Exit::Environment, format!("the system gives no random seed: {error}; give one with --seed"))
+        Failure::new(
+            Exit::Environment,
+            format!("the system gives no random seed: {error}; give one with --seed"),
+        )
     })
 }

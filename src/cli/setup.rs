@@ -58,7 +58,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let stop = Stop::unlimited(signals.clone());
     let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
-        return Err(Failure::new(Exit::Interrupted, "setup was interrupted: the schemas that were not finished are not there"));
+        return Err(Failure::new(
+            Exit::Interrupted,
+            "setup was interrupted: the schemas that were not finished are not there",
+        ));
     }
     console.result(&summary(&loaded?, settings.db.redacted().as_str()));
     Ok(Exit::Done)
@@ -73,7 +76,9 @@ fn schemas(matches: &ArgMatches, console: &Console) -> Result<Option<u32>, Failu
         [tablespace, count, ..] => (Some(tablespace), count),
     };
     if matches.contains_id("schemas") {
-        return Err(Failure::usage(format!("-s and N={count} both say how many schemas: give one of them")));
+        return Err(Failure::usage(format!(
+            "-s and N={count} both say how many schemas: give one of them"
+        )));
     }
     if let Some(tablespace) = tablespace {
         console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Engine};
-use crate::settings::table::CommandKind;
 use crate::settings::read::{self, Sources};
+use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
 
 use super::console::Console;

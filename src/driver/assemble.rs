@@ -8,8 +8,8 @@ use time::format_description::well_known::Rfc3339;
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
 use crate::record::{
-    Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost,
-    SettleTimes, Status, Steady, Summary, WaitHistogram, WaitRow,
+    Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
+    Status, Steady, Summary, WaitHistogram, WaitRow,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, LatencySummary};
@@ -57,7 +57,12 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
 }
 
 /// The whole record, not yet judged.
-pub fn run(job: &Job<'_>, prepared: Prepared, measured: Measured, started_at: OffsetDateTime) -> Run {
+pub fn run(
+    job: &Job<'_>,
+    prepared: Prepared,
+    measured: Measured,
+    started_at: OffsetDateTime,
+) -> Run {
     let opening = opening(job, &prepared, started_at);
     let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
     let details = details(job, opening.details, &measured, &total);
@@ -72,7 +77,7 @@ fn summary(
     details: &Details,
 ) -> Summary {
     let totals = &measured.totals;
-    let (ops, rows) = (Ops::of(totals), Rows::of(totals));
+    let (ops, rows) = (Ops::from(totals), Rows::from(totals));
     let device = details.device.as_ref();
     let waits = wait_rows(total);
     Summary {
@@ -108,7 +113,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         device: measured.os.as_ref().and_then(|os| os.device),
         histograms: histograms(&measured.totals),
         wait_histograms: wait_histograms(total),
-        files: total.files.iter().map(FileIo::of).collect(),
+        files: total.files.iter().map(FileIo::from).collect(),
         first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
         last_done_s: measured.last_done_ns.map(|ns| ns as f64 / 1e9),
         db_time_s: measured.totals.busy_ns as f64 / 1e9,
@@ -142,7 +147,10 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
 }
 
 /// Every parameter as it was in force: what the target decided stands for what was left open.
-fn settings_in_force(job: &Job<'_>, prepared: &Prepared) -> serde_json::Map<String, serde_json::Value> {
+fn settings_in_force(
+    job: &Job<'_>,
+    prepared: &Prepared,
+) -> serde_json::Map<String, serde_json::Value> {
     let mut settings = job.settings.record_map();
     settings.insert("scale".into(), job.workload.rows.into());
     settings.insert("block_sz".into(), prepared.target.block_size.into());
@@ -177,13 +185,18 @@ fn status(job: &Job<'_>, measured: &Measured) -> Status {
 fn steady(window: &SteadyWindow) -> Option<Steady> {
     let seconds = window.to_s - window.from_s;
     (seconds > 0.0).then(|| {
-        let (ops, rows) = (Ops::of(&window.tally), Rows::of(&window.tally));
+        let (ops, rows) = (Ops::from(&window.tally), Rows::from(&window.tally));
         let io = window.io.unwrap_or_default();
         Steady {
             from_s: window.from_s,
             to_s: window.to_s,
             per_second: PerSecond::over(
-                ops.total, rows.total(), ops.update, &io, window.device.as_ref(), seconds,
+                ops.total,
+                rows.total(),
+                ops.update,
+                &io,
+                window.device.as_ref(),
+                seconds,
             ),
             latency_us: latencies_us(&window.tally),
         }
@@ -251,4 +264,3 @@ fn settle_times(prepared: &Prepared) -> SettleTimes {
 fn rfc3339(at: OffsetDateTime) -> String {
     at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }
-

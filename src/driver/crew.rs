@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Cancel, Engine, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
 use crate::workload::op::{Kind, Operation};
@@ -56,7 +56,9 @@ impl<'scope> Crew<'scope> {
             let started = Builder::new()
                 .name(format!("session {}", seat.session))
                 .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || attend(job, seat, cache_blocks, trigger, shards, &reporter));
+                .spawn_scoped(scope, move || {
+                    attend(job, seat, cache_blocks, trigger, shards, &reporter)
+                });
             match started {
                 Ok(thread) => crew.members.push(Member { thread, cancel: None, end: None }),
                 Err(error) => {
@@ -215,13 +217,14 @@ fn warm(
     let mut outcomes = Outcomes::default();
     for first in (1..=end).step_by(rows as usize) {
         let rows = rows.min(job.workload.rows - first + 1) as u32;
-        let read = Operation { kind: Kind::Select, schema: seat.schema, first, rows, stamp: 0, due: None };
+        let read =
+            Operation { kind: Kind::Select, schema: seat.schema, first, rows, stamp: 0, due: None };
         outcomes.ended.clear();
-        session
-            .execute(&[read], &stop, &mut outcomes)
-            .map_err(|SessionError { code, message }| {
+        session.execute(&[read], &stop, &mut outcomes).map_err(
+            |SessionError { code, message }| {
                 EngineError::Database(format!("warming the cache failed: {message} ({code})"))
-            })?;
+            },
+        )?;
         if stop.is_requested() {
             return Err(EngineError::Interrupted);
         }

@@ -22,9 +22,13 @@ const VALUES_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    #[error("EXTERNAL_SCRIPT {script} could not be started for `{moment}`: {source}; make it executable, with a first line such as #!/bin/sh")]
+    #[error(
+        "EXTERNAL_SCRIPT {script} could not be started for `{moment}`: {source}; make it executable, with a first line such as #!/bin/sh"
+    )]
     Start { script: PathBuf, moment: String, source: io::Error },
-    #[error("EXTERNAL_SCRIPT {script} ended with {how} at `{moment}`, not with 0; what it printed is in {output}")]
+    #[error(
+        "EXTERNAL_SCRIPT {script} ended with {how} at `{moment}`, not with 0; what it printed is in {output}"
+    )]
     Failed { script: PathBuf, moment: String, how: String, output: PathBuf },
     #[error("EXTERNAL_SCRIPT {script} had not ended {} s after `{moment}` and was killed; what it printed is in {output}", limit.as_secs())]
     Overdue { script: PathBuf, moment: String, limit: Duration, output: PathBuf },
@@ -122,7 +126,8 @@ fn words(status: ExitStatus) -> String {
 fn values(output: &Path) -> Vec<HookValue> {
     use std::io::Read as _;
     let mut text = Vec::new();
-    let read = File::open(output).and_then(|file| file.take(VALUES_BYTES_MAX).read_to_end(&mut text));
+    let read =
+        File::open(output).and_then(|file| file.take(VALUES_BYTES_MAX).read_to_end(&mut text));
     if read.is_err() {
         return Vec::new();
     }
@@ -154,7 +159,10 @@ mod tests {
         path
     }
 
-    fn call_script(body: &str, limit: Duration) -> (tempfile::TempDir, Result<HookCall, HookError>) {
+    fn call_script(
+        body: &str,
+        limit: Duration,
+    ) -> (tempfile::TempDir, Result<HookCall, HookError>) {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
         let result = call(&script, "pre", folder.path(), limit);
@@ -165,10 +173,15 @@ mod tests {
 
     #[test]
     fn values_enter_the_record_and_output_is_kept() {
-        let body = "echo at $1 in $PETAL_RUN_DIR\necho array_cpu=42.5 %\necho used=7\necho 'bad value=x'";
+        let body =
+            "echo at $1 in $PETAL_RUN_DIR\necho array_cpu=42.5 %\necho used=7\necho 'bad value=x'";
         let (folder, call) = call_script(body, LIMIT);
         let call = call.unwrap();
-        let value = |name: &str, value, unit: &str| HookValue { name: name.into(), value, unit: unit.into() };
+        let value = |name: &str, value, unit: &str| HookValue {
+            name: name.into(),
+            value,
+            unit: unit.into(),
+        };
         assert_eq!(call.values, [value("array_cpu", 42.5, "%"), value("used", 7.0, "")]);
         let kept = fs::read_to_string(folder.path().join(&call.output)).unwrap();
         assert!(kept.starts_with(&format!("at pre in {}", folder.path().display())), "{kept}");
@@ -192,7 +205,13 @@ mod tests {
             let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
             stat.map_or(true, |stat| stat.contains(") Z "))
         };
-        assert!((0..100).any(|_| gone() || { thread::sleep(POLL); false }), "{pid} lives");
+        assert!(
+            (0..100).any(|_| gone() || {
+                thread::sleep(POLL);
+                false
+            }),
+            "{pid} lives"
+        );
     }
 
     #[test]

@@ -52,8 +52,13 @@ pub fn plan(
         return Err(DriverError::Setting(format!(
             "schema {} is there with {} blocks of {} bytes and a scan table of {}, not {} of {} and {}: \
              ask for what is there, drop it with `petal drop`, or load it anew with --replace",
-            other.number, other.rows, other.block_size, other.scan_rows, plan.rows,
-            plan.block_size, plan.scan_rows,
+            other.number,
+            other.rows,
+            other.block_size,
+            other.scan_rows,
+            plan.rows,
+            plan.block_size,
+            plan.scan_rows,
         )));
     }
     plan.schemas.retain(|number| kept.iter().all(|there| there.number != *number));
@@ -73,7 +78,11 @@ pub fn load(
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<LoadSummary, EngineError> {
-    if plan.schemas.is_empty() { Ok(LoadSummary::default()) } else { engine.load(plan, progress, stop) }
+    if plan.schemas.is_empty() {
+        Ok(LoadSummary::default())
+    } else {
+        engine.load(plan, progress, stop)
+    }
 }
 
 fn filler(settings: &Settings) -> Filler {

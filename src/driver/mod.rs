@@ -2,10 +2,10 @@
 //! record. Knows engines only by their traits, and prints nothing: it tells a [`Watch`].
 
 mod assemble;
+mod crew;
 pub mod hooks;
 pub mod load;
 pub mod quiet;
-mod crew;
 pub mod run;
 mod sampler;
 mod session;
@@ -36,7 +36,9 @@ pub enum DriverError {
     Setting(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
     Connect { session: u32, sessions: u32, error: EngineError },
-    #[error("session {session}'s thread could not be started: {error}; lower the number of sessions or raise the limit of processes (ulimit -u)")]
+    #[error(
+        "session {session}'s thread could not be started: {error}; lower the number of sessions or raise the limit of processes (ulimit -u)"
+    )]
     Thread { session: u32, error: std::io::Error },
     #[error("{0}")]
     Hook(String),

@@ -126,8 +126,7 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 }
 
 fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
-    let (target, details) =
-        job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let watched = job.settings.os_perf_data && details.local;
     let devices = watched.then(|| devices::find(&details.data_files));
     let probe = devices.as_ref().map(Probe::new);
@@ -292,7 +291,9 @@ fn close(
     let closing = match job.engine.snapshot() {
         Ok(closing) => Some(super::sampler::since(&closing, &opening)),
         Err(error) => {
-            gaps.push(format!("the closing snapshot failed, so the database's figures are unknown: {error}"));
+            gaps.push(format!(
+                "the closing snapshot failed, so the database's figures are unknown: {error}"
+            ));
             None
         }
     };

@@ -213,9 +213,10 @@ impl<'a> Sampler<'a> {
     pub fn close_steady(&mut self) {
         let bounds = (self.mark_near(self.steady.from_s), self.mark_near(self.steady.to_s));
         let (Some(from), Some(to)) = bounds else { return };
-        self.steady.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
+        let io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
         let os = to.os.as_ref().zip(from.os.as_ref());
-        self.steady.device = os.and_then(|(to, from)| to.since(from).device);
+        let device = os.and_then(|(to, from)| to.since(from).device);
+        (self.steady.io, self.steady.device) = (io, device);
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
@@ -269,8 +270,8 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
     Second {
         from_s,
         length_s,
-        ops: Ops::of(tally),
-        rows: Rows::of(tally),
+        ops: Ops::from(tally),
+        rows: Rows::from(tally),
         errors: tally.errors_total(),
         sessions,
         latency_us,

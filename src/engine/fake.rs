@@ -218,7 +218,8 @@ impl FakeSession {
         if faults.is_empty() {
             return None;
         }
-        let here = |fault: &&Fault| fault.session == self.seat.session && fault.operation == self.done;
+        let here =
+            |fault: &&Fault| fault.session == self.seat.session && fault.operation == self.done;
         faults.iter().find(here).map(|fault| fault.what)
     }
 

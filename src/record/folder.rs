@@ -53,6 +53,12 @@ impl Folder {
         Self { path: path.to_owned() }
     }
 
+    /// Removes the folder if nothing was written into it: the run was called off.
+    pub fn remove_if_empty(&self) {
+        // One that holds anything stays.
+        let _ = std::fs::remove_dir(&self.path);
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,6 +1,7 @@
 //! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
 //! and the reader for both. Plain values; nothing here measures, judges or prints.
 
+mod counted;
 mod error;
 pub mod figures;
 #[cfg(test)]

@@ -25,6 +25,26 @@ pub fn hide_secrets(args: &[OsString]) -> bool {
     redacted.iter().any(Option::is_some) && overwrite(args, &redacted).is_ok()
 }
 
+/// `text` as it may be shown: secrets of the arguments that it quotes are overwritten.
+pub fn without_secrets(text: &str, args: &[OsString]) -> String {
+    let mut shown = text.to_owned();
+    for (arg, instead) in args.iter().zip(redacted(args)) {
+        let Some(instead) = instead else { continue };
+        let arg = arg.to_string_lossy();
+        shown = shown.replace(&*arg, &instead);
+        // clap quotes the value of `--flag=value` without the flag.
+        if let Some((value, instead)) = arg
+            .split_once('=')
+            .zip(instead.split_once('='))
+            .filter(|_| arg.starts_with("--"))
+            .map(|(a, b)| (a.1, b.1))
+        {
+            shown = shown.replace(value, instead);
+        }
+    }
+    shown
+}
+
 /// For each argument what may stand there instead; None where it may stay.
 fn redacted(args: &[OsString]) -> Vec<Option<String>> {
     let mut follows = None;
@@ -114,6 +134,16 @@ mod tests {
 
     fn some(text: &str) -> Option<String> {
         Some(text.to_owned())
+    }
+
+    #[test]
+    fn quoted_arguments_are_shown_without_their_secrets() {
+        let args =
+            ["petal", "--db=postgres://u:pw@h/d", "oracle://u:tiger@h/s"].map(OsString::from);
+        let text = "no '--db=postgres://u:pw@h/d', 'postgres://u:pw@h/d' or 'oracle://u:tiger@h/s'";
+        let shown = without_secrets(text, &args);
+        assert!(!shown.contains("pw") && !shown.contains("tiger"), "{shown}");
+        assert!(shown.contains("postgres://u:***@h/d"), "{shown}");
     }
 
     #[test]

@@ -198,7 +198,10 @@ mod tests {
         tree.write("sys/devices/virtual/block/dm-0/slaves/sdb/size", "1");
         tree.write("sys/devices/virtual/block/dm-0/slaves/sda/size", "1");
         let device = &tree.find(253, 0).counted[0];
-        assert_eq!((device.name.as_str(), device.lies_on.as_slice()), ("dm-0", &["sda".to_owned(), "sdb".to_owned()][..]));
+        assert_eq!(
+            (device.name.as_str(), device.lies_on.as_slice()),
+            ("dm-0", &["sda".to_owned(), "sdb".to_owned()][..])
+        );
     }
 
     #[test]

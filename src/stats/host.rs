@@ -1,5 +1,6 @@
 //! The facts of this host: kernel, processors, memory, devices and what would spoil a test here.
 
+use super::devices::DataDevices;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,4 +25,10 @@ pub struct Device {
     pub rotational: Option<bool>,
     pub write_cache: Option<String>,
     pub size_bytes: Option<u64>,
+}
+
+impl Host {
+    pub fn collect(_: Option<&DataDevices>) -> Self {
+        Self::default()
+    }
 }

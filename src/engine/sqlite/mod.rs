@@ -15,7 +15,12 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     endpoints: false,
     cache_per_session: true,
     redo_stress: false,
-    io_events: crate::engine::IoEvents { read: "main read", write: "checkpoint write", log: "wal sync", timed_by: "petal's VFS shim" },
+    io_events: crate::engine::IoEvents {
+        read: "main read",
+        write: "checkpoint write",
+        log: "wal sync",
+        timed_by: "petal's VFS shim",
+    },
     transient_errors: &["busy"],
 };
 
