@@ -327,8 +327,8 @@ pub enum EngineError {
 /// Opens the engine that the URL names. A new engine is one line here.
 pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
     match settings.db.scheme.as_str() {
-        //TMP #[cfg(feature = "sqlite")]
-        //TMP "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
         other => Err(EngineError::Setting(format!(
             "DB={}: this petal has no engine for {other}:; it has {}",
             settings.db.redacted(),

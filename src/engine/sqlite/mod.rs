@@ -1,7 +1,52 @@
 //! SQLite: one database file per schema in the target folder.
+//!
+//! - [`layout`], [`meta`], [`placement`]: the data, what a load leaves, and its proof
+//! - [`files`], [`connection`]: the folder, opening, what errors mean
+//! - [`load`], [`session`], [`gate`], [`checkpoint`]: work
+//! - [`io`], [`vfs`], [`direct`]: every read, write and sync, timed, past the page cache
+//!
+//! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
+//! queue for it (`writer lock`). And a session whose file was changed by another connection drops
+//! its whole page cache at its next operation: with several sessions per schema and UPDATEs,
+//! index and interior pages are read again, and reads per row go above one.
 
-use crate::engine::{Capabilities, EngineError};
-use crate::settings::{LoopSide, Settings};
+mod checkpoint;
+mod connection;
+mod describe;
+mod direct;
+mod files;
+mod gate;
+mod io;
+mod layout;
+mod load;
+mod meta;
+mod options;
+mod placement;
+mod session;
+pub mod vfs;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::engine::{
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+};
+use crate::settings::{LoopSide, RedoStress, Settings};
+use crate::stats::counters::Counters;
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::seat::Seat;
+use checkpoint::Checkpointers;
+use connection::{Access, engine_error, open};
+use files::{Folder, Header};
+use gate::Gate;
+use io::{Context, Statistics, locked};
+use meta::Meta;
+use options::Options;
+use session::SqliteSession;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "sqlite",
@@ -14,21 +59,220 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     io_depth: false,
     endpoints: false,
     cache_per_session: true,
-    redo_stress: false,
-    io_events: crate::engine::IoEvents {
-        read: "main read",
-        write: "checkpoint write",
-        log: "wal sync",
-        timed_by: "petal's VFS shim",
-    },
+    redo_stress: true,
     transient_errors: &["busy"],
 };
 
 /// A folder of database files.
-pub struct Sqlite {}
+pub struct Sqlite {
+    shared: Arc<Shared>,
+}
+
+/// What the engine, its sessions and its checkpointers share.
+struct Shared {
+    folder: Folder,
+    options: Options,
+    url: String,
+    redo_stress: RedoStress,
+    /// Pages that an UPDATE holds until its commit; 0 in a run without UPDATEs.
+    dirty_pages: u64,
+    /// Sessions hold a second connection, to schema 1.
+    hot_schema: bool,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    direct: bool,
+    statistics: Arc<Statistics>,
+    gates: Mutex<HashMap<u32, Arc<Gate>>>,
+    checkpointers: Checkpointers,
+}
+
+impl Shared {
+    fn gate(&self, schema: u32) -> Arc<Gate> {
+        Arc::clone(locked(&self.gates).entry(schema).or_default())
+    }
+
+    /// Pages that a session caches of a schema.
+    fn cache_pages(&self, meta: &Meta) -> u64 {
+        match self.options.cache_bytes {
+            Some(bytes) => bytes / u64::from(meta.block_bytes),
+            None => layout::cache_pages(meta.interior_pages, meta.index_pages, self.dirty_pages),
+        }
+    }
+}
 
 impl Sqlite {
-    pub fn open(_settings: &Settings) -> Result<Self, EngineError> {
-        Ok(Self {})
+    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        if settings.db.rest.is_empty() {
+            return Err(EngineError::Setting(
+                "DB=sqlite: names no folder; give one, as in sqlite:petal-data".into(),
+            ));
+        }
+        vfs::register().map_err(EngineError::Environment)?;
+        let only_reads = match (settings.readers, settings.writers) {
+            (None, None) => settings.update_pct == 0,
+            (_, writers) => writers.unwrap_or(0) == 0,
+        };
+        let shared = Shared {
+            folder: Folder::new(&settings.db.rest),
+            options: Options::parse(&settings.db.options)?,
+            url: settings.db.redacted(),
+            redo_stress: settings.redo_stress,
+            dirty_pages: if only_reads { 0 } else { u64::from(settings.update_work_unit) },
+            hot_schema: settings.hot_schema_frequency > 0,
+            schemas: settings.schemas,
+            direct: settings.direct_io != Some(false),
+            statistics: Arc::default(),
+            gates: Mutex::default(),
+            checkpointers: Checkpointers::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Every complete schema, checked.
+    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+        let files = self.shared.folder.named()?;
+        files
+            .iter()
+            .filter(|file| !file.loading)
+            .map(|file| Meta::inspect(&file.path, file.schema))
+            .collect()
+    }
+
+    /// Those that a run touches.
+    fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));
+        Ok(metas)
+    }
+
+    /// Empties one WAL. Returns a line if there was something to do.
+    fn settle_schema(&self, meta: &Meta) -> Result<Option<String>, EngineError> {
+        let path = self.shared.folder.database(meta.schema);
+        let context = Context { recorder: None, direct: self.shared.direct };
+        let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
+        let mut line = None;
+        if wal_bytes > 0 {
+            let connection = open(&path, Access::Write, &context)?;
+            let answer = context
+                .during(|| checkpoint::checkpoint(&connection, "TRUNCATE"))
+                .map_err(|error| engine_error("settling", &path, &error))?;
+            let emptied =
+                if answer.busy { "could not be emptied: it is in use" } else { "emptied" };
+            line = Some(format!(
+                "petal{}.db: checkpoint, WAL of {wal_bytes} bytes {emptied}",
+                meta.schema
+            ));
+        }
+        direct::buffered(&path)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| files::unusable(&path, &error))?;
+        Ok(line)
+    }
+}
+
+impl Engine for Sqlite {
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+        Ok(self.metas()?.iter().map(Meta::loaded).collect())
+    }
+
+    fn describe(
+        &self,
+        schemas: u32,
+        sessions: u32,
+    ) -> Result<(Target, TargetDetails), EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, &metas, sessions)
+    }
+
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError> {
+        let Shared { folder, statistics, direct, .. } = &*self.shared;
+        load::Loader { folder, plan, statistics, direct: *direct, progress, stop }.run()
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+        let begin = Instant::now();
+        let metas = self.metas_in_use()?;
+        progress.phase("settling", metas.len() as u64, crate::engine::ProgressUnit::Items);
+        let mut done = Vec::new();
+        for meta in &metas {
+            if stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            done.extend(self.settle_schema(meta)?);
+            progress.advance(1);
+        }
+        if done.is_empty() {
+            done.push("no WAL held anything".to_owned());
+        }
+        done.push(format!("{} database files synced", metas.len()));
+        self.shared.statistics.reset_peaks();
+        Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        self.shared.checkpointers.resume();
+        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema)?))
+    }
+
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, true)])
+    }
+
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        Ok(vec![self.shared.statistics.collect(&self.shared.url, false)])
+    }
+
+    fn quiesce(&self) -> Result<(), EngineError> {
+        self.shared.checkpointers.stop(&self.shared);
+        Ok(())
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+        let path = self.shared.folder.database(schema);
+        let context = Context { recorder: None, direct: self.shared.direct };
+        let connection = open(&path, Access::Write, &context)?;
+        context.during(|| placement::count_pages(&connection, &path, "cf1")).map(Placement::from)
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+        let folder = &self.shared.folder;
+        let files = folder.named()?;
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.quiesce()?;
+        let _alone = folder.lock()?;
+        let mut dropped = Vec::new();
+        for file in files {
+            let is_petals = match files::header(&file.path)? {
+                Header::Petal { .. } => true,
+                Header::Empty => file.loading,
+                Header::Foreign => false,
+            };
+            if is_petals {
+                files::remove(&file.path)?;
+                dropped.push(file.path.display().to_string());
+            }
+        }
+        if !dropped.is_empty() && folder.remove_if_empty() {
+            dropped.push(format!("{} (empty)", folder.path().display()));
+        }
+        Ok(dropped)
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.shared.checkpointers.stop(&self.shared);
     }
 }

@@ -1,0 +1,228 @@
+//! Checkpoints: by petal, at a stated size of the WAL, on threads of their own and never inside an
+//! unlucky commit.
+//!
+//! A session that finds the WAL past the size asks; a checkpointer copies what it can beside
+//! readers and writers (PASSIVE), then waits for them and copies the rest, so that the next
+//! writer starts the WAL anew (RESTART). Readers that never pause can prevent that: it is counted.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::Shared;
+use super::connection::{Access, engine_error, open};
+use super::gate::Gate;
+use super::io::{Context, Count, Event, Recorder, Role, locked};
+use crate::engine::EngineError;
+
+/// How long a checkpoint waits for readers and writers before it leaves the WAL as it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What PRAGMA wal_checkpoint answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Something prevented it from doing all.
+    pub busy: bool,
+    pub wal_frames: i64,
+    pub copied_frames: i64,
+}
+
+pub fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Answer> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok(Answer {
+            busy: row.get::<_, i64>(0)? != 0,
+            wal_frames: row.get(1)?,
+            copied_frames: row.get(2)?,
+        })
+    })
+}
+
+#[derive(Default)]
+struct Queue {
+    asked: VecDeque<u32>,
+    threads: Vec<JoinHandle<()>>,
+    idle: usize,
+    stopping: bool,
+}
+
+/// The checkpointer threads of an engine.
+#[derive(Default)]
+pub struct Checkpointers {
+    queue: Mutex<Queue>,
+    asked: Condvar,
+    /// Kept between checkpoints.
+    connections: Mutex<HashMap<u32, Checkpointer>>,
+    stopping: AtomicBool,
+}
+
+impl Checkpointers {
+    /// Asks for a checkpoint of a schema, whose gate has `checkpoint_pending` set by the caller.
+    pub fn ask(&self, shared: &Arc<Shared>, schema: u32) {
+        let mut queue = locked(&self.queue);
+        if queue.stopping {
+            return;
+        }
+        queue.asked.push_back(schema);
+        let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
+        if queue.idle < queue.asked.len() && queue.threads.len() < threads_max {
+            let shared = Arc::clone(shared);
+            let thread = std::thread::Builder::new().name("checkpointer".into());
+            if let Ok(handle) = thread.spawn(move || shared.checkpointers.work(&shared)) {
+                queue.threads.push(handle);
+            }
+        }
+        drop(queue);
+        self.asked.notify_one();
+    }
+
+    /// Sessions begin: checkpoints may be asked for again.
+    pub fn resume(&self) {
+        locked(&self.queue).stopping = false;
+        self.stopping.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits for checkpoints at work; those only asked for are dropped.
+    pub fn stop(&self, shared: &Shared) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let mut queue = locked(&self.queue);
+        queue.stopping = true;
+        for schema in std::mem::take(&mut queue.asked) {
+            shared.gate(schema).checkpoint_pending.store(false, Ordering::Release);
+        }
+        let threads = std::mem::take(&mut queue.threads);
+        drop(queue);
+        self.asked.notify_all();
+        for thread in threads {
+            // A checkpointer that panicked has nothing to hand over.
+            let _ = thread.join();
+        }
+        locked(&self.connections).clear();
+    }
+
+    fn work(&self, shared: &Arc<Shared>) {
+        let mut queue = locked(&self.queue);
+        while !queue.stopping {
+            let Some(schema) = queue.asked.pop_front() else {
+                queue.idle += 1;
+                queue = self.asked.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+                continue;
+            };
+            drop(queue);
+            self.checkpoint(shared, schema);
+            let gate = shared.gate(schema);
+            gate.checkpoint_pending.store(false, Ordering::Release);
+            gate.ended();
+            queue = locked(&self.queue);
+        }
+    }
+
+    /// A failure costs no session anything: the WAL grows on, and the next size asks again.
+    fn checkpoint(&self, shared: &Arc<Shared>, schema: u32) {
+        let kept = locked(&self.connections).remove(&schema);
+        let opened = kept.map_or_else(|| Checkpointer::open(shared, schema), Ok);
+        let Ok(checkpointer) = opened else {
+            shared.statistics.count(Count::CheckpointErrors, 1);
+            return;
+        };
+        if checkpointer.run().is_err() {
+            shared.statistics.count(Count::CheckpointErrors, 1);
+            return;
+        }
+        locked(&self.connections).insert(schema, checkpointer);
+    }
+}
+
+/// A connection that checkpoints one file.
+struct Checkpointer {
+    connection: Connection,
+    recorder: Arc<Recorder>,
+    gate: Arc<Gate>,
+    waited_ns: Arc<AtomicU64>,
+    begun: Arc<Mutex<Instant>>,
+}
+
+impl Checkpointer {
+    fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self, EngineError> {
+        let path = shared.folder.database(schema);
+        let recorder = shared.statistics.recorder(Role::Checkpoint);
+        let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
+        let mut connection = open_checkpoint(&path, &context, shared)?;
+        let (waited_ns, begun) =
+            (Arc::<AtomicU64>::default(), Arc::new(Mutex::new(Instant::now())));
+        let gate = shared.gate(schema);
+        let wait = Wait {
+            gate: Arc::clone(&gate),
+            shared: Arc::downgrade(shared),
+            waited_ns: Arc::clone(&waited_ns),
+            begun: Arc::clone(&begun),
+        };
+        connection
+            .busy_handler(Some(move |_| wait.busy()))
+            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?;
+        Ok(Self { connection, recorder, gate, waited_ns, begun })
+    }
+
+    fn run(&self) -> rusqlite::Result<()> {
+        *locked(&self.begun) = Instant::now();
+        let passive = checkpoint(&self.connection, "PASSIVE");
+        let restart = passive.and_then(|_| checkpoint(&self.connection, "RESTART"));
+        self.gate.checkpoint_waits.store(false, Ordering::Release);
+        let waited_ns = self.waited_ns.swap(0, Ordering::Relaxed);
+        if waited_ns > 0 {
+            self.recorder.record(Event::CheckpointWait, waited_ns, 0);
+        }
+        self.recorder.count(Count::Checkpoints, 1);
+        let was_reset = matches!(restart, Ok(Answer { busy: false, .. }));
+        let outcome = if was_reset { Count::WalResets } else { Count::WalResetFailures };
+        self.recorder.count(outcome, 1);
+        self.recorder.fold();
+        restart.map(|_| ())
+    }
+}
+
+fn open_checkpoint(
+    path: &Path,
+    context: &Context,
+    shared: &Shared,
+) -> Result<Connection, EngineError> {
+    let connection = open(path, Access::Write, context)?;
+    // The WAL is opened by the first statement that reads.
+    context
+        .during(|| {
+            connection.pragma_update(None, "synchronous", shared.options.synchronous.name())?;
+            connection.query_row("SELECT count(*) FROM petal_meta", [], |_| Ok(()))
+        })
+        .map_err(|error| engine_error("opening for checkpoints", path, &error))?;
+    Ok(connection)
+}
+
+/// A checkpoint's wait for readers and writers.
+struct Wait {
+    gate: Arc<Gate>,
+    shared: std::sync::Weak<Shared>,
+    waited_ns: Arc<AtomicU64>,
+    begun: Arc<Mutex<Instant>>,
+}
+
+impl Wait {
+    fn busy(&self) -> bool {
+        let begin = Instant::now();
+        let stopping = self
+            .shared
+            .upgrade()
+            .is_none_or(|shared| shared.checkpointers.stopping.load(Ordering::Relaxed));
+        if stopping || locked(&self.begun).elapsed() >= PATIENCE {
+            return false;
+        }
+        self.gate.checkpoint_waits.store(true, Ordering::Release);
+        self.gate.wait(self.gate.ends());
+        self.waited_ns.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        true
+    }
+}

@@ -1,0 +1,136 @@
+//! What the engine states about its target before a run.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::Shared;
+use super::connection::{Access, engine_error, open};
+use super::io::Context;
+use super::meta::Meta;
+use super::options::format_bytes;
+use super::{CAPABILITIES, direct, layout};
+use crate::engine::EngineError;
+use crate::stats::compression;
+use crate::stats::target::{DirectIo, Durability, PlanCheck, Target, TargetDetails};
+
+/// Of the first of `metas`, which must be those of the run.
+pub fn describe(
+    shared: &Shared,
+    metas: &[Meta],
+    sessions: u32,
+) -> Result<(Target, TargetDetails), EngineError> {
+    let Some(first) = metas.first() else {
+        return Err(EngineError::Data(format!(
+            "{}: no petal schema is loaded there; load one (petal setup) or name the folder that \
+             has some (--db sqlite:DIR)",
+            shared.folder.path().display()
+        )));
+    };
+    let path = shared.folder.database(first.schema);
+    let connection = open(&path, Access::Write, &Context::default())?;
+    let direct_io = direct_io(shared, &path);
+    let synchronous = shared.options.synchronous;
+    let target = Target {
+        product: CAPABILITIES.product.to_owned(),
+        version: rusqlite::version().to_owned(),
+        block_size: u64::from(first.block_bytes),
+        cache_bytes: Some(cache_bytes(shared, metas, sessions)),
+        url: shared.url.clone(),
+    };
+    let details = TargetDetails {
+        local: true,
+        settings: settings(shared, first, &direct_io),
+        data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
+        clock_resolution_ns: 1,
+        plan: Some(plan(&connection, &path)?),
+        compression_ratio: compression::ratio(&sample_blocks(&path, first)),
+        direct_io: Some(direct_io),
+        durability: Some(Durability {
+            durable: synchronous.is_durable(),
+            setting: format!("synchronous={}", synchronous.name()),
+        }),
+        checkpoint: Some(format!(
+            "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
+            format_bytes(shared.options.checkpoint_bytes)
+        )),
+    };
+    Ok((target, details))
+}
+
+/// Each session has a cache of its home schema; sessions rotate over schemas.
+fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
+    let of = |meta: &Meta| shared.cache_pages(meta) * u64::from(meta.block_bytes);
+    let homes: u64 = metas.iter().cycle().take(sessions as usize).map(of).sum();
+    let hot = if shared.hot_schema {
+        let guests = (0..sessions as usize).filter(|session| session % metas.len() != 0).count();
+        guests as u64 * metas.first().map_or(0, of)
+    } else {
+        0
+    };
+    homes + hot
+}
+
+fn direct_io(shared: &Shared, path: &Path) -> DirectIo {
+    let found = if shared.direct { Some(direct::direct(path)) } else { None };
+    DirectIo {
+        asked: shared.direct,
+        used: matches!(found, Some(Ok(_))),
+        reason: found.and_then(Result::err),
+    }
+}
+
+fn settings(shared: &Shared, meta: &Meta, direct_io: &DirectIo) -> Vec<(String, String)> {
+    let pages = shared.cache_pages(meta);
+    let bytes = pages * u64::from(meta.block_bytes);
+    [
+        ("journal_mode", "wal".to_owned()),
+        ("synchronous", shared.options.synchronous.name().to_owned()),
+        ("page_size", meta.block_bytes.to_string()),
+        ("cache_size", format!("{pages} pages ({bytes} bytes) per session")),
+        ("wal_autocheckpoint", "0 (petal checkpoints)".to_owned()),
+        ("checkpoint", format_bytes(shared.options.checkpoint_bytes)),
+        ("mmap_size", "0".to_owned()),
+        ("locking_mode", "NORMAL".to_owned()),
+        ("direct I/O on main files", if direct_io.used { "on" } else { "off" }.to_owned()),
+        ("index", format!("{} pages, interior {}", meta.index_pages, meta.interior_pages)),
+        ("filler", meta.filler_name()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// The meant plan looks keys up in the index and then visits each row.
+fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck, EngineError> {
+    let explain = || {
+        let mut statement =
+            connection.prepare(&format!("EXPLAIN QUERY PLAN {}", layout::SELECT))?;
+        let lines = statement.query_map([1, 2], |row| row.get::<_, String>(3))?;
+        lines.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let text =
+        explain().map_err(|error| engine_error("explaining the SELECT", path, &error))?.join("; ");
+    let as_meant = text.starts_with("SEARCH cf1 USING INDEX cf1_custid");
+    Ok(PlanCheck { text, as_meant })
+}
+
+const SAMPLES: u64 = 64;
+/// First byte of a leaf page of a table (<https://sqlite.org/fileformat2.html>, section 1.6).
+const TABLE_LEAF: u8 = 0x0D;
+
+/// Leaf pages spread evenly over the main table, which is the first thing in the file. Fewer where
+/// they cannot be read: a sample needs no error.
+fn sample_blocks(path: &Path, meta: &Meta) -> Vec<Vec<u8>> {
+    let Ok(file) = direct::buffered(path) else { return Vec::new() };
+    let block = u64::from(meta.block_bytes);
+    let step = (meta.main_pages / SAMPLES).max(1);
+    (0..meta.main_pages)
+        .step_by(step as usize)
+        .filter_map(|page| {
+            let mut bytes = vec![0; meta.block_bytes as usize];
+            file.read_exact_at(&mut bytes, page * block).ok()?;
+            (bytes.first() == Some(&TABLE_LEAF)).then_some(bytes)
+        })
+        .collect()
+}

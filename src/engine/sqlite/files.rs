@@ -1,0 +1,266 @@
+//! The target folder: which files are petal's, where they are, whether there is room, and what a
+//! system error about them means to a person.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use super::direct::{self, FileId};
+use super::layout::APPLICATION_ID;
+use crate::engine::EngineError;
+
+/// The folder of a target.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// A file that bears a name of petal's; whose it is, its header tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub schema: u32,
+    pub path: PathBuf,
+    /// Not complete: a load's.
+    pub loading: bool,
+}
+
+const LOADING: &str = ".loading";
+/// What SQLite puts beside a database file.
+const SIDES: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+impl Folder {
+    pub fn new(path: &str) -> Self {
+        Self { path: PathBuf::from(path) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn database(&self, schema: u32) -> PathBuf {
+        self.path.join(format!("petal{schema}.db"))
+    }
+
+    pub fn loading(&self, schema: u32) -> PathBuf {
+        self.path.join(format!("petal{schema}.db{LOADING}"))
+    }
+
+    /// Files of petal's names, by schema. A folder that is not there holds none.
+    pub fn named(&self) -> Result<Vec<Named>, EngineError> {
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.unusable(&error)),
+        };
+        let mut named = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| self.unusable(&error))?;
+            if let Some((schema, loading)) = entry.file_name().to_str().and_then(parse_name) {
+                named.push(Named { schema, path: entry.path(), loading });
+            }
+        }
+        named.sort_by_key(|file| (file.schema, file.loading));
+        Ok(named)
+    }
+
+    /// Makes the folder where it is missing.
+    pub fn create(&self) -> Result<(), EngineError> {
+        fs::create_dir_all(&self.path).map_err(|error| self.unusable(&error))
+    }
+
+    /// Removes the folder if nothing is left in it. True if it is gone.
+    pub fn remove_if_empty(&self) -> bool {
+        fs::remove_dir(&self.path).is_ok()
+    }
+
+    /// Keeps other petals from loading or dropping here, until the lock is dropped.
+    pub fn lock(&self) -> Result<File, EngineError> {
+        let folder = File::open(&self.path).map_err(|error| self.unusable(&error))?;
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::Environment(format!(
+                "{}: another petal is loading or dropping data there; wait until it is done",
+                self.path.display()
+            ))),
+            // Where a file system has no such locks, two loads at once are the user's to avoid.
+            _ => Ok(folder),
+        }
+    }
+
+    /// Makes renames in the folder durable.
+    pub fn sync(&self) -> Result<(), EngineError> {
+        File::open(&self.path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| self.unusable(&error))
+    }
+
+    /// Refuses if less than `needed_bytes` are free.
+    pub fn check_room(&self, needed_bytes: u64) -> Result<(), EngineError> {
+        let room = rustix::fs::statvfs(&self.path)
+            .map_err(|error| self.unusable(&io::Error::from(error)))?;
+        let available_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+        if available_bytes >= needed_bytes {
+            return Ok(());
+        }
+        Err(EngineError::Environment(format!(
+            "{}: the load needs {needed_bytes} bytes ({}), {available_bytes} ({}) are free there; \
+             load less (SCALE, schemas) or into another folder (--db sqlite:DIR)",
+            self.path.display(),
+            gibibytes(needed_bytes),
+            gibibytes(available_bytes),
+        )))
+    }
+
+    fn unusable(&self, error: &io::Error) -> EngineError {
+        unusable(&self.path, error)
+    }
+}
+
+/// `petal7.db` is schema 7; `petal7.db.loading` a load of it.
+fn parse_name(name: &str) -> Option<(u32, bool)> {
+    let (name, loading) = match name.strip_suffix(LOADING) {
+        Some(rest) => (rest, true),
+        None => (name, false),
+    };
+    let number = name.strip_prefix("petal")?.strip_suffix(".db")?;
+    let schema: u32 = number.parse().ok()?;
+    (schema > 0 && schema.to_string() == number).then_some((schema, loading))
+}
+
+/// A system error about a path, with what a person can do.
+pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
+    let way_out = match error.kind() {
+        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another folder",
+        io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only: name another folder",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "the target must be a folder: name another (--db sqlite:DIR)"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some room or name another folder"
+        }
+        _ => "check the path (--db sqlite:DIR)",
+    };
+    EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+/// What the first hundred bytes of a file say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header {
+    Empty,
+    /// A SQLite database with petal's application_id.
+    Petal {
+        page_bytes: u64,
+        pages: u64,
+    },
+    Foreign,
+}
+
+/// Reads a header, through the descriptor that is kept for that (see [`direct`]).
+pub fn header(path: &Path) -> Result<Header, EngineError> {
+    // A folder, pipe or device of that name is not even opened.
+    let metadata = fs::metadata(path).map_err(|error| unusable(path, &error))?;
+    if !metadata.is_file() {
+        return Ok(Header::Foreign);
+    }
+    let mut bytes = [0u8; 100];
+    let read = direct::buffered(path)
+        .and_then(|file| file.read_at(&mut bytes, 0))
+        .map_err(|error| unusable(path, &error))?;
+    Ok(if read == 0 { Header::Empty } else { parse_header(&bytes[..read]) })
+}
+
+/// <https://sqlite.org/fileformat2.html>, section 1.3.
+fn parse_header(bytes: &[u8]) -> Header {
+    let number = |at: usize| -> Option<u64> {
+        let word: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u64::from(u32::from_be_bytes(word)))
+    };
+    let is_petal =
+        bytes.starts_with(b"SQLite format 3\0") && number(68) == Some(u64::from(APPLICATION_ID));
+    match (is_petal, bytes.get(16..18), number(28)) {
+        (true, Some(&[high, low]), Some(pages)) => {
+            let page_bytes = u64::from(u16::from_be_bytes([high, low]));
+            Header::Petal { page_bytes: if page_bytes == 1 { 65_536 } else { page_bytes }, pages }
+        }
+        _ => Header::Foreign,
+    }
+}
+
+/// Removes a database file and what SQLite put beside it.
+pub fn remove(path: &Path) -> Result<(), EngineError> {
+    let id = FileId::of(path).ok();
+    remove_sides(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
+        _ => {
+            id.into_iter().for_each(direct::forget);
+            Ok(())
+        }
+    }
+}
+
+pub fn remove_sides(path: &Path) -> Result<(), EngineError> {
+    for side in SIDES {
+        let side = beside(path, side);
+        match fs::remove_file(&side) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unusable(&side, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The path with something after its name.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Removes what loads that were cut off left: files of a load's name that are empty or bear
+/// petal's mark. Returns the names of files that are neither, which stay.
+pub fn remove_leftovers(folder: &Folder) -> Result<Vec<PathBuf>, EngineError> {
+    let mut foreign = Vec::new();
+    for file in folder.named()?.into_iter().filter(|file| file.loading) {
+        match header(&file.path)? {
+            Header::Empty | Header::Petal { .. } => remove(&file.path)?,
+            Header::Foreign => foreign.push(file.path),
+        }
+    }
+    Ok(foreign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_names_are_petals() {
+        assert_eq!(parse_name("petal1.db"), Some((1, false)));
+        assert_eq!(parse_name("petal128.db.loading"), Some((128, true)));
+        for name in ["petal.db", "petal0.db", "petal01.db", "petal+1.db", "petal1.db-wal", "x1.db"]
+        {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_mark_is_in_the_header() {
+        let mut bytes = [0u8; 100];
+        bytes[..16].copy_from_slice(b"SQLite format 3\0");
+        bytes[16..18].copy_from_slice(&[0x20, 0]);
+        bytes[28..32].copy_from_slice(&77u32.to_be_bytes());
+        assert_eq!(parse_header(&bytes), Header::Foreign);
+        bytes[68..72].copy_from_slice(&APPLICATION_ID.to_be_bytes());
+        assert_eq!(parse_header(&bytes), Header::Petal { page_bytes: 8192, pages: 77 });
+        assert_eq!(parse_header(&bytes[..50]), Header::Foreign);
+    }
+}

@@ -1,0 +1,150 @@
+//! The wait for a database's single writer lock, inside this process.
+//!
+//! SQLite's own busy handler sleeps for 1 to 100 ms and would measure a timer. petal's waits until
+//! a commit or a checkpoint of this process on the same file ends, and tries again; after a
+//! millisecond at the latest, because the holder may be another process.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use super::io::locked;
+use crate::engine::Stop;
+
+const RETRY: Duration = Duration::from_millis(1);
+/// After this long the operation ends as busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One database file's gate, shared by all its connections.
+#[derive(Default)]
+pub struct Gate {
+    /// Ends of transactions and checkpoints so far.
+    ends: AtomicU64,
+    waiting: AtomicUsize,
+    sleep: Mutex<()>,
+    ended: Condvar,
+    /// A checkpoint is asked for or at work.
+    pub checkpoint_pending: AtomicBool,
+    /// A checkpoint waits for the writer lock. SQLite's lock knows no queue: writers that come
+    /// back at once would keep it from ever getting the lock, and the WAL would grow.
+    pub checkpoint_waits: AtomicBool,
+}
+
+impl Gate {
+    pub fn ends(&self) -> u64 {
+        self.ends.load(Ordering::SeqCst)
+    }
+
+    /// The lock may be free now: one waiter tries.
+    pub fn ended(&self) {
+        self.ends.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _sleep = locked(&self.sleep);
+            self.ended.notify_one();
+        }
+    }
+
+    /// Sleeps until something ended after `seen`, or it is time to look again. Returns what to
+    /// wait for next.
+    pub fn wait(&self, seen: u64) -> u64 {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let sleep = locked(&self.sleep);
+        if self.ends() == seen {
+            drop(self.ended.wait_timeout(sleep, RETRY));
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.ends()
+    }
+}
+
+/// One connection's waiting: SQLite's busy handler on one side, its session on the other.
+pub struct Waiter {
+    gate: Arc<Gate>,
+    seen: AtomicU64,
+    /// When the operation first met the lock; None if it did not.
+    since: Mutex<Option<Instant>>,
+    met: AtomicBool,
+    stop: Mutex<Option<Stop>>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Waiter {
+    pub fn new(gate: Arc<Gate>, cancelled: Arc<AtomicBool>) -> Self {
+        Self {
+            gate,
+            seen: AtomicU64::new(0),
+            since: Mutex::default(),
+            met: AtomicBool::new(false),
+            stop: Mutex::default(),
+            cancelled,
+        }
+    }
+
+    /// The stop that a wait obeys from now on.
+    pub fn obey(&self, stop: &Stop) {
+        *locked(&self.stop) = Some(stop.clone());
+    }
+
+    /// Before an operation asks for the lock: a checkpoint that waits for it goes first. An error
+    /// as SQLite's own if the operation is cut meanwhile.
+    pub fn let_checkpoint_pass(&self) -> rusqlite::Result<()> {
+        self.seen.store(self.gate.ends(), Ordering::Relaxed);
+        while self.gate.checkpoint_waits.load(Ordering::Acquire) {
+            if !self.busy() {
+                let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+                return Err(rusqlite::Error::SqliteFailure(busy, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// How long it waited, if it did.
+    pub fn take_wait(&self) -> Option<Duration> {
+        if !self.met.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        locked(&self.since).take().map(|since| since.elapsed())
+    }
+
+    /// SQLite met a lock: true to try again.
+    pub fn busy(&self) -> bool {
+        let since = *locked(&self.since).get_or_insert_with(Instant::now);
+        self.met.store(true, Ordering::Relaxed);
+        let is_cut = self.cancelled.load(Ordering::Relaxed)
+            || locked(&self.stop).as_ref().is_some_and(Stop::is_cutting);
+        if is_cut || since.elapsed() >= PATIENCE {
+            return false;
+        }
+        let seen = self.gate.wait(self.seen.load(Ordering::Relaxed));
+        self.seen.store(seen, Ordering::Relaxed);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_between_the_attempt_and_the_wait_is_not_missed() {
+        let gate = Gate::default();
+        let seen = gate.ends();
+        gate.ended();
+        let begin = Instant::now();
+        assert_eq!(gate.wait(seen), seen + 1);
+        assert!(begin.elapsed() < RETRY);
+    }
+
+    #[test]
+    fn a_cut_operation_waits_no_more_and_its_wait_is_told_once() {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let waiter = Waiter::new(Arc::default(), Arc::clone(&cancelled));
+        assert!(waiter.take_wait().is_none());
+        waiter.let_checkpoint_pass().unwrap();
+        assert!(waiter.busy());
+        cancelled.store(true, Ordering::Relaxed);
+        assert!(!waiter.busy());
+        assert!(waiter.take_wait().unwrap() >= RETRY);
+        assert!(waiter.take_wait().is_none());
+    }
+}

@@ -1,0 +1,187 @@
+//! What a load leaves in petal_meta, and the check of a database file before petal uses it.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, types::FromSql};
+
+use super::connection::{Access, engine_error, open};
+use super::files::{Header, header};
+use super::io::Context;
+use super::layout::FORMAT;
+use crate::engine::EngineError;
+use crate::stats::target::LoadedSchema;
+use crate::workload::row::Filler;
+
+/// What was loaded into one file, and how many pages it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    pub schema: u32,
+    pub rows: u64,
+    pub scan_rows: u64,
+    pub block_bytes: u32,
+    pub filler: Filler,
+    pub scatter_seed: u64,
+    /// Pages of the main table above its leaves.
+    pub interior_pages: u64,
+    /// All pages of the main table.
+    pub main_pages: u64,
+    pub index_pages: u64,
+    pub scan_pages: u64,
+}
+
+impl Meta {
+    pub fn loaded(&self) -> LoadedSchema {
+        let block_size = u64::from(self.block_bytes);
+        LoadedSchema {
+            number: self.schema,
+            rows: self.rows,
+            scan_rows: self.scan_rows,
+            block_size,
+            bytes: self.main_pages * block_size,
+            index_bytes: self.index_pages * block_size,
+        }
+    }
+
+    /// The filler as petal_meta keeps it.
+    pub fn filler_name(&self) -> String {
+        match self.filler {
+            Filler::Constant => "constant".into(),
+            Filler::Random => "random".into(),
+            Filler::Ratio(ratio) => format!("ratio {ratio}"),
+        }
+    }
+
+    pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut put = connection.prepare("INSERT INTO petal_meta VALUES(?1, ?2)")?;
+        put.execute(("mark", "petal"))?;
+        put.execute(("format", FORMAT))?;
+        put.execute(("petal_version", env!("CARGO_PKG_VERSION")))?;
+        put.execute(("schema", self.schema))?;
+        put.execute(("block_size", self.block_bytes))?;
+        // SQLite's integers are signed: the bits are kept.
+        for (key, value) in [
+            ("rows", self.rows),
+            ("scan_rows", self.scan_rows),
+            ("scatter_seed", self.scatter_seed),
+            ("interior_pages", self.interior_pages),
+            ("main_pages", self.main_pages),
+            ("index_pages", self.index_pages),
+            ("scan_pages", self.scan_pages),
+        ] {
+            put.execute((key, value.cast_signed()))?;
+        }
+        put.execute(("filler", self.filler_name()))?;
+        let loaded_at =
+            connection.query_row("SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", [], |row| {
+                row.get::<_, String>(0)
+            })?;
+        put.execute(("loaded_at", loaded_at))?;
+        Ok(())
+    }
+
+    /// Reads petal_meta over any connection to the file.
+    pub fn read(connection: &Connection, path: &Path) -> Result<Self, EngineError> {
+        let reader = Reader { connection, path };
+        let format: u32 = reader.get("format")?;
+        if reader.get::<String>("mark")? != "petal" || format > FORMAT {
+            return Err(reader.unknown(&format!("format {format}")));
+        }
+        let number = |key| reader.get::<i64>(key).map(i64::cast_unsigned);
+        let filler: String = reader.get("filler")?;
+        Ok(Self {
+            schema: reader.get("schema")?,
+            rows: number("rows")?,
+            scan_rows: number("scan_rows")?,
+            block_bytes: reader.get("block_size")?,
+            filler: parse_filler(&filler).ok_or_else(|| reader.unknown(&filler))?,
+            scatter_seed: number("scatter_seed")?,
+            interior_pages: number("interior_pages")?,
+            main_pages: number("main_pages")?,
+            index_pages: number("index_pages")?,
+            scan_pages: number("scan_pages")?,
+        })
+    }
+
+    /// Reads it from a file that is to be trusted only if it proves to be petal's and whole.
+    pub fn inspect(path: &Path, schema: u32) -> Result<Self, EngineError> {
+        let Header::Petal { page_bytes, pages } = header(path)? else {
+            return Err(EngineError::Data(format!(
+                "{}: it has a name of petal's but not petal's mark, so petal leaves it alone; \
+                 move it away, or use another folder (--db sqlite:DIR)",
+                path.display()
+            )));
+        };
+        let expected_bytes = page_bytes * pages;
+        let bytes =
+            std::fs::metadata(path).map_err(|error| super::files::unusable(path, &error))?.len();
+        if bytes != expected_bytes {
+            return Err(EngineError::Data(format!(
+                "{}: it has {bytes} bytes where its header says {expected_bytes} ({pages} pages \
+                 of {page_bytes}): it was cut off or damaged; load it again (petal setup \
+                 --replace) or remove it (petal drop)",
+                path.display()
+            )));
+        }
+        let connection = open(path, Access::Unchanging, &Context::default())?;
+        let meta = Self::read(&connection, path)?;
+        if meta.schema != schema {
+            return Err(EngineError::Data(format!(
+                "{}: it holds petal's schema {}, not {schema}; rename it back",
+                path.display(),
+                meta.schema
+            )));
+        }
+        Ok(meta)
+    }
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    path: &'a Path,
+}
+
+impl Reader<'_> {
+    fn get<T: FromSql>(&self, key: &str) -> Result<T, EngineError> {
+        self.connection
+            .query_row("SELECT value FROM petal_meta WHERE key = ?1", [key], |row| row.get(0))
+            .optional()
+            .map_err(|error| engine_error("reading petal_meta", self.path, &error))?
+            .ok_or_else(|| self.unknown(&format!("no {key}")))
+    }
+
+    fn unknown(&self, what: &str) -> EngineError {
+        EngineError::Data(format!(
+            "{}: this petal does not understand its petal_meta ({what}); load it again with this \
+             petal (petal setup --replace) or use the petal that loaded it",
+            self.path.display()
+        ))
+    }
+}
+
+fn parse_filler(name: &str) -> Option<Filler> {
+    match name {
+        "constant" => Some(Filler::Constant),
+        "random" => Some(Filler::Random),
+        _ => name.strip_prefix("ratio ")?.parse().ok().map(Filler::Ratio),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn meta_comes_back_as_written(rows: u64, seed: u64, ratio in 1.0f64..100.0) {
+            let connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch(&super::super::layout::create_tables()).unwrap();
+            let meta = Meta {
+                schema: 3, rows, scan_rows: 5, block_bytes: 8192, filler: Filler::Ratio(ratio),
+                scatter_seed: seed, interior_pages: 1, main_pages: 2, index_pages: 3, scan_pages: 4,
+            };
+            meta.write(&connection).unwrap();
+            prop_assert_eq!(Meta::read(&connection, Path::new("x")).unwrap(), meta);
+        }
+    }
+}

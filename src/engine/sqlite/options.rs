@@ -1,0 +1,171 @@
+//! The options of a `sqlite:` URL, each validated once.
+
+use std::collections::BTreeMap;
+
+use crate::engine::EngineError;
+
+/// How a session's commit is made durable: PRAGMA synchronous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synchronous {
+    Off,
+    Normal,
+    Full,
+    Extra,
+}
+
+impl Synchronous {
+    const ALL: [Self; 4] = [Self::Full, Self::Normal, Self::Off, Self::Extra];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "OFF",
+            Self::Normal => "NORMAL",
+            Self::Full => "FULL",
+            Self::Extra => "EXTRA",
+        }
+    }
+
+    /// In WAL mode NORMAL syncs the WAL only before a checkpoint: a commit can be lost.
+    pub fn is_durable(self) -> bool {
+        matches!(self, Self::Full | Self::Extra)
+    }
+}
+
+/// Large enough that a checkpoint writes a page that was changed often once, small enough that a
+/// minute's run has many.
+pub const CHECKPOINT_BYTES_DEFAULT: u64 = 16 << 20;
+const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
+const CHECKPOINT_BYTES_MAX: u64 = 64 << 30;
+const CACHE_BYTES_MAX: u64 = 1 << 40;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Page cache of each session; None: just enough that a row costs one read.
+    pub cache_bytes: Option<u64>,
+    pub synchronous: Synchronous,
+    /// The WAL's size at which petal checkpoints.
+    pub checkpoint_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: None,
+            synchronous: Synchronous::Full,
+            checkpoint_bytes: CHECKPOINT_BYTES_DEFAULT,
+        }
+    }
+}
+
+impl Options {
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, EngineError> {
+        let mut options = Self::default();
+        for (key, value) in given {
+            match key.as_str() {
+                "cache" => {
+                    options.cache_bytes = Some(size(key, value, 0, CACHE_BYTES_MAX)?);
+                }
+                "checkpoint" => {
+                    options.checkpoint_bytes =
+                        size(key, value, CHECKPOINT_BYTES_MIN, CHECKPOINT_BYTES_MAX)?;
+                }
+                "synchronous" => options.synchronous = synchronous(value)?,
+                "journal" | "journal_mode" => {
+                    return Err(refused(
+                        key,
+                        value,
+                        "is no option: petal always uses WAL, the only mode in which readers \
+                         and a writer work at once",
+                        "leave it out",
+                    ));
+                }
+                _ => {
+                    return Err(refused(
+                        key,
+                        value,
+                        "is no option of sqlite:",
+                        "it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA",
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn synchronous(value: &str) -> Result<Synchronous, EngineError> {
+    Synchronous::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(value)).ok_or_else(
+        || refused("synchronous", value, "is not known", "use FULL, NORMAL, OFF or EXTRA"),
+    )
+}
+
+fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
+    let way_out = "give a size such as 512K, 16M or 1G";
+    let bytes = parse_bytes(value).ok_or_else(|| refused(key, value, "is not a size", way_out))?;
+    if (min..=max).contains(&bytes) {
+        return Ok(bytes);
+    }
+    let rule = format!("is not between {} and {}", format_bytes(min), format_bytes(max));
+    Err(refused(key, value, &rule, way_out))
+}
+
+fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
+    EngineError::Setting(format!("DB=sqlite:...?{key}={value}: {key} {rule}; {way_out}"))
+}
+
+/// Exact, in the largest unit that divides it. (settings::size will take this over.)
+pub fn format_bytes(bytes: u64) -> String {
+    [('T', 40), ('G', 30), ('M', 20), ('K', 10)]
+        .into_iter()
+        .find(|&(_, shift)| bytes != 0 && bytes.trailing_zeros() >= shift)
+        .map_or_else(
+            || format!("{bytes}B"),
+            |(letter, shift)| format!("{}{letter}", bytes >> shift),
+        )
+}
+
+/// Bytes, or K, M, G, T by powers of 1024. (settings::size will take this over.)
+fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        "T" | "TB" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[(&str, &str)]) -> Result<Options, String> {
+        let given = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Options::parse(&given).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_are_read() {
+        let expected = Options {
+            cache_bytes: Some(64 << 20),
+            synchronous: Synchronous::Normal,
+            checkpoint_bytes: 1 << 20,
+        };
+        let given = [("cache", "64M"), ("synchronous", "normal"), ("checkpoint", "1m")];
+        assert_eq!(parse(&given), Ok(expected));
+        assert_eq!(parse(&[]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn refusals_name_key_value_rule_and_way_out() {
+        insta::assert_snapshot!(parse(&[("cahce", "1M")]).unwrap_err(), @"DB=sqlite:...?cahce=1M: cahce is no option of sqlite:; it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA");
+        insta::assert_snapshot!(parse(&[("cache", "lots")]).unwrap_err(), @"DB=sqlite:...?cache=lots: cache is not a size; give a size such as 512K, 16M or 1G");
+        insta::assert_snapshot!(parse(&[("checkpoint", "1K")]).unwrap_err(), @"DB=sqlite:...?checkpoint=1K: checkpoint is not between 64K and 64G; give a size such as 512K, 16M or 1G");
+        insta::assert_snapshot!(parse(&[("synchronous", "2")]).unwrap_err(), @"DB=sqlite:...?synchronous=2: synchronous is not known; use FULL, NORMAL, OFF or EXTRA");
+        assert!(parse(&[("journal", "delete")]).is_err());
+        assert!(parse(&[("cache", "99999999999T")]).is_err());
+    }
+}

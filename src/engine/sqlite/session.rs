@@ -1,0 +1,331 @@
+//! One session: its connections, the statements of the method, and what failures mean.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rusqlite::{Connection, ErrorCode, InterruptHandle};
+
+use super::Shared;
+use super::connection::{Access, code_name, engine_error, open, set_cache_pages};
+use super::gate::{Gate, Waiter};
+use super::io::{Context, Count, Event, Recorder, Role, locked};
+use super::layout;
+use super::meta::Meta;
+use super::vfs::take_cache_counts;
+use crate::engine::{CUT, Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::workload::op::{Kind, Operation};
+use crate::workload::row::COLUMNS;
+
+/// The code of an operation that did not get the writer lock.
+const BUSY: &str = "busy";
+
+/// A session on its home schema, and on others as operations ask for them.
+pub struct SqliteSession {
+    shared: Arc<Shared>,
+    attached: Vec<Attached>,
+    cancelling: Arc<Cancelling>,
+    update: String,
+    /// The columns of an UPDATE, one after the other.
+    text: Vec<u8>,
+}
+
+/// A connection to one schema.
+struct Attached {
+    schema: u32,
+    path: PathBuf,
+    meta: Meta,
+    connection: Connection,
+    recorder: Arc<Recorder>,
+    context: Context,
+    gate: Arc<Gate>,
+    waiter: Arc<Waiter>,
+}
+
+/// Why an operation did not end well.
+enum Failure {
+    /// The session goes on.
+    Transient(&'static str),
+    Fatal(SessionError),
+}
+
+impl SqliteSession {
+    pub fn connect(shared: &Arc<Shared>, home: u32) -> Result<Self, EngineError> {
+        let mut session = Self {
+            shared: Arc::clone(shared),
+            attached: Vec::with_capacity(1),
+            cancelling: Arc::default(),
+            update: layout::update(shared.redo_stress),
+            text: Vec::new(),
+        };
+        session.attach(home)?;
+        Ok(session)
+    }
+
+    /// Opens a schema, with everything prepared: no operation pays for it.
+    fn attach(&mut self, schema: u32) -> Result<usize, EngineError> {
+        let attached = Attached::open(&self.shared, schema, &self.cancelling.requested)?;
+        let text_bytes = layout::column_bytes(attached.meta.block_bytes) * COLUMNS;
+        if self.text.len() < text_bytes {
+            self.text.resize(text_bytes, 0);
+        }
+        for sql in [layout::SELECT, layout::SCAN, BEGIN, COMMIT, ROLLBACK, self.update.as_str()] {
+            attached
+                .connection
+                .prepare_cached(sql)
+                .map_err(|error| engine_error("preparing statements", &attached.path, &error))?;
+        }
+        locked(&self.cancelling.handles).push(attached.connection.get_interrupt_handle());
+        self.attached.push(attached);
+        Ok(self.attached.len() - 1)
+    }
+
+    /// The connection to a schema; one to another than the home is opened when first needed.
+    fn position(&mut self, schema: u32, stop: &Stop) -> Result<usize, Failure> {
+        if let Some(position) = self.attached.iter().position(|other| other.schema == schema) {
+            return Ok(position);
+        }
+        let position = self.attach(schema).map_err(|error| {
+            Failure::Fatal(SessionError {
+                code: "SQLITE_CANTOPEN".into(),
+                message: error.to_string(),
+            })
+        })?;
+        self.attached[position].waiter.obey(stop);
+        Ok(position)
+    }
+
+    fn run(&mut self, operation: &Operation, stop: &Stop) -> Result<u64, Failure> {
+        let position = self.position(operation.schema, stop)?;
+        let attached = &self.attached[position];
+        let result = match operation.kind {
+            Kind::Select => attached.count(layout::SELECT, &keys(operation)),
+            Kind::Scan => attached.count(layout::SCAN, &[]),
+            Kind::Update => {
+                let bytes = layout::column_bytes(attached.meta.block_bytes);
+                let columns = layout::updated_columns(self.shared.redo_stress);
+                for (column, text) in self.text.chunks_exact_mut(bytes).take(columns).enumerate() {
+                    attached.meta.filler.fill(text, operation.stamp, column as u32 + 2);
+                }
+                let text = &self.text[..bytes * columns];
+                attached.update(&self.update, keys(operation), text, bytes)
+            }
+        };
+        match result {
+            Ok(rows) => {
+                if operation.kind == Kind::Update {
+                    attached.ask_for_checkpoint(&self.shared);
+                }
+                Ok(rows)
+            }
+            Err(error) => Err(self.failure(attached, &error, stop)),
+        }
+    }
+
+    fn failure(&self, attached: &Attached, error: &rusqlite::Error, stop: &Stop) -> Failure {
+        attached.roll_back();
+        let is_cut = self.cancelling.requested.load(Ordering::Relaxed) || stop.is_cutting();
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OperationInterrupted,
+            ) if is_cut => Failure::Transient(CUT),
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed,
+            ) => Failure::Transient(BUSY),
+            Some(ErrorCode::OperationInterrupted) => Failure::Transient(CUT),
+            _ => Failure::Fatal(SessionError {
+                code: code_name(error).into(),
+                message: format!("{}: {error}", attached.path.display()),
+            }),
+        }
+    }
+}
+
+/// The bounds of a range, as SQLite's signed integers.
+fn keys(operation: &Operation) -> [i64; 2] {
+    [operation.first.cast_signed(), operation.last().cast_signed()]
+}
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
+
+impl Attached {
+    fn open(
+        shared: &Arc<Shared>,
+        schema: u32,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Self, EngineError> {
+        let path = shared.folder.database(schema);
+        let recorder = shared.statistics.recorder(Role::Session);
+        let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
+        let mut connection = open(&path, Access::Write, &context)?;
+        let gate = shared.gate(schema);
+        let waiter = Arc::new(Waiter::new(Arc::clone(&gate), Arc::clone(cancelled)));
+        let meta = context.during(|| {
+            let handler = Arc::clone(&waiter);
+            connection
+                .busy_handler(Some(move |_| handler.busy()))
+                .and_then(|()| {
+                    let synchronous = shared.options.synchronous.name();
+                    connection.pragma_update(None, "synchronous", synchronous)
+                })
+                .map_err(|error| engine_error("preparing a session", &path, &error))?;
+            let meta = Meta::read(&connection, &path)?;
+            set_cache_pages(&connection, shared.cache_pages(&meta))
+                .map_err(|error| engine_error("sizing the cache", &path, &error))?;
+            Ok::<_, EngineError>(meta)
+        })?;
+        // What opening cost belongs to no operation.
+        take_cache_counts(&connection);
+        Ok(Self { schema, path, meta, connection, recorder, context, gate, waiter })
+    }
+
+    fn count(&self, sql: &str, keys: &[i64]) -> rusqlite::Result<u64> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for (index, key) in keys.iter().enumerate() {
+            statement.raw_bind_parameter(index + 1, key)?;
+        }
+        let mut rows = statement.raw_query();
+        let count = match rows.next()? {
+            Some(row) => row.get::<_, i64>(0)?,
+            None => 0,
+        };
+        // To the end, or the statement would keep its read lock.
+        while rows.next()?.is_some() {}
+        Ok(count.cast_unsigned())
+    }
+
+    /// One UPDATE and its commit. `text` holds the new columns, `bytes` each.
+    fn update(
+        &self,
+        sql: &str,
+        keys: [i64; 2],
+        text: &[u8],
+        bytes: usize,
+    ) -> rusqlite::Result<u64> {
+        let locked = self.waiter.let_checkpoint_pass().and_then(|()| self.step(BEGIN));
+        if let Some(wait) = self.waiter.take_wait() {
+            self.recorder.record(Event::WriterLock, wait.as_nanos() as u64, 0);
+        }
+        locked?;
+        let mut statement = self.connection.prepare_cached(sql)?;
+        statement.raw_bind_parameter(1, keys[0])?;
+        statement.raw_bind_parameter(2, keys[1])?;
+        for (index, column) in text.chunks_exact(bytes).enumerate() {
+            statement.raw_bind_parameter(index + 3, std::str::from_utf8(column)?)?;
+        }
+        let rows = statement.raw_execute()?;
+        self.step(COMMIT)?;
+        self.recorder.count(Count::Commits, 1);
+        self.gate.ended();
+        Ok(rows as u64)
+    }
+
+    fn step(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.raw_execute().map(|_| ())
+    }
+
+    /// Leaves no transaction open, whatever failed.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit() {
+            // SQLite has rolled back by itself where this fails.
+            let _ = self.step(ROLLBACK);
+            self.gate.ended();
+        }
+    }
+
+    fn ask_for_checkpoint(&self, shared: &Arc<Shared>) {
+        let is_due = self.recorder.wal_end_bytes() >= shared.options.checkpoint_bytes;
+        if is_due && !self.gate.checkpoint_pending.swap(true, Ordering::AcqRel) {
+            shared.checkpointers.ask(shared, self.schema);
+        }
+    }
+
+    fn flush(&self) {
+        let cache = take_cache_counts(&self.connection);
+        for (count, more) in [
+            (Count::CacheHit, cache.hits),
+            (Count::CacheMiss, cache.misses),
+            (Count::CacheWrite, cache.writes),
+            (Count::CacheSpill, cache.spills),
+        ] {
+            self.recorder.count(count, more);
+        }
+        self.recorder.fold();
+    }
+}
+
+impl Session for SqliteSession {
+    fn execute(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.cancelling.requested.store(false, Ordering::Relaxed);
+        self.attached.iter().for_each(|attached| attached.waiter.obey(stop));
+        // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
+        let context = self.attached[0].context.clone();
+        context.during(|| {
+            let mut begin = Instant::now();
+            for (operation, index) in batch.iter().zip(0..) {
+                if stop.is_due(begin) {
+                    break;
+                }
+                let (rows, error) = match self.run(operation, stop) {
+                    Ok(rows) => (rows, None),
+                    Err(Failure::Transient(code)) => (0, Some(code.into())),
+                    Err(Failure::Fatal(error)) => return Err(error),
+                };
+                let end = Instant::now();
+                done.ended.push(Outcome {
+                    operation: index,
+                    latency_ns: (end - begin).as_nanos() as u64,
+                    end_ns: stop.since_trigger_ns(end),
+                    rows,
+                    error,
+                });
+                begin = end;
+            }
+            Ok(())
+        })
+    }
+
+    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+        self.attached.iter().for_each(Attached::flush);
+        Ok(())
+    }
+
+    fn canceller(&self) -> Box<dyn Cancel> {
+        Box::new(Canceller(Arc::clone(&self.cancelling)))
+    }
+}
+
+impl Drop for SqliteSession {
+    fn drop(&mut self) {
+        self.attached.iter().for_each(Attached::flush);
+    }
+}
+
+/// What a canceller and its session share.
+#[derive(Default)]
+struct Cancelling {
+    requested: Arc<AtomicBool>,
+    handles: Mutex<Vec<InterruptHandle>>,
+}
+
+struct Canceller(Arc<Cancelling>);
+
+impl Cancel for Canceller {
+    fn cancel(&self) {
+        self.0.requested.store(true, Ordering::Relaxed);
+        locked(&self.0.handles).iter().for_each(InterruptHandle::interrupt);
+    }
+}

@@ -1,0 +1,382 @@
+//! The shim between SQLite and its own unix VFS: counts and times every read, write and sync, and
+//! takes whole pages of main files past the page cache. All `unsafe` of this engine is here,
+//! behind safe functions.
+//!
+//! A [`ShimFile`] lies in memory that SQLite allocates, with the unix VFS's own file right behind
+//! it. Every method forwards to that one. The methods are of version 2, without xFetch: SQLite
+//! then never maps a file, so that no read passes the counters by.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Instant;
+
+use rusqlite::{Connection, ffi};
+
+use super::direct::{self, DirectFile, FileId};
+use super::io::{Call, Context, Count, Event, FileKind, Recorder};
+
+/// The name under which connections ask for the shim.
+pub const NAME: &CStr = c"petal";
+
+/// SQLite's own VFS, which everything is forwarded to.
+static REAL: AtomicPtr<ffi::sqlite3_vfs> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes the shim known to SQLite, once per process, before any other use of SQLite. Memory
+/// statistics are switched off first: they take a mutex of the whole process for every allocation.
+pub fn register() -> Result<(), String> {
+    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
+    DONE.get_or_init(|| {
+        // SAFETY: plain calls of SQLite's C interface with valid arguments. sqlite3_config fails
+        // with SQLITE_MISUSE, without effect, if SQLite is in use already; that only costs speed.
+        // The VFS structure and its name live for ever.
+        unsafe {
+            ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int);
+            let code = ffi::sqlite3_initialize();
+            if code != ffi::SQLITE_OK {
+                return Err(format!("SQLite does not start (code {code})"));
+            }
+            let real = ffi::sqlite3_vfs_find(ptr::null());
+            if real.is_null() {
+                return Err("SQLite has no file system layer on this system".into());
+            }
+            REAL.store(real, Ordering::Release);
+            let mut shim = *real;
+            shim.szOsFile += SHIM_BYTES as c_int;
+            shim.zName = NAME.as_ptr();
+            shim.pNext = ptr::null_mut();
+            shim.xOpen = Some(open);
+            let code = ffi::sqlite3_vfs_register(Box::leak(Box::new(shim)), 0);
+            if code != ffi::SQLITE_OK {
+                return Err(format!("SQLite does not take petal's VFS (code {code})"));
+            }
+        }
+        Ok(())
+    })
+    .clone()
+}
+
+/// Hits, misses, writes and spills of a connection's page cache since the last call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    pub hits: u64,
+    pub misses: u64,
+    pub writes: u64,
+    pub spills: u64,
+}
+
+/// Reads and resets a connection's cache counters.
+pub fn take_cache_counts(connection: &Connection) -> CacheCounts {
+    let take = |what: c_int| {
+        let (mut current, mut high): (c_int, c_int) = (0, 0);
+        // SAFETY: the handle is valid while `connection` is borrowed, and this thread is the only
+        // one that uses it; both outputs are valid integers.
+        let code = unsafe {
+            ffi::sqlite3_db_status(connection.handle(), what, &mut current, &mut high, 1)
+        };
+        if code == ffi::SQLITE_OK { u64::from(current.cast_unsigned()) } else { 0 }
+    };
+    CacheCounts {
+        hits: take(ffi::SQLITE_DBSTATUS_CACHE_HIT),
+        misses: take(ffi::SQLITE_DBSTATUS_CACHE_MISS),
+        writes: take(ffi::SQLITE_DBSTATUS_CACHE_WRITE),
+        spills: take(ffi::SQLITE_DBSTATUS_CACHE_SPILL),
+    }
+}
+
+/// petal's part of an open file. The unix VFS's file follows it in memory.
+#[repr(C)]
+struct ShimFile {
+    base: ffi::sqlite3_file,
+    state: *mut FileState,
+}
+
+/// Where the real file begins: SQLite's file objects want eight bytes' alignment, which this is.
+const SHIM_BYTES: usize = size_of::<ShimFile>();
+const _: () = assert!(SHIM_BYTES.is_multiple_of(8));
+
+/// What the shim knows of an open file.
+struct FileState {
+    kind: FileKind,
+    recorder: Option<Arc<Recorder>>,
+    direct: Option<Arc<DirectFile>>,
+    id: Option<FileId>,
+}
+
+impl FileState {
+    fn record(&self, call: Call, begin: Instant, bytes: u64) {
+        if let Some(recorder) = &self.recorder {
+            let latency_ns = begin.elapsed().as_nanos() as u64;
+            recorder.record(Event::of(recorder.role, self.kind, call), latency_ns, bytes);
+        }
+    }
+
+    fn fell_back(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.count(Count::DirectFallbacks, 1);
+        }
+    }
+}
+
+impl Drop for FileState {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            direct::closed(id);
+        }
+    }
+}
+
+/// What stands behind SQLite's pointer.
+///
+/// # Safety
+/// `file` was opened by [`open`] and is not closed.
+unsafe fn state<'a>(file: *mut ffi::sqlite3_file) -> &'a FileState {
+    // SAFETY: the caller's promise; `open` set `state` to a leaked box that `close` alone frees.
+    unsafe { &*(*file.cast::<ShimFile>()).state }
+}
+
+/// The real file behind ours.
+///
+/// # Safety
+/// `file` points at a ShimFile with room for the real file behind it.
+unsafe fn real(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
+    // SAFETY: szOsFile of the registered VFS covers both.
+    unsafe { file.cast::<u8>().add(SHIM_BYTES).cast() }
+}
+
+fn kind_of(flags: c_int) -> FileKind {
+    if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 {
+        FileKind::Main
+    } else if flags & ffi::SQLITE_OPEN_WAL != 0 {
+        FileKind::Wal
+    } else {
+        FileKind::Temp
+    }
+}
+
+/// What the file is served with: by this thread's context.
+fn describe(path: Option<&Path>, flags: c_int) -> FileState {
+    let kind = kind_of(flags);
+    let context = Context::current();
+    let main_path = path.filter(|_| kind == FileKind::Main);
+    let id = main_path.and_then(|path| FileId::of(path).ok());
+    if let Some(id) = id {
+        direct::opened(id);
+    }
+    let direct = main_path.filter(|_| context.direct).and_then(|path| direct::direct(path).ok());
+    FileState { kind, recorder: context.recorder, direct, id }
+}
+
+unsafe extern "C" fn open(
+    _: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: SQLite hands szOsFile bytes at `file`, ours and then the real file's, and a name
+    // that is null or ends with a zero; the real VFS is registered for ever.
+    unsafe {
+        let (shim, real_file) = (file.cast::<ShimFile>(), real(file));
+        (*shim).base.pMethods = ptr::null();
+        let vfs = REAL.load(Ordering::Acquire);
+        let Some(real_open) = (*vfs).xOpen else { return ffi::SQLITE_CANTOPEN };
+        let code = real_open(vfs, name, real_file, flags, out_flags);
+        if code != ffi::SQLITE_OK {
+            if let Some(methods) = (*real_file).pMethods.as_ref()
+                && let Some(real_close) = methods.xClose
+            {
+                real_close(real_file);
+            }
+            return code;
+        }
+        let path = (!name.is_null())
+            .then(|| Path::new(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())));
+        (*shim).state = Box::into_raw(Box::new(describe(path, flags)));
+        (*shim).base.pMethods = &METHODS;
+        ffi::SQLITE_OK
+    }
+}
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: SQLite closes a file once, and uses it no more; `state` came from Box::into_raw.
+    unsafe {
+        let real_file = real(file);
+        let code = match (*(*real_file).pMethods).xClose {
+            Some(real_close) => real_close(real_file),
+            None => ffi::SQLITE_OK,
+        };
+        drop(Box::from_raw((*file.cast::<ShimFile>()).state));
+        code
+    }
+}
+
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    buffer: *mut c_void,
+    bytes: c_int,
+    offset: i64,
+) -> c_int {
+    // SAFETY: `file` is open, `buffer` has room for `bytes` bytes and is SQLite's to write to.
+    unsafe {
+        let state = state(file);
+        let begin = Instant::now();
+        if let Some(direct) = &state.direct
+            && direct.takes(offset.cast_unsigned(), bytes as usize)
+        {
+            let page = std::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes as usize);
+            match direct.read(page, offset.cast_unsigned()) {
+                Ok(read) if read == page.len() => {
+                    state.record(Call::Read, begin, read as u64);
+                    return ffi::SQLITE_OK;
+                }
+                // Short or refused: the real VFS knows what SQLite wants to be told.
+                _ => state.fell_back(),
+            }
+        }
+        let real_file = real(file);
+        let code = match (*(*real_file).pMethods).xRead {
+            Some(real_read) => real_read(real_file, buffer, bytes, offset),
+            None => ffi::SQLITE_IOERR_READ,
+        };
+        if code == ffi::SQLITE_OK {
+            state.record(Call::Read, begin, bytes as u64);
+        }
+        code
+    }
+}
+
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    buffer: *const c_void,
+    bytes: c_int,
+    offset: i64,
+) -> c_int {
+    // SAFETY: `file` is open, `buffer` holds `bytes` bytes.
+    unsafe {
+        let state = state(file);
+        let begin = Instant::now();
+        let code = write_now(state, file, buffer, bytes, offset);
+        if code == ffi::SQLITE_OK {
+            state.record(Call::Write, begin, bytes as u64);
+            if state.kind == FileKind::Wal
+                && let Some(recorder) = &state.recorder
+            {
+                recorder.wal_written(offset as u64 + bytes as u64);
+            }
+        }
+        code
+    }
+}
+
+/// Writes direct where that can be, else as the real VFS does.
+///
+/// # Safety
+/// As for xWrite: `file` is open, `buffer` holds `bytes` bytes.
+unsafe fn write_now(
+    state: &FileState,
+    file: *mut ffi::sqlite3_file,
+    buffer: *const c_void,
+    bytes: c_int,
+    offset: i64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(direct) = &state.direct
+            && direct.takes(offset.cast_unsigned(), bytes as usize)
+        {
+            let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
+            match direct.write(page, offset.cast_unsigned()) {
+                Ok(written) if written == page.len() => return ffi::SQLITE_OK,
+                _ => state.fell_back(),
+            }
+        }
+        let real_file = real(file);
+        match (*(*real_file).pMethods).xWrite {
+            Some(real_write) => real_write(real_file, buffer, bytes, offset),
+            None => ffi::SQLITE_IOERR_WRITE,
+        }
+    }
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: `file` is open.
+    unsafe {
+        let begin = Instant::now();
+        let real_file = real(file);
+        let code = match (*(*real_file).pMethods).xSync {
+            Some(real_sync) => real_sync(real_file, flags),
+            None => ffi::SQLITE_IOERR_FSYNC,
+        };
+        state(file).record(Call::Sync, begin, 0);
+        code
+    }
+}
+
+/// Methods that only hand the call on.
+macro_rules! forwarded {
+    ($($name:ident $method:ident ($($argument:ident: $type:ty),*) else $code:expr;)+) => {$(
+        unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file $(, $argument: $type)*) -> c_int {
+            // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
+            unsafe {
+                let real_file = real(file);
+                match (*(*real_file).pMethods).$method {
+                    Some(real_method) => real_method(real_file $(, $argument)*),
+                    None => $code,
+                }
+            }
+        }
+    )+};
+}
+
+forwarded! {
+    truncate xTruncate(size: i64) else ffi::SQLITE_IOERR_TRUNCATE;
+    file_size xFileSize(size: *mut i64) else ffi::SQLITE_IOERR_FSTAT;
+    lock xLock(level: c_int) else ffi::SQLITE_IOERR_LOCK;
+    unlock xUnlock(level: c_int) else ffi::SQLITE_IOERR_UNLOCK;
+    check_reserved_lock xCheckReservedLock(held: *mut c_int) else ffi::SQLITE_IOERR_LOCK;
+    file_control xFileControl(what: c_int, argument: *mut c_void) else ffi::SQLITE_NOTFOUND;
+    sector_size xSectorSize() else 4096;
+    device_characteristics xDeviceCharacteristics() else 0;
+    shm_map xShmMap(page: c_int, bytes: c_int, extend: c_int, at: *mut *mut c_void)
+        else ffi::SQLITE_IOERR_SHMMAP;
+    shm_lock xShmLock(first: c_int, count: c_int, flags: c_int) else ffi::SQLITE_IOERR_SHMLOCK;
+    shm_unmap xShmUnmap(remove: c_int) else ffi::SQLITE_OK;
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    // SAFETY: `file` is open, so the real file has methods.
+    unsafe {
+        let real_file = real(file);
+        if let Some(real_barrier) = (*(*real_file).pMethods).xShmBarrier {
+            real_barrier(real_file);
+        }
+    }
+}
+
+static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 2,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: None,
+    xUnfetch: None,
+};
