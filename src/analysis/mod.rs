@@ -1,1 +1,18 @@
-//! analysis
+//! Judges a record: what may be trusted, what limited it. Pure functions of a
+//! [`crate::record::Run`]; nothing here knows an engine's internals, measures or prints.
+//!
+//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
+//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
+//! [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness
+//! and [`verdict`] the line to paste.
+
+pub mod findings;
+mod limits;
+mod physical;
+pub mod steady;
+mod trust;
+pub mod verdict;
+mod writes;
+
+pub use findings::{judge, not_judged};
+pub use verdict::{Verdict, verdict};

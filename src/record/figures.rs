@@ -101,10 +101,11 @@ pub fn io_latencies(
 /// One event as an I/O latency; None where nobody counted its waits.
 fn io_latency(wait: &WaitRow, histogram: Option<&WaitHistogram>) -> Option<IoLatency> {
     let timed = histogram.map(|histogram| &histogram.latency_us);
-    let how = match wait.source {
-        WaitSource::Counted => "counted by the database",
-        WaitSource::Timed => "every wait timed",
-        WaitSource::Sampled => return None,
+    let how = match (wait.source, timed) {
+        (WaitSource::Sampled, _) => return None,
+        (WaitSource::Timed, Some(_)) => "every wait timed",
+        (WaitSource::Timed, None) => "timed, totals only",
+        (WaitSource::Counted, _) => "counted by the database",
     };
     Some(IoLatency {
         count: wait.waits?,
@@ -336,9 +337,9 @@ mod tests {
         assert_eq!(
             sources,
             [
-                "log: 7 wal sync (every wait timed)",
-                "read: 10 main read (every wait timed)",
-                "write: 5 checkpoint write (every wait timed)",
+                "log: 7 wal sync (timed, totals only)",
+                "read: 10 main read (timed, totals only)",
+                "write: 5 checkpoint write (timed, totals only)",
             ]
         );
     }

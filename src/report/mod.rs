@@ -1,1 +1,72 @@
-//! report
+//! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
+//! record made last year. One file per report; a new one is a file and a line in [`write_all`].
+
+pub mod csv;
+pub mod json;
+pub mod numbers;
+pub mod series;
+pub mod table;
+pub mod text;
+
+use std::path::{Path, PathBuf};
+
+use crate::analysis;
+use crate::record::{self, Folder, RecordError, Run};
+
+pub const TEXT_NAME: &str = "report.txt";
+pub const CSV_NAME: &str = "timeline.csv";
+
+/// Writes every report of a run into its folder, and returns their paths.
+pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+    let timeline = csv::timeline(run).map_err(|cause| RecordError::Encode {
+        what: "the timeline",
+        path: folder.path().join(CSV_NAME),
+        why: cause.to_string(),
+    })?;
+    Ok(vec![
+        folder.write_atomically(TEXT_NAME, text::render(run).as_bytes())?,
+        folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
+    ])
+}
+
+/// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed
+/// petal could not.
+pub fn load(path: &Path) -> Result<Run, RecordError> {
+    let mut run = record::load(path)?;
+    if run.details.rebuilt {
+        run.summary.findings = analysis::judge(&run);
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use std::fs;
+
+    #[test]
+    fn reports_are_rebuilt_the_same_from_the_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path());
+        let mut run = fixture::mixed_run();
+        run.summary.findings = analysis::judge(&run);
+        record::save(&folder, &run).unwrap();
+        let paths = write_all(&folder, &run).unwrap();
+        let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+        paths.iter().for_each(|path| fs::remove_file(path).unwrap());
+        let again = write_all(&folder, &load(dir.path()).unwrap()).unwrap();
+        let second: Vec<Vec<u8>> = again.iter().map(|path| fs::read(path).unwrap()).collect();
+        assert_eq!(paths, again);
+        assert!(first == second, "a report depends on more than its record");
+        assert!(first.iter().all(|text| !text.is_empty()));
+    }
+
+    #[test]
+    fn a_killed_run_is_judged_when_it_is_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), 4);
+        let run = load(dir.path()).unwrap();
+        assert!(run.summary.finding("partial-record").is_some());
+    }
+}

@@ -7,3 +7,4 @@ pub mod histogram;
 pub mod host;
 pub mod os;
 pub mod target;
+pub mod units;

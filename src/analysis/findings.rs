@@ -1,0 +1,421 @@
+//! All findings of a run, in the order in which a person should read them, and what this record
+//! cannot judge. The rules are in the files of the families; a rule never judges from a figure
+//! that is unknown.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{limits, physical, trust, writes};
+use crate::record::{Finding, Run, Severity};
+
+/// One rule that the record cannot answer, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJudged {
+    pub id: &'static str,
+    pub reason: String,
+}
+
+/// What a rule came to.
+pub(super) enum Judgement {
+    Found(Finding),
+    Clear,
+    Unknown(NotJudged),
+}
+
+/// Every finding of a run; errors first, then warnings, then facts.
+pub fn judge(run: &Run) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = judgements(run)
+        .into_iter()
+        .filter_map(|judgement| match judgement {
+            Judgement::Found(finding) => Some(finding),
+            _ => None,
+        })
+        .collect();
+    // Stable: within a severity the families keep their order.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// The rules that this record cannot answer.
+pub fn not_judged(run: &Run) -> Vec<NotJudged> {
+    judgements(run)
+        .into_iter()
+        .filter_map(|judgement| match judgement {
+            Judgement::Unknown(not_judged) => Some(not_judged),
+            _ => None,
+        })
+        .collect()
+}
+
+fn judgements(run: &Run) -> Vec<Judgement> {
+    let mut all = trust::judge(run);
+    all.extend(physical::judge(run));
+    all.extend(limits::judge(run));
+    all.extend(writes::judge(run));
+    all
+}
+
+pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement {
+    Judgement::Unknown(NotJudged { id, reason: reason.into() })
+}
+
+pub(super) fn info(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Info, message, advice)
+}
+
+pub(super) fn warning(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Warning, message, advice)
+}
+
+pub(super) fn error(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Error, message, advice)
+}
+
+/// A finding that gathers its evidence.
+pub(super) struct Found(Finding);
+
+impl Found {
+    fn new(id: &str, severity: Severity, message: String, advice: &str) -> Self {
+        Self(Finding {
+            id: id.to_owned(),
+            severity,
+            message,
+            advice: advice.to_owned(),
+            evidence: BTreeMap::new(),
+        })
+    }
+
+    /// A figure that the finding rests on, as it was measured.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.evidence.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub(super) fn judged(self) -> Judgement {
+        Judgement::Found(self.0)
+    }
+}
+
+/// Engines that run inside petal's own process: their processor time is petal's.
+pub(super) fn is_in_process(run: &Run) -> bool {
+    matches!(run.summary.engine.as_str(), "sqlite" | "device")
+}
+
+/// Bytes as a person reads them.
+pub(super) fn size(bytes: u64) -> String {
+    crate::stats::units::bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Endpoint, SessionLost, fixture};
+    use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+    use crate::stats::os::{CpuShare, DeviceCounts};
+    use crate::stats::target::{DirectIo, Durability, PlanCheck};
+    use serde_json::json;
+
+    fn ids(run: &Run) -> Vec<String> {
+        judge(run).into_iter().map(|finding| finding.id).collect()
+    }
+
+    /// The fixture changed by `change` must differ from it by exactly these findings.
+    fn gains(expected: &[&str], change: impl Fn(&mut Run)) -> Run {
+        let plain = ids(&fixture::mixed_run());
+        let mut run = fixture::mixed_run();
+        change(&mut run);
+        let gained: Vec<String> = ids(&run).into_iter().filter(|id| !plain.contains(id)).collect();
+        assert_eq!(gained, expected);
+        run
+    }
+
+    fn message(run: &Run, id: &str) -> String {
+        judge(run).into_iter().find(|finding| finding.id == id).unwrap().message
+    }
+
+    #[test]
+    fn a_good_short_run_carries_only_facts() {
+        let findings = judge(&fixture::mixed_run());
+        let shown: Vec<String> = findings.iter().map(|f| f.id.clone()).collect();
+        assert_eq!(shown, ["too-short-to-judge", "single-run", "small-log"]);
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Info));
+        assert!(findings.iter().all(|f| !f.evidence.is_empty() && !f.advice.is_empty()));
+    }
+
+    #[test]
+    fn reads_from_the_page_cache_are_not_physical() {
+        let run = gains(&["not-physical"], |run| {
+            run.details.target.direct_io =
+                Some(DirectIo { asked: false, used: false, reason: None });
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 10;
+            run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
+        });
+        let message = message(&run, "not-physical");
+        assert!(message.starts_with("90 % of the bytes") && message.contains("page cache"));
+        // Within the tolerance it is silent.
+        gains(&[], |run| {
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 100 * 91;
+            run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
+        });
+    }
+
+    #[test]
+    fn log_reads_through_the_page_cache_are_no_fault_of_direct_runs() {
+        gains(&[], |run| {
+            // The WAL served as much as the main file, and no device saw it.
+            let io = &mut run.details.io;
+            io.physical_read_bytes = io.physical_read_bytes.map(|bytes| bytes * 2);
+        });
+    }
+
+    #[test]
+    fn a_journal_that_mixes_data_and_log_accuses_nobody() {
+        let mut run = fixture::mixed_run();
+        run.details.rebuilt = true;
+        run.details.files.clear();
+        run.details.io.physical_read_bytes = run.details.io.physical_read_bytes.map(|b| b * 2);
+        assert!(!ids(&run).contains(&"not-physical".to_owned()));
+        assert!(not_judged(&run).iter().any(|judged| judged.id == "not-physical"));
+    }
+
+    #[test]
+    fn caches_that_hold_the_data_are_told() {
+        gains(&["not-physical"], |run| {
+            run.summary.settings.insert("storage_cache".into(), json!(1_u64 << 40));
+        });
+        let run = gains(&["not-logical", "not-physical"], |run| {
+            run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+        });
+        assert!(message(&run, "not-physical").contains("logical reads"));
+        gains(&["not-physical"], |run| {
+            run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+            let io = &mut run.details.io;
+            io.logical_reads = io.physical_read_blocks.map(|blocks| blocks * 1001);
+        });
+    }
+
+    #[test]
+    fn processors() {
+        let run = gains(&["processor-bound", "steal"], |run| {
+            run.summary.cpu =
+                Some(CpuShare { user: 60.0, system: 30.0, iowait: 2.0, idle: 1.0, steal: 7.0 });
+        });
+        assert!(message(&run, "processor-bound").contains("97.0 % busy"));
+        // Waiting for the device is not being busy.
+        gains(&[], |run| {
+            run.summary.cpu =
+                Some(CpuShare { user: 4.0, system: 1.0, iowait: 95.0, idle: 0.0, steal: 0.0 });
+        });
+        gains(&["generator-bound"], |run| {
+            run.summary.engine = "postgres".into();
+            run.details.target.local = false;
+            run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
+        });
+    }
+
+    #[test]
+    fn a_remote_server_is_not_seen_and_not_judged() {
+        let mut run = fixture::mixed_run();
+        run.summary.engine = "postgres".into();
+        run.details.target.local = false;
+        run.summary.cpu =
+            Some(CpuShare { user: 99.0, system: 1.0, iowait: 0.0, idle: 0.0, steal: 0.0 });
+        assert!(!ids(&run).contains(&"processor-bound".to_owned()));
+        let unseen: Vec<&str> = not_judged(&run).iter().map(|judged| judged.id).collect();
+        for id in ["processor-bound", "not-physical", "other-load", "fresh-device"] {
+            assert!(unseen.contains(&id), "{id} in {unseen:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_figures_judge_nothing() {
+        let mut run = fixture::mixed_run();
+        run.details.io = IoCounts::default();
+        run.details.device = None;
+        run.summary.cpu = None;
+        run.summary.counters.clear();
+        run.details.data_bytes_after = None;
+        run.details.target.durability = None;
+        run.details.target.plan = None;
+        run.details.target.direct_io = None;
+        assert_eq!(ids(&run), ["too-short-to-judge", "single-run"]);
+        let unseen: Vec<&str> = not_judged(&run).iter().map(|judged| judged.id).collect();
+        for id in ["not-physical", "processor-bound", "deferred-writes", "moved-rows", "wrong-plan"]
+        {
+            assert!(unseen.contains(&id), "{id} in {unseen:?}");
+        }
+    }
+
+    #[test]
+    fn durability() {
+        gains(&["not-durable"], |run| {
+            let setting = "synchronous=OFF".to_owned();
+            run.details.target.durability = Some(Durability { durable: false, setting });
+        });
+        let syncs = |run: &mut Run, syncs: u64| run.details.io.log_syncs = Some(syncs);
+        // 8 sessions: one sync covers at most 8 commits.
+        gains(&["not-durable"], |run| syncs(run, run.summary.ops.update / 8 - 2));
+        let run = gains(&["group-commit"], |run| syncs(run, run.summary.ops.update / 8));
+        assert!(message(&run, "group-commit").starts_with("8.0 commits per log sync"));
+        gains(&["not-durable"], |run| {
+            run.summary.settings.insert("writers".into(), json!(2));
+            syncs(run, run.summary.ops.update / 8);
+        });
+    }
+
+    #[test]
+    fn writes_that_were_not_paid_for() {
+        let checkpoints = |run: &mut Run, count: u64| {
+            run.summary.counters.insert("checkpoints".into(), count);
+        };
+        gains(&["deferred-writes"], |run| checkpoints(run, 0));
+        // Nothing is owed by a run without updates.
+        gains(&[], |run| {
+            checkpoints(run, 0);
+            run.summary.ops.update = 0;
+        });
+        gains(&["moved-rows"], |run| {
+            run.details.data_bytes_after = run.details.data_bytes_before.map(|bytes| bytes + 8192);
+        });
+        let run = gains(&["wal-not-reset"], |run| {
+            run.summary.counters.insert("wal_reset_failures".into(), 3);
+            run.summary.counters.insert("wal_bytes_max".into(), 1 << 30);
+        });
+        assert!(message(&run, "wal-not-reset").contains("1.00 GiB"));
+    }
+
+    #[test]
+    fn log_waits() {
+        let mut run = fixture::mixed_run();
+        run.summary.waits.push(crate::record::WaitRow::from_totals(
+            "log file switch",
+            WaitClass::Configuration,
+            WaitSource::Counted,
+            Some(4),
+            (run.details.db_time_s * 0.02 * 1e9) as u64,
+        ));
+        let found = judge(&run).into_iter().find(|f| f.severity == Severity::Warning).unwrap();
+        assert_eq!(found.id, "small-log");
+        assert!(found.message.starts_with("2.0 % of DB time"), "{}", found.message);
+    }
+
+    #[test]
+    fn plans_prefetch_and_direct_io() {
+        let run = gains(&["wrong-plan"], |run| {
+            run.details.target.plan = Some(PlanCheck { text: "SCAN cf1".into(), as_meant: false });
+        });
+        assert_eq!(judge(&run)[0].id, "wrong-plan", "errors come first");
+        let two_a_request = |run: &mut Run| {
+            let io = &mut run.details.io;
+            io.physical_read_requests = io.physical_read_blocks.map(|blocks| blocks / 2);
+        };
+        gains(&["not-single-block"], two_a_request);
+        gains(&[], |run| {
+            two_a_request(run);
+            run.summary.settings.insert("prefetch".into(), json!(64));
+        });
+        let run = gains(&["not-direct"], |run| {
+            let reason = Some("the file system (overlay) refused O_DIRECT".to_owned());
+            run.details.target.direct_io = Some(DirectIo { asked: true, used: false, reason });
+        });
+        assert!(message(&run, "not-direct").contains("overlay"));
+    }
+
+    #[test]
+    fn somebody_else_used_the_device() {
+        gains(&["other-load"], |run| {
+            run.details.device = run
+                .details
+                .device
+                .map(|device| DeviceCounts { write_bytes: device.write_bytes * 4, ..device });
+        });
+    }
+
+    #[test]
+    fn lost_sessions_gaps_and_partial_records() {
+        let run = gains(&["lost-sessions", "partial-record", "gaps"], |run| {
+            run.summary.sessions_lost = vec![SessionLost {
+                session: 3,
+                at_s: 12.5,
+                code: "SQLITE_FULL".into(),
+                message: "database or disk is full".into(),
+            }];
+            run.details.rebuilt = true;
+            run.details.gaps = vec!["no closing snapshot".into()];
+        });
+        assert_eq!(
+            message(&run, "lost-sessions"),
+            "1 of 8 sessions ended before their time; the first was session 3 after 12.5 s: \
+             database or disk is full (SQLITE_FULL)"
+        );
+    }
+
+    #[test]
+    fn short_runs_by_time_or_by_work() {
+        gains(&["short-run"], |run| {
+            run.summary.settings.insert("run_time".into(), json!(10));
+        });
+        // Fixed work is judged by the time it took, not by the limit.
+        gains(&["short-run"], |run| {
+            run.summary.settings.insert("work_loop".into(), json!(1000));
+            run.summary.elapsed_s = 12.0;
+        });
+    }
+
+    #[test]
+    fn steadiness_over_five_minutes() {
+        let timeline = fixture::timeline(310);
+        let long = |shape: fn(u64) -> u64| {
+            let mut run = fixture::mixed_run();
+            run.details.timeline = timeline.clone();
+            for (index, second) in run.details.timeline.iter_mut().enumerate() {
+                second.ops.total = second.ops.total * shape(index as u64) / 100;
+            }
+            if let Some(steady) = &mut run.summary.steady {
+                steady.to_s = 310.0;
+            }
+            ids(&run)
+        };
+        let steady = long(|_| 100);
+        assert!(!steady.iter().any(|id| id == "unstable" || id == "too-short-to-judge"));
+        let falling = long(|index| 100 - index / 6);
+        assert!(falling.contains(&"unstable".to_owned()), "{falling:?}");
+        assert!(long(|index| if index == 100 { 10 } else { 100 }).contains(&"stalls".to_owned()));
+    }
+
+    #[test]
+    fn stalls_name_what_stands_out() {
+        let mut run = fixture::mixed_run();
+        for second in &mut run.details.timeline {
+            // The checkpoint of every tenth second now stops the sessions.
+            if second.from_s as u64 % 10 == 9 {
+                second.ops.total /= 10;
+            }
+        }
+        let message = message(&run, "stalls");
+        assert!(message.starts_with("6 of 55 seconds") && message.contains("(at 9 s, 19 s"));
+        assert!(message.contains("the database wrote more (checkpoint)"), "{message}");
+    }
+
+    #[test]
+    fn uneven_endpoints_and_a_backlog() {
+        let endpoint = |name: &str, requests| Endpoint {
+            endpoint: name.into(),
+            sessions: 4,
+            io: IoCounts {
+                physical_read_requests: Some(requests),
+                physical_write_requests: Some(0),
+                ..IoCounts::default()
+            },
+        };
+        let with = |second: u64| {
+            move |run: &mut Run| {
+                run.summary.endpoints = vec![endpoint("node1", 1000), endpoint("node2", second)];
+            }
+        };
+        gains(&["uneven-endpoints"], with(1120));
+        gains(&[], with(1080));
+        gains(&["backlog"], |run| run.details.backlog = Some(17));
+    }
+}

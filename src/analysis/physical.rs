@@ -1,0 +1,270 @@
+//! Who served the reads: the device, the page cache, the database's own cache or the array's; and
+//! whether single blocks were read, by the plan that was meant.
+
+use super::findings::{Judgement, error, info, size, unknown, warning};
+use crate::record::Run;
+
+/// Fewer bytes than this say nothing about who served them.
+pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
+/// Requests in flight at the bounds, and the device's own rounding, stay under this.
+const MISSING_SHARE_MAX: f64 = 0.10;
+const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
+const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
+const OTHER_LOAD_SHARE_MIN: f64 = 0.20;
+const OTHER_LOAD_BYTES_MIN: u64 = 16 << 20;
+
+pub(super) fn judge(run: &Run) -> Vec<Judgement> {
+    vec![
+        reached_the_device(run),
+        storage_cache(run),
+        database_cache(run),
+        cached_misses(run),
+        not_direct(run),
+        single_block(run),
+        wrong_plan(run),
+        logical_scan(run),
+        other_load(run),
+        unknown("fresh-device", "petal does not read how much of a drive was ever written"),
+    ]
+}
+
+/// True when the database's cache holds all that the run could touch: a test of logical I/O.
+pub(super) fn is_cached(run: &Run) -> bool {
+    run.summary.active_bytes > 0
+        && run.summary.target.cache_bytes.is_some_and(|cache| cache >= run.summary.active_bytes)
+}
+
+/// The bytes that the device should have served. Past the page cache, these are the data files';
+/// the log is read through the page cache, which is no fault.
+pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
+    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
+    let main = run.details.files.iter().find(|file| file.kind == "main");
+    match main {
+        Some(main) if is_direct => Some(main.read_bytes),
+        // A journal does not keep data and log apart: all reads are an upper bound, which
+        // proves something only where the device reached it.
+        None if is_direct && run.details.rebuilt => {
+            let served = run.details.device.as_ref()?.read_bytes as f64;
+            let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
+            run.details.io.physical_read_bytes.filter(reached)
+        }
+        _ => run.details.io.physical_read_bytes,
+    }
+}
+
+fn reached_the_device(run: &Run) -> Judgement {
+    const ID: &str = "not-physical";
+    if !run.details.target.local {
+        return unknown(ID, "the target is on another host, whose devices are not seen");
+    }
+    let Some(asked) = expected_device_bytes(run) else {
+        return unknown(ID, "how many bytes of data the database read is not known");
+    };
+    let Some(device) = &run.details.device else {
+        return unknown(ID, "no device statistics: the device was not found or not allowed");
+    };
+    if asked < READ_BYTES_MIN {
+        return Judgement::Clear;
+    }
+    let missing = 1.0 - device.read_bytes as f64 / asked as f64;
+    if missing <= MISSING_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
+    let (who, advice) = if is_direct {
+        (
+            "although the page cache was passed by: the files may lie on a device that is not \
+             counted (memory, network, a device mapper)",
+            "Put the data on a local disk, or read the device's own statistics.",
+        )
+    } else {
+        (
+            "the operating system's page cache served the rest",
+            "Use DIRECT_IO=TRUE, PAGE_CACHE_LIMIT, or a data set several times the memory.",
+        )
+    };
+    let message = format!(
+        "{:.0} % of the bytes that the database read did not come from the device ({} of {}); \
+         {who}",
+        missing * 100.0,
+        size(asked - device.read_bytes),
+        size(asked),
+    );
+    warning(ID, message, advice)
+        .with("database_read_bytes", asked)
+        .with("device_read_bytes", device.read_bytes)
+        .with("missing_share", missing)
+        .with("direct_io_used", is_direct)
+        .judged()
+}
+
+fn storage_cache(run: &Run) -> Judgement {
+    let cache = run.summary.setting("storage_cache").and_then(|value| value.as_u64());
+    let active = run.summary.active_bytes;
+    match cache {
+        Some(cache) if active > 0 && active <= cache => warning(
+            "not-physical",
+            format!(
+                "the active data set ({}) fits in the storage's cache ({}, STORAGE_CACHE): reads \
+                 may never have reached a drive",
+                size(active),
+                size(cache)
+            ),
+            "Load more schemas or a larger SCALE, several times the storage's cache.",
+        )
+        .with("active_bytes", active)
+        .with("storage_cache_bytes", cache)
+        .judged(),
+        _ => Judgement::Clear,
+    }
+}
+
+fn database_cache(run: &Run) -> Judgement {
+    if !is_cached(run) {
+        return Judgement::Clear;
+    }
+    let (active, cache) = (run.summary.active_bytes, run.summary.target.cache_bytes);
+    info(
+        "not-physical",
+        format!(
+            "a test of logical reads: the database's cache ({}) can hold the whole active data \
+             set ({})",
+            size(cache.unwrap_or_default()),
+            size(active)
+        ),
+        "For physical reads make the cache much smaller than the data, or load more.",
+    )
+    .with("active_bytes", active)
+    .with("cache_bytes", cache)
+    .judged()
+}
+
+fn cached_misses(run: &Run) -> Judgement {
+    const ID: &str = "not-logical";
+    if !is_cached(run) {
+        return Judgement::Clear;
+    }
+    let io = &run.details.io;
+    let Some((misses, visited)) = io.physical_read_blocks.zip(io.logical_reads) else {
+        return unknown(ID, "the database does not tell both logical and physical reads");
+    };
+    let share = misses as f64 / visited.max(1) as f64;
+    if visited == 0 || share <= LOGICAL_MISS_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("{:.2} % of the logical reads missed a cache that could hold all", share * 100.0),
+        "Fill the cache first with WARM_UP=cache, or give it a little more room.",
+    )
+    .with("physical_read_blocks", misses)
+    .with("logical_reads", visited)
+    .judged()
+}
+
+fn not_direct(run: &Run) -> Judgement {
+    match &run.details.target.direct_io {
+        Some(direct) if direct.asked && !direct.used => warning(
+            "not-direct",
+            format!(
+                "direct I/O was asked for and not used: {}",
+                direct.reason.as_deref().unwrap_or("no reason is known")
+            ),
+            "Put the data on a file system with direct I/O (ext4, XFS), or say DIRECT_IO=FALSE.",
+        )
+        .with("direct_io_reason", direct.reason.clone())
+        .judged(),
+        _ => Judgement::Clear,
+    }
+}
+
+fn single_block(run: &Run) -> Judgement {
+    const ID: &str = "not-single-block";
+    let meant = run.summary.setting_number("prefetch").unwrap_or(0.0) == 0.0;
+    // A scan may read many blocks at once: it is not what this rule is about.
+    if !meant || run.summary.ops.scan > 0 {
+        return Judgement::Clear;
+    }
+    let io = &run.details.io;
+    let Some((blocks, requests)) = io.physical_read_blocks.zip(io.physical_read_requests) else {
+        return unknown(ID, "the database does not tell both blocks and requests");
+    };
+    let each = blocks as f64 / requests.max(1) as f64;
+    if requests == 0 || each <= BLOCKS_PER_REQUEST_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("{each:.2} blocks per read request, though PREFETCH is 0"),
+        "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+    )
+    .with("physical_read_blocks", blocks)
+    .with("physical_read_requests", requests)
+    .judged()
+}
+
+fn wrong_plan(run: &Run) -> Judgement {
+    match &run.details.target.plan {
+        Some(plan) if !plan.as_meant => error(
+            "wrong-plan",
+            format!("the SELECT does not go by the index on custid: {}", plan.text),
+            "Check the index and the statistics; load again if the index is missing.",
+        )
+        .with("plan", plan.text.clone())
+        .judged(),
+        Some(_) => Judgement::Clear,
+        None => unknown("wrong-plan", "the database did not explain its plan"),
+    }
+}
+
+fn logical_scan(run: &Run) -> Judgement {
+    if run.summary.ops.scan == 0 {
+        return Judgement::Clear;
+    }
+    let tables: u64 = run.details.loaded.iter().map(|s| s.scan_rows * s.block_size).sum();
+    match run.summary.target.cache_bytes {
+        Some(cache) if tables <= cache => info(
+            "logical-scan",
+            format!("scan tables of {} fit in the cache: scans are logical", size(tables)),
+            "Load larger scan tables with SCAN_TABLE_SZ for physical scans.",
+        )
+        .with("scan_table_bytes", tables)
+        .with("cache_bytes", cache)
+        .judged(),
+        _ => Judgement::Clear,
+    }
+}
+
+fn other_load(run: &Run) -> Judgement {
+    const ID: &str = "other-load";
+    if !run.details.target.local {
+        return unknown(ID, "the target is on another host, whose devices are not seen");
+    }
+    let io = &run.details.io;
+    let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
+    let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
+        return unknown(ID, "the device's bytes or the database's are not known");
+    };
+    let (own, served) = (read + written + redo, device.read_bytes + device.write_bytes);
+    let excess = served.saturating_sub(own);
+    if excess < OTHER_LOAD_BYTES_MIN || (excess as f64) <= own as f64 * OTHER_LOAD_SHARE_MIN {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "the device moved {} more than the database asked for ({} against {}): somebody else \
+             used it, or read-ahead, the file system's own log or write-back of earlier work did",
+            size(excess),
+            size(served),
+            size(own)
+        ),
+        "Repeat on a quiet device; look at who else reads and writes there.",
+    )
+    .with("device_read_bytes", device.read_bytes)
+    .with("device_write_bytes", device.write_bytes)
+    .with("database_read_bytes", read)
+    .with("database_write_bytes", written)
+    .with("redo_bytes", redo)
+    .judged()
+}

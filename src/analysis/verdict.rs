@@ -1,0 +1,223 @@
+//! The line to paste: `PIOPS read+write | single-block read us | redo MB/s | who served it | what
+//! limited it`. What the record does not tell is said to be unknown, never guessed.
+
+use std::fmt;
+
+use super::limits;
+use super::physical;
+use crate::record::Run;
+use crate::stats::counters::WaitClass;
+
+/// A class must take so much of DB time to be called the limit.
+const LIMIT_SHARE_MIN: f64 = 0.50;
+/// The device served a read if so much of the bytes came from it.
+const DEVICE_SHARE_MIN: f64 = 0.90;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// Physical requests per second, as the database counted them.
+    pub read_piops: Option<f64>,
+    pub write_piops: Option<f64>,
+    /// Mean of one block read, as the database or the shim timed it.
+    pub read_us: Option<f64>,
+    /// Millions of bytes of log per second.
+    pub redo_mb: Option<f64>,
+    pub served_by: String,
+    pub limited_by: String,
+}
+
+pub fn verdict(run: &Run) -> Verdict {
+    let per_second = &run.summary.per_second;
+    Verdict {
+        read_piops: per_second.physical_read_requests,
+        write_piops: per_second.physical_write_requests,
+        read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
+        redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
+        served_by: served_by(run),
+        limited_by: limited_by(run),
+    }
+}
+
+fn served_by(run: &Run) -> String {
+    if run.details.io.physical_read_bytes.is_some_and(|bytes| bytes < physical::READ_BYTES_MIN) {
+        let whole = if physical::is_cached(run) { "database cache" } else { "hardly any reads" };
+        return whole.to_owned();
+    }
+    if !run.details.target.local {
+        return "not seen (another host)".to_owned();
+    }
+    let expected = physical::expected_device_bytes(run).filter(|&bytes| bytes > 0);
+    let Some((asked, device)) = expected.zip(run.details.device.as_ref()) else {
+        return "not seen".to_owned();
+    };
+    let share = (device.read_bytes as f64 / asked as f64).min(1.0);
+    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
+    if share >= DEVICE_SHARE_MIN {
+        "device".to_owned()
+    } else if is_direct {
+        format!("device {:.0} %, the rest not seen", share * 100.0)
+    } else {
+        format!("page cache {:.0} %, device {:.0} %", (1.0 - share) * 100.0, share * 100.0)
+    }
+}
+
+fn limited_by(run: &Run) -> String {
+    if limits::is_processor_bound(run) {
+        return "processors".to_owned();
+    }
+    if let Some(pace) = paced(run) {
+        return pace;
+    }
+    let Some((class, share)) = longest_class(run) else {
+        return "not determined".to_owned();
+    };
+    let percent = share * 100.0;
+    if share < LIMIT_SHARE_MIN {
+        return format!("not determined (most: {} {percent:.0} % of DB time)", class.label());
+    }
+    let what = match class {
+        WaitClass::UserIo => "reads waited for",
+        WaitClass::Commit => "commits (log sync)",
+        WaitClass::Concurrency => "contention inside the database",
+        WaitClass::Application => "locks of other sessions",
+        WaitClass::Configuration => "room in the log or a buffer",
+        WaitClass::Network => "network",
+        _ => class.label(),
+    };
+    format!("{what} ({percent:.0} % of DB time)")
+}
+
+/// The workload held itself back: think time or an asked rate.
+fn paced(run: &Run) -> Option<String> {
+    let details = &run.details;
+    let sessions_s = details.db_time_s + details.think_time_s;
+    if sessions_s > 0.0 && details.think_time_s / sessions_s > LIMIT_SHARE_MIN {
+        let percent = details.think_time_s / sessions_s * 100.0;
+        return Some(format!("think time ({percent:.0} % of the sessions' time)"));
+    }
+    let is_paced = run.summary.setting_number("rate").is_some_and(|rate| rate > 0.0);
+    (is_paced && details.backlog == Some(0)).then(|| "the asked RATE".to_owned())
+}
+
+/// The wait class that took most of DB time, of those in which a session waits.
+fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
+    if run.details.db_time_s <= 0.0 {
+        return None;
+    }
+    let mut classes: Vec<(WaitClass, f64)> = Vec::new();
+    for wait in run.summary.waits.iter().filter(|wait| is_foreground(wait.class)) {
+        match classes.iter_mut().find(|(class, _)| *class == wait.class) {
+            Some((_, time_us)) => *time_us += wait.time_us,
+            None => classes.push((wait.class, wait.time_us)),
+        }
+    }
+    classes
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(class, time_us)| (class, time_us / 1e6 / run.details.db_time_s))
+}
+
+/// True for the classes in which a session waits, within its DB time.
+pub fn is_foreground(class: WaitClass) -> bool {
+    !matches!(class, WaitClass::SystemIo | WaitClass::Idle | WaitClass::Cpu)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let tenths =
+            |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+        write!(
+            f,
+            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {}",
+            whole(self.read_piops),
+            whole(self.write_piops),
+            tenths(self.read_us),
+            tenths(self.redo_mb),
+            self.served_by,
+            self.limited_by
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::stats::counters::IoCounts;
+    use crate::stats::os::{CpuShare, DeviceCounts};
+    use crate::stats::target::DirectIo;
+
+    #[test]
+    fn the_line_of_a_physical_run() {
+        insta::assert_snapshot!(
+            verdict(&fixture::mixed_run()),
+            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)"
+        );
+    }
+
+    #[test]
+    fn unknown_is_a_dash_and_nothing_is_guessed() {
+        let mut run = fixture::mixed_run();
+        run.summary.per_second = Default::default();
+        run.summary.io_latency_us.clear();
+        run.summary.waits.clear();
+        run.details.io = IoCounts::default();
+        run.details.device = None;
+        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined");
+    }
+
+    #[test]
+    fn who_served_it() {
+        let served = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::mixed_run();
+            change(&mut run);
+            verdict(&run).served_by
+        };
+        let quarter = |run: &mut Run| {
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 4;
+            run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
+        };
+        assert_eq!(served(&quarter), "device 25 %, the rest not seen");
+        let buffered = |run: &mut Run| {
+            quarter(run);
+            run.details.target.direct_io =
+                Some(DirectIo { asked: false, used: false, reason: None });
+        };
+        assert_eq!(served(&buffered), "page cache 75 %, device 25 %");
+        let cached = |run: &mut Run| {
+            run.details.io.physical_read_bytes = Some(8192);
+            run.summary.target.cache_bytes = Some(u64::MAX);
+        };
+        assert_eq!(served(&cached), "database cache");
+        assert_eq!(served(&|run| run.details.target.local = false), "not seen (another host)");
+    }
+
+    #[test]
+    fn what_limited_it() {
+        let limited = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::mixed_run();
+            change(&mut run);
+            verdict(&run).limited_by
+        };
+        let all = |class: WaitClass| {
+            move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)
+        };
+        assert!(limited(&all(WaitClass::Commit)).starts_with("commits (log sync) ("));
+        assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
+        // Background work limits no session by itself.
+        assert_eq!(limited(&all(WaitClass::SystemIo)), "not determined");
+        assert_eq!(limited(&|run| run.details.db_time_s = 0.0), "not determined");
+        let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
+        assert!(limited(&spread).starts_with("not determined (most: User I/O"));
+        let busy = |run: &mut Run| {
+            run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+        };
+        assert_eq!(limited(&busy), "processors");
+        assert_eq!(
+            limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
+            "think time (75 % of the sessions' time)"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Were the writes paid for: durable commits, whole checkpoint cycles, updates in place, a log of
+//! a sensible size.
+//!
+//! Checkpoints are judged by the raw counter `checkpoints`, which an engine fills with the
+//! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
+//! that ended means one whole cycle.
+
+use super::findings::{Judgement, info, is_in_process, size, unknown, warning};
+use crate::record::Run;
+use crate::stats::counters::WaitClass;
+
+/// The raw counter of checkpoints that ended in the run.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
+const LOG_WAIT_SHARE_MAX: f64 = 0.01;
+const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
+
+pub(super) fn judge(run: &Run) -> Vec<Judgement> {
+    if run.summary.ops.update == 0 {
+        return Vec::new();
+    }
+    vec![
+        not_durable(run),
+        more_commits_than_syncs(run),
+        deferred_writes(run),
+        moved_rows(run),
+        small_log_waits(run),
+        small_log_cadence(run),
+        wal_not_reset(run),
+        vacuum(run),
+    ]
+}
+
+pub(super) fn checkpoints(run: &Run) -> Option<u64> {
+    run.summary.counters.get(CHECKPOINTS).copied()
+}
+
+fn not_durable(run: &Run) -> Judgement {
+    match &run.details.target.durability {
+        Some(durability) if !durability.durable => warning(
+            "not-durable",
+            format!("a commit may be lost in a power cut: {}", durability.setting),
+            "Set it back before comparing commit rates or redo with anything.",
+        )
+        .with("setting", durability.setting.clone())
+        .judged(),
+        Some(_) => Judgement::Clear,
+        None => unknown("not-durable", "the engine does not tell its durability setting"),
+    }
+}
+
+/// Sessions that write: WRITERS where given, else all of them.
+fn writing_sessions(run: &Run) -> u64 {
+    match run.summary.setting("writers").and_then(|value| value.as_u64()) {
+        Some(writers) if writers > 0 => writers,
+        _ => u64::from(run.summary.sessions),
+    }
+}
+
+fn more_commits_than_syncs(run: &Run) -> Judgement {
+    let commits = run.summary.ops.update;
+    let Some(syncs) = run.details.io.log_syncs else {
+        return unknown("not-durable", "the database does not count log syncs");
+    };
+    let writers = writing_sessions(run);
+    // A sync on its way at either bound may cover one more commit of each session.
+    let covered = syncs.saturating_add(1).saturating_mul(writers);
+    if commits > covered {
+        return warning(
+            "not-durable",
+            format!(
+                "{commits} commits with {syncs} log syncs by {writers} writing sessions: one sync \
+                 covers at most one commit of each session, so not every commit was waited for"
+            ),
+            "Look for asynchronous commit, a delayed flush, or a log on memory.",
+        )
+        .with("commits", commits)
+        .with("log_syncs", syncs)
+        .with("writing_sessions", writers)
+        .judged();
+    }
+    let each = commits as f64 / syncs.max(1) as f64;
+    if each <= COMMITS_PER_SYNC_TOLD {
+        return Judgement::Clear;
+    }
+    info(
+        "group-commit",
+        format!("{each:.1} commits per log sync: sessions share their syncs"),
+        "Nothing to do: compare commit rates only at equal session counts.",
+    )
+    .with("commits", commits)
+    .with("log_syncs", syncs)
+    .judged()
+}
+
+fn deferred_writes(run: &Run) -> Judgement {
+    const ID: &str = "deferred-writes";
+    let Some(checkpoints) = checkpoints(run) else {
+        return unknown(ID, "the engine does not count checkpoints");
+    };
+    if checkpoints > 0 {
+        return Judgement::Clear;
+    }
+    let how = run.details.target.checkpoint.as_deref().unwrap_or("how is not known");
+    warning(
+        ID,
+        format!(
+            "no checkpoint ended within the run (checkpoints: {how}): the changed blocks were \
+             left to be written after it"
+        ),
+        "Run longer, until at least one whole checkpoint cycle lies in the run.",
+    )
+    .with("checkpoints", checkpoints)
+    .with("elapsed_s", run.summary.elapsed_s)
+    .with("physical_write_bytes", run.details.io.physical_write_bytes)
+    .judged()
+}
+
+fn moved_rows(run: &Run) -> Judgement {
+    const ID: &str = "moved-rows";
+    match run.details.data_bytes_before.zip(run.details.data_bytes_after) {
+        None => unknown(ID, "the size of the data before or after the run is not known"),
+        Some((before, after)) if before == after => Judgement::Clear,
+        Some((before, after)) => warning(
+            ID,
+            format!(
+                "the data changed its size in the run, from {before} to {after} bytes: updates \
+                 did not stay in place"
+            ),
+            "Check the placement with petal check and load again: one row per block is lost.",
+        )
+        .with("data_bytes_before", before)
+        .with("data_bytes_after", after)
+        .judged(),
+    }
+}
+
+fn small_log_waits(run: &Run) -> Judgement {
+    const ID: &str = "small-log";
+    if run.details.db_time_s <= 0.0 {
+        return unknown(ID, "DB time is not known");
+    }
+    let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
+    let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;
+    let share = time_s / run.details.db_time_s;
+    if share <= LOG_WAIT_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!("{:.1} % of DB time waited for room in the log or a buffer", share * 100.0),
+        "Make the log larger, so that switches and checkpoints keep up.",
+    )
+    .with("configuration_wait_s", time_s)
+    .with("db_time_s", run.details.db_time_s)
+    .judged()
+}
+
+/// Only where petal itself checkpoints by the log's size is every checkpoint one of those.
+fn small_log_cadence(run: &Run) -> Judgement {
+    if !is_in_process(run) {
+        return unknown("small-log", "which checkpoints the log's size forced is not known");
+    }
+    let Some(checkpoints) = checkpoints(run).filter(|&checkpoints| checkpoints >= 2) else {
+        return Judgement::Clear;
+    };
+    let every_s = run.summary.elapsed_s / checkpoints as f64;
+    if every_s >= CHECKPOINT_EVERY_S_MIN {
+        return Judgement::Clear;
+    }
+    info(
+        "small-log",
+        format!("the log's size made a checkpoint every {every_s:.1} s"),
+        "That is this engine's way here; a larger WAL would write blocks changed twice once.",
+    )
+    .with("checkpoints", checkpoints)
+    .with("elapsed_s", run.summary.elapsed_s)
+    .judged()
+}
+
+fn wal_not_reset(run: &Run) -> Judgement {
+    let counters = &run.summary.counters;
+    let Some(&failures) = counters.get("wal_reset_failures") else { return Judgement::Clear };
+    if failures == 0 {
+        return Judgement::Clear;
+    }
+    let largest = counters.get("wal_bytes_max").copied();
+    let grown = largest.map_or(String::new(), |bytes| format!("; it grew to {}", size(bytes)));
+    warning(
+        "wal-not-reset",
+        format!("readers kept the WAL from being reset {failures} times{grown}"),
+        "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
+    )
+    .with("wal_reset_failures", failures)
+    .with("wal_bytes_max", largest)
+    .judged()
+}
+
+fn vacuum(run: &Run) -> Judgement {
+    match run.summary.counters.get("vacuums") {
+        Some(0) => Judgement::Clear,
+        Some(&vacuums) => info(
+            "vacuum-ran",
+            format!("{vacuums} vacuums ran within the run and took part of the I/O"),
+            "Let them end before the run, or keep every compared run the same.",
+        )
+        .with("vacuums", vacuums)
+        .judged(),
+        None if is_in_process(run) => Judgement::Clear,
+        None => unknown("vacuum-ran", "the database does not count vacuums"),
+    }
+}

@@ -1,0 +1,149 @@
+//! `timeline.csv`: one row a second. The unit is the end of a column's name; `cpu_*` are per cent
+//! of all processors. Counts are those of the second, not rates: divide by `length_s`. An empty
+//! field is unknown. docs/numbers.md describes every column.
+
+use crate::record::{Run, Second};
+use crate::stats::histogram::LatencySummary;
+use crate::workload::op::Kind;
+
+type Field = fn(&Second) -> Option<String>;
+type LatencyFigure = fn(&LatencySummary) -> Option<f64>;
+
+fn count(value: Option<u64>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn decimal(value: Option<f64>) -> Option<String> {
+    value.map(|value| format!("{value:.3}"))
+}
+
+macro_rules! io_columns {
+    ($($field:ident),+ $(,)?) => {
+        [$((stringify!($field), (|second| count(second.io?.$field)) as Field)),+]
+    };
+}
+
+macro_rules! device_columns {
+    ($($name:literal = $field:ident),+ $(,)?) => {
+        [$(($name, (|second| Some(second.device?.$field.to_string())) as Field)),+]
+    };
+}
+
+macro_rules! cpu_columns {
+    ($($name:literal = $field:ident),+ $(,)?) => {
+        [$(($name, (|second| decimal(Some(second.cpu?.$field))) as Field)),+]
+    };
+}
+
+fn columns() -> Vec<(&'static str, Field)> {
+    let petal: [(&str, Field); 12] = [
+        ("from_s", |second| decimal(Some(second.from_s))),
+        ("length_s", |second| decimal(Some(second.length_s))),
+        ("sessions", |second| Some(second.sessions.to_string())),
+        ("ops", |second| count(Some(second.ops.total))),
+        ("ops_select", |second| count(Some(second.ops.select))),
+        ("ops_scan", |second| count(Some(second.ops.scan))),
+        ("ops_update", |second| count(Some(second.ops.update))),
+        ("ops_cut", |second| count(Some(second.ops.cut))),
+        ("rows_select", |second| count(Some(second.rows.select))),
+        ("rows_scan", |second| count(Some(second.rows.scan))),
+        ("rows_update", |second| count(Some(second.rows.update))),
+        ("errors", |second| count(Some(second.errors))),
+    ];
+    let database = io_columns![
+        logical_reads,
+        physical_read_blocks,
+        physical_read_requests,
+        physical_read_bytes,
+        physical_write_blocks,
+        physical_write_requests,
+        physical_write_bytes,
+        redo_bytes,
+        commits,
+        log_syncs,
+    ];
+    let device = device_columns![
+        "device_read_requests" = read_requests,
+        "device_read_bytes" = read_bytes,
+        "device_read_ms" = read_ms,
+        "device_write_requests" = write_requests,
+        "device_write_bytes" = write_bytes,
+        "device_write_ms" = write_ms,
+        "device_flushes" = flushes,
+        "device_busy_ms" = busy_ms,
+    ];
+    let cpu = cpu_columns![
+        "cpu_user" = user,
+        "cpu_system" = system,
+        "cpu_iowait" = iowait,
+        "cpu_idle" = idle,
+        "cpu_steal" = steal,
+    ];
+    let mut all = petal.to_vec();
+    all.extend(database);
+    all.extend(device);
+    all.extend(cpu);
+    all
+}
+
+/// Columns of every kind's latency, after those of [`columns`].
+const LATENCIES: [(&str, LatencyFigure); 4] =
+    [("mean", |l| l.mean), ("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
+
+/// The whole file.
+pub fn timeline(run: &Run) -> Result<String, csv::Error> {
+    let columns = columns();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let latency_names = Kind::ALL.iter().flat_map(|kind| {
+        LATENCIES.iter().map(move |(figure, _)| format!("{}_{figure}_us", kind.name()))
+    });
+    let names = columns.iter().map(|(name, _)| (*name).to_owned()).chain(latency_names);
+    writer.write_record(names)?;
+    for second in &run.details.timeline {
+        let fields = columns.iter().map(|(_, field)| field(second));
+        let latencies = Kind::ALL.iter().flat_map(|kind| {
+            let latency = second.latency_us.get(kind.name());
+            LATENCIES.iter().map(move |(_, figure)| decimal(latency.and_then(figure)))
+        });
+        writer.write_record(fields.chain(latencies).map(Option::unwrap_or_default))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn a_row_a_second_and_unknown_is_empty() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline.truncate(2);
+        run.details.timeline[1].io = None;
+        run.details.timeline[1].cpu = None;
+        insta::assert_snapshot!(timeline(&run).unwrap(), @r"
+        from_s,length_s,sessions,ops,ops_select,ops_scan,ops_update,ops_cut,rows_select,rows_scan,rows_update,errors,logical_reads,physical_read_blocks,physical_read_requests,physical_read_bytes,physical_write_blocks,physical_write_requests,physical_write_bytes,redo_bytes,commits,log_syncs,device_read_requests,device_read_bytes,device_read_ms,device_write_requests,device_write_bytes,device_write_ms,device_flushes,device_busy_ms,cpu_user,cpu_system,cpu_iowait,cpu_idle,cpu_steal,select_mean_us,select_p50_us,select_p99_us,select_max_us,scan_mean_us,scan_p50_us,scan_p99_us,scan_max_us,update_mean_us,update_p50_us,update_p99_us,update_max_us
+        0.000,1.000,8,900,720,0,180,0,46080,0,11520,0,172800,58500,58500,479232000,0,0,0,94648320,180,180,58500,479232000,3900,540,94648320,300,180,970,20.000,24.500,30.000,25.000,0.500,7917.315,7360.511,10002.431,78104.000,,,,,12803.950,12296.191,15630.335,101304.000
+        1.000,1.000,8,935,748,0,187,0,47872,0,11968,0,,,,,,,,,,,60775,497868800,4051,561,98329088,300,187,970,,,,,,7886.551,7323.647,10002.431,78192.000,,,,,12926.428,12460.031,15900.671,101392.000
+        ");
+    }
+
+    #[test]
+    fn columns_add_up_to_the_run() {
+        let run = fixture::mixed_run();
+        let text = timeline(&run).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().unwrap().clone();
+        let sum = |name: &str| -> u64 {
+            let at = names.iter().position(|known| known == name).unwrap();
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            reader.records().map(|row| row.unwrap()[at].parse::<u64>().unwrap()).sum()
+        };
+        assert_eq!(sum("ops_update"), run.summary.ops.update);
+        assert_eq!(Some(sum("physical_read_bytes")), run.details.io.physical_read_bytes);
+        assert_eq!(sum("device_write_bytes"), run.details.device.unwrap().write_bytes);
+        let unique: std::collections::BTreeSet<&str> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}

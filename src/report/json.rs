@@ -1,0 +1,74 @@
+//! The summary that `petal run --json` prints: exactly [`Summary`], of which
+//! docs/petal-run.schema.json is the contract.
+
+use crate::record::{Run, Summary};
+
+/// The summary, indented, with a line's end.
+pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
+    let summary: &Summary = &run.summary;
+    serde_json::to_string_pretty(summary).map(|text| text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis;
+    use crate::record::fixture;
+    use serde_json::Value;
+
+    const SCHEMA: &str = include_str!("../../docs/petal-run.schema.json");
+
+    fn validator() -> jsonschema::Validator {
+        jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap()
+    }
+
+    fn rendered(run: &Run) -> Value {
+        serde_json::from_str(&summary(run).unwrap()).unwrap()
+    }
+
+    fn sample() -> Value {
+        let mut run = fixture::mixed_run();
+        run.summary.findings = analysis::judge(&run);
+        rendered(&run)
+    }
+
+    #[test]
+    fn what_is_printed_is_what_the_schema_says() {
+        let validator = validator();
+        let errors: Vec<String> =
+            validator.iter_errors(&sample()).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn a_run_that_knows_next_to_nothing_is_valid_too() {
+        let run = Run::begin("sqlite", Default::default());
+        let errors: Vec<String> =
+            validator().iter_errors(&rendered(&run)).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn no_field_may_go_and_none_may_come_unnamed() {
+        let validator = validator();
+        let sample = sample();
+        for name in sample.as_object().unwrap().keys() {
+            let mut without = sample.clone();
+            without.as_object_mut().unwrap().remove(name);
+            assert!(!validator.is_valid(&without), "{name} is not required");
+        }
+        let mut with = sample.clone();
+        with.as_object_mut().unwrap().insert("more".into(), Value::from(1));
+        assert!(!validator.is_valid(&with));
+        for inner in ["ops", "rows", "per_second", "target"] {
+            let mut with = sample.clone();
+            with[inner].as_object_mut().unwrap().insert("more".into(), Value::from(1));
+            assert!(!validator.is_valid(&with), "{inner} takes anything");
+        }
+    }
+
+    #[test]
+    fn details_are_not_in_the_summary() {
+        assert!(sample().get("details").is_none());
+    }
+}

@@ -1,0 +1,135 @@
+//! Text tables and paragraphs of a fixed width, as a terminal and a mail show them.
+
+/// Columns of a report.
+pub const WIDTH: usize = 100;
+const GAP: &str = "  ";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A table whose columns are as wide as their widest cell.
+pub struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(columns: &[(&str, Align)]) -> Self {
+        let columns = columns.iter().map(|(name, align)| ((*name).to_owned(), *align)).collect();
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// The first column at the left, all others at the right: names and their figures.
+    pub fn of_figures(names: &[&str]) -> Self {
+        let align = |position| if position == 0 { Align::Left } else { Align::Right };
+        let columns =
+            names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), align(at))).collect();
+        Self { columns, rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// With a line under the names. No line ends in spaces.
+    pub fn render(&self) -> String {
+        let widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(at, (name, _))| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| length(cell)).chain([length(name)]).max().unwrap_or(0)
+            })
+            .collect();
+        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+        let lines = [&names, &rules].into_iter().chain(&self.rows);
+        lines.map(|cells| self.line(cells, &widths)).collect()
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let padded: Vec<String> = self
+            .columns
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(at, ((_, align), &width))| {
+                let cell = cells.get(at).map_or("", String::as_str);
+                let space = " ".repeat(width.saturating_sub(length(cell)));
+                match align {
+                    Align::Left => format!("{cell}{space}"),
+                    Align::Right => format!("{space}{cell}"),
+                }
+            })
+            .collect();
+        format!("{}\n", padded.join(GAP).trim_end())
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Breaks a text at spaces: the first line begins with `first`, the others with `rest`. A word
+/// longer than a line stays whole.
+pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
+    let mut shown = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && length(&line) + 1 + length(word) > WIDTH {
+            shown.push_str(line.trim_end());
+            shown.push('\n');
+            line = rest.to_owned();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    shown.push_str(line.trim_end());
+    shown.push('\n');
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn figures_stand_under_their_names() {
+        let mut table = Table::of_figures(&["event", "waits"]);
+        table.row(["main read", "1,234"]);
+        table.row(["µs", "7"]);
+        insta::assert_snapshot!(table.render(), @r"
+        event      waits
+        ---------  -----
+        main read  1,234
+        µs             7
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn paragraphs_keep_every_word_and_the_width(
+            words in prop::collection::vec("[a-z]{1,20}", 0..60),
+        ) {
+            let text = words.join(" ");
+            let shown = paragraph("- ", "  ", &text);
+            prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH));
+            let back: Vec<&str> = shown.split_whitespace().filter(|word| *word != "-").collect();
+            prop_assert_eq!(back, words);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What was tested: target, host, settings.
+
+use super::super::numbers::{bytes, decimal, or_dash, whole};
+use super::super::table::{Align, Table, paragraph};
+use super::{fact, section};
+use crate::record::Run;
+use crate::settings::{Given, Origin};
+use crate::stats::host::Device;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    section(out, "target and host", "as they were before the run");
+    target(out, run);
+    host(out, run);
+    shape(out, run);
+    section(out, "settings", "slob.conf, environment, flags");
+    settings(out, run);
+}
+
+fn target(out: &mut String, run: &Run) {
+    let (summary, details) = (&run.summary, &run.details);
+    let target = &summary.target;
+    fact(
+        out,
+        "database",
+        &format!("{} {} (engine {})", target.product, target.version, summary.engine),
+    );
+    fact(out, "URL", &target.url);
+    fact(out, "block size", &bytes(target.block_size));
+    fact(
+        out,
+        "cache",
+        &or_dash(target.cache_bytes, |cache| format!("{} for all sessions together", bytes(cache))),
+    );
+    fact(
+        out,
+        "active data set",
+        &format!(
+            "{} in {} schemas of {} rows",
+            bytes(summary.active_bytes),
+            summary.schemas,
+            whole(details.active_rows)
+        ),
+    );
+    let index: u64 = details.loaded.iter().map(|schema| schema.index_bytes).sum();
+    fact(out, "index", &format!("{} beside the data", bytes(index)));
+    fact(
+        out,
+        "data compresses",
+        &or_dash(details.target.compression_ratio, |ratio| {
+            format!("{} times (sampled blocks, LZ4)", decimal(ratio, 1))
+        }),
+    );
+    let direct =
+        details.target.direct_io.as_ref().map(|direct| match (direct.used, &direct.reason) {
+            (true, _) => "yes: past the page cache".to_owned(),
+            (false, Some(reason)) => format!("no: {reason}"),
+            (false, None) => "no: through the page cache".to_owned(),
+        });
+    fact(out, "direct I/O", &or_dash(direct, |text| text));
+    let durable = details.target.durability.as_ref().map(|durability| {
+        let word = if durability.durable { "yes" } else { "NO" };
+        format!("{word} ({})", durability.setting)
+    });
+    fact(out, "commits durable", &or_dash(durable, |text| text));
+    fact(out, "checkpoint", &or_dash(details.target.checkpoint.clone(), |text| text));
+    let plan = details.target.plan.as_ref().map(|plan| {
+        format!("{}: {}", if plan.as_meant { "as meant" } else { "NOT as meant" }, plan.text)
+    });
+    fact(out, "plan of the SELECT", &or_dash(plan, |text| text));
+    let settings: Vec<String> =
+        details.target.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    fact(out, "its settings", &settings.join(", "));
+}
+
+fn host(out: &mut String, run: &Run) {
+    let Some(host) = &run.details.host else {
+        fact(out, "host", "-");
+        return;
+    };
+    fact(
+        out,
+        "host",
+        &format!(
+            "{}, Linux {}, {} processors ({}), memory {}",
+            host.name,
+            host.kernel,
+            host.cpus,
+            host.cpu_model.as_deref().unwrap_or("model not known"),
+            or_dash(host.memory_bytes, bytes)
+        ),
+    );
+    if !run.details.target.local {
+        fact(out, "", "the database is on another host: its devices and processors are not seen");
+    }
+    for device in &host.devices {
+        fact(out, "device", &described(device));
+    }
+}
+
+fn described(device: &Device) -> String {
+    let kind = device.rotational.map(|spins| if spins { "rotating" } else { "not rotating" });
+    let mut parts = vec![device.name.clone()];
+    parts.extend(device.model.clone());
+    parts.extend(device.size_bytes.map(bytes));
+    parts.extend(kind.map(str::to_owned));
+    parts.extend(device.file_system.clone());
+    parts.extend(device.scheduler.as_ref().map(|name| format!("scheduler {name}")));
+    parts.extend(device.write_cache.as_ref().map(|mode| format!("write cache: {mode}")));
+    parts.join(", ")
+}
+
+fn shape(out: &mut String, run: &Run) {
+    let (summary, details) = (&run.summary, &run.details);
+    fact(out, "sessions", &format!("{} on {} schemas", summary.sessions, summary.schemas));
+    fact(out, "seed", &summary.seed.to_string());
+    fact(out, "repeat", &format!("{} of {}", details.repeat, details.repeats));
+    fact(out, "started", &summary.started_at);
+    fact(out, "connected in", &or_dash(details.connect_s, |s| format!("{} s", decimal(s, 3))));
+    fact(out, "elapsed", &format!("{} s", decimal(summary.elapsed_s, 3)));
+    fact(
+        out,
+        "DB time",
+        &format!(
+            "{} s in operations, {} s of think time",
+            decimal(details.db_time_s, 3),
+            decimal(details.think_time_s, 3)
+        ),
+    );
+    let done = details.first_done_s.zip(details.last_done_s).map(|(first, last)| {
+        format!("first session {} s, last session {} s", decimal(first, 3), decimal(last, 3))
+    });
+    fact(out, "done", &or_dash(done, |text| text));
+    let settled = summary.settle.as_ref().map(|settle| {
+        format!(
+            "{} s; dirty pages {} before, {} after",
+            decimal(settle.seconds, 2),
+            or_dash(settle.dirty_bytes_before, bytes),
+            or_dash(settle.dirty_bytes_after, bytes)
+        )
+    });
+    fact(out, "settled", &or_dash(settled, |text| text));
+    for line in details.settled.iter().flat_map(|settled| &settled.done) {
+        fact(out, "", line);
+    }
+}
+
+fn settings(out: &mut String, run: &Run) {
+    let (set, default): (Vec<&Given>, Vec<&Given>) =
+        run.details.given.iter().partition(|given| given.origin != Origin::Default);
+    if !set.is_empty() {
+        let mut table = Table::new(&[
+            ("parameter", Align::Left),
+            ("value", Align::Right),
+            ("set by", Align::Left),
+        ]);
+        for given in set {
+            table.row([given.key.clone(), value(given), origin(&given.origin)]);
+        }
+        out.push_str(&table.render());
+    }
+    let rest: Vec<String> =
+        default.iter().map(|given| format!("{}={}", given.key, value(given))).collect();
+    if !rest.is_empty() {
+        out.push_str(&paragraph("by default: ", "  ", &rest.join(", ")));
+    }
+    if let Some(file) = &run.details.conf_file {
+        out.push_str(&paragraph("settings file: ", "  ", file));
+    }
+}
+
+fn value(given: &Given) -> String {
+    match &given.value {
+        serde_json::Value::Null => "unset".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn origin(origin: &Origin) -> String {
+    match origin {
+        Origin::Flag => "flag".to_owned(),
+        Origin::Environment(name) => format!("environment {name}"),
+        Origin::File(path, line) => format!("{}:{line}", path.display()),
+        Origin::Default => "default".to_owned(),
+    }
+}

@@ -1,0 +1,147 @@
+//! The same work as each layer saw it, and by kind of file.
+
+use super::super::numbers::{decimal, micros, or_dash, whole};
+use super::super::table::{Table, paragraph};
+use super::section;
+use crate::record::Run;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    section(out, "layer by layer", "petal, the database, the device");
+    out.push_str(&layers(run));
+    section(out, "I/O by kind of file", "the database, or petal's shim in it");
+    files(out, run);
+    if run.summary.endpoints.len() > 1 {
+        section(out, "endpoints", "the database");
+        out.push_str(&endpoints(run));
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    decimal(bytes as f64 / 1e6, 1)
+}
+
+fn layers(run: &Run) -> String {
+    let (summary, io) = (&run.summary, &run.details.io);
+    let block = summary.target.block_size;
+    let dash = || "-".to_owned();
+    let mut table = Table::of_figures(&[
+        "layer",
+        "read blocks",
+        "requests",
+        "MB",
+        "write blocks",
+        "requests",
+        "MB",
+    ]);
+    let (visited, updated) = (summary.rows.total(), summary.rows.update);
+    table.row([
+        "asked by petal, a block a row".to_owned(),
+        whole(visited),
+        dash(),
+        megabytes(visited * block),
+        whole(updated),
+        dash(),
+        megabytes(updated * block),
+    ]);
+    table.row([
+        "database, logical".to_owned(),
+        or_dash(io.logical_reads, whole),
+        dash(),
+        or_dash(io.logical_reads, |blocks| megabytes(blocks * block)),
+        dash(),
+        dash(),
+        dash(),
+    ]);
+    table.row([
+        "database, physical".to_owned(),
+        or_dash(io.physical_read_blocks, whole),
+        or_dash(io.physical_read_requests, whole),
+        or_dash(io.physical_read_bytes, megabytes),
+        or_dash(io.physical_write_blocks, whole),
+        or_dash(io.physical_write_requests, whole),
+        or_dash(io.physical_write_bytes, megabytes),
+    ]);
+    table.row([
+        "database, log".to_owned(),
+        dash(),
+        dash(),
+        dash(),
+        dash(),
+        dash(),
+        or_dash(io.redo_bytes, megabytes),
+    ]);
+    let device = run.details.device.as_ref();
+    let name = if run.details.devices.is_empty() {
+        "device".to_owned()
+    } else {
+        format!("device {}", run.details.devices.join(", "))
+    };
+    table.row([
+        name,
+        dash(),
+        or_dash(device.map(|d| d.read_requests), whole),
+        or_dash(device.map(|d| d.read_bytes), megabytes),
+        dash(),
+        or_dash(device.map(|d| d.write_requests), whole),
+        or_dash(device.map(|d| d.write_bytes), megabytes),
+    ]);
+    let more = device.map(|d| {
+        format!(
+            "device flushes {}, time with I/O in flight {} s",
+            whole(d.flushes),
+            decimal(d.busy_ms as f64 / 1000.0, 2)
+        )
+    });
+    table.render() + &more.map_or(String::new(), |text| paragraph("", "", &text))
+}
+
+fn files(out: &mut String, run: &Run) {
+    if run.details.files.is_empty() {
+        out.push_str("-\n");
+        return;
+    }
+    let average =
+        |time_us: f64, count: u64| or_dash((count > 0).then(|| time_us / count as f64), micros);
+    let mut table = Table::of_figures(&[
+        "file", "reads", "MB", "avg us", "writes", "MB", "avg us", "syncs", "avg us",
+    ]);
+    for file in &run.details.files {
+        table.row([
+            file.kind.clone(),
+            whole(file.read_requests),
+            megabytes(file.read_bytes),
+            average(file.read_us, file.read_requests),
+            whole(file.write_requests),
+            megabytes(file.write_bytes),
+            average(file.write_us, file.write_requests),
+            whole(file.syncs),
+            average(file.sync_us, file.syncs),
+        ]);
+    }
+    out.push_str(&table.render());
+}
+
+fn endpoints(run: &Run) -> String {
+    let mut table = Table::of_figures(&[
+        "endpoint",
+        "sessions",
+        "read requests",
+        "read MB",
+        "write requests",
+        "write MB",
+        "redo MB",
+    ]);
+    for endpoint in &run.summary.endpoints {
+        let io = &endpoint.io;
+        table.row([
+            endpoint.endpoint.clone(),
+            endpoint.sessions.to_string(),
+            or_dash(io.physical_read_requests, whole),
+            or_dash(io.physical_read_bytes, megabytes),
+            or_dash(io.physical_write_requests, whole),
+            or_dash(io.physical_write_bytes, megabytes),
+            or_dash(io.redo_bytes, megabytes),
+        ]);
+    }
+    table.render()
+}

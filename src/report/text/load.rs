@@ -1,0 +1,140 @@
+//! The load: totals, per second and per operation, and the ratios that tell what it was made of.
+
+use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
+use super::super::table::Table;
+use super::section;
+use crate::record::Run;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    section(out, "load profile", "petal's counts, the database's, the device's");
+    out.push_str(&profile(run));
+    out.push('\n');
+    out.push_str(&ratios(run));
+}
+
+enum Unit {
+    Count,
+    Bytes,
+}
+
+fn profile(run: &Run) -> String {
+    let (summary, io, device) = (&run.summary, &run.details.io, run.details.device.as_ref());
+    let per = &summary.per_second;
+    use Unit::{Bytes, Count};
+    let rows = [
+        ("operations", Some(summary.ops.total), per.ops, Count),
+        ("rows visited", Some(summary.rows.total()), per.rows, Count),
+        ("commits acknowledged", Some(summary.ops.update), per.commits, Count),
+        ("log syncs", io.log_syncs, per.log_syncs, Count),
+        ("logical reads, blocks", io.logical_reads, per.logical_reads, Count),
+        ("physical reads, blocks", io.physical_read_blocks, per.physical_read_blocks, Count),
+        ("physical reads, requests", io.physical_read_requests, per.physical_read_requests, Count),
+        ("physical reads, MB", io.physical_read_bytes, per.physical_read_bytes, Bytes),
+        ("physical writes, blocks", io.physical_write_blocks, per.physical_write_blocks, Count),
+        (
+            "physical writes, requests",
+            io.physical_write_requests,
+            per.physical_write_requests,
+            Count,
+        ),
+        ("physical writes, MB", io.physical_write_bytes, per.physical_write_bytes, Bytes),
+        ("redo, MB", io.redo_bytes, per.redo_bytes, Bytes),
+        (
+            "device reads, requests",
+            device.map(|d| d.read_requests),
+            per.device_read_requests,
+            Count,
+        ),
+        ("device reads, MB", device.map(|d| d.read_bytes), per.device_read_bytes, Bytes),
+        (
+            "device writes, requests",
+            device.map(|d| d.write_requests),
+            per.device_write_requests,
+            Count,
+        ),
+        ("device writes, MB", device.map(|d| d.write_bytes), per.device_write_bytes, Bytes),
+    ];
+    let mut table = Table::of_figures(&["", "total", "per second", "per operation"]);
+    for (name, total, per_second, unit) in rows {
+        let per_operation = ratio(total, Some(summary.ops.total));
+        let cells = match unit {
+            Count => {
+                [or_dash(total, whole), or_dash(per_second, rate), or_dash(per_operation, rate)]
+            }
+            Bytes => [
+                or_dash(total, |bytes| decimal(bytes as f64 / 1e6, 1)),
+                or_dash(per_second, |bytes| rate(bytes / 1e6)),
+                or_dash(per_operation, |bytes| rate(bytes / 1e6)),
+            ],
+        };
+        table.row([name.to_owned()].into_iter().chain(cells));
+    }
+    table.render()
+}
+
+fn ratios(run: &Run) -> String {
+    let (summary, io) = (&run.summary, &run.details.io);
+    let (rows, updated) = (summary.rows.total(), summary.rows.update);
+    let mut table = Table::of_figures(&["ratio", "measured", "meant"]);
+    let mut row = |name: &str, measured: Option<f64>, show: fn(f64) -> String, meant: String| {
+        table.row([name.to_owned(), or_dash(measured, show), meant]);
+    };
+    let nothing = String::new;
+    let updates = ratio(Some(summary.ops.update), Some(summary.ops.select + summary.ops.update));
+    let asked = summary.setting_number("update_pct").filter(|_| !has_whole_sessions(run));
+    row("UPDATEs in SELECTs and UPDATEs, %", updates, percent, or_dash(asked, |p| decimal(p, 1)));
+    let written = io.physical_read_blocks.zip(io.physical_write_blocks);
+    let share = written.and_then(|(read, write)| ratio(Some(write), Some(read + write)));
+    let meant = ratio(Some(updated), Some(rows + updated));
+    row("writes in physical I/O, % of blocks", share, percent, or_dash(meant, percent));
+    let reads_to_writes = ratio(io.physical_read_blocks, io.physical_write_blocks);
+    row(
+        "blocks read per block written",
+        reads_to_writes,
+        rate,
+        or_dash(ratio(Some(rows), Some(updated)), rate),
+    );
+    row(
+        "physical reads per row visited",
+        ratio(io.physical_read_blocks, Some(rows)),
+        |v| decimal(v, 3),
+        "1.000".into(),
+    );
+    row(
+        "logical reads per row visited",
+        ratio(io.logical_reads, Some(rows)),
+        |v| decimal(v, 3),
+        nothing(),
+    );
+    row(
+        "blocks per read request",
+        ratio(io.physical_read_blocks, io.physical_read_requests),
+        |v| decimal(v, 3),
+        nothing(),
+    );
+    let hits = ratio(io.physical_read_blocks, io.logical_reads).map(|misses| 1.0 - misses);
+    row("logical reads found in cache, %", hits, percent, nothing());
+    row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, nothing());
+    row(
+        "commits per log sync",
+        ratio(Some(summary.ops.update), io.log_syncs),
+        |v| decimal(v, 2),
+        nothing(),
+    );
+    row("host processor us per physical request", cpu_per_request(run), micros, nothing());
+    table.render()
+}
+
+/// READERS and WRITERS set the mix, not UPDATE_PCT.
+fn has_whole_sessions(run: &Run) -> bool {
+    ["readers", "writers"].iter().any(|key| run.summary.setting_number(key).is_some())
+}
+
+/// All that the host's processors did, over the database's physical requests.
+fn cpu_per_request(run: &Run) -> Option<f64> {
+    let host = run.details.host.as_ref().filter(|_| run.details.target.local)?;
+    let cpu = run.summary.cpu.as_ref()?;
+    let piops = run.summary.piops().filter(|&piops| piops > 0.0)?;
+    let busy = (100.0 - cpu.idle - cpu.iowait) / 100.0;
+    Some(busy * f64::from(host.cpus) * 1e6 / piops)
+}

@@ -1,0 +1,173 @@
+//! The run second by second: extremes, the steady window, errors and lost sessions, what hooks
+//! reported, what petal itself cost.
+
+use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::table::{Table, paragraph};
+use super::{fact, section};
+use crate::record::{PerSecond, Run, Second};
+
+/// A shorter interval at the end is no second to compare.
+const SECOND_S_MIN: f64 = 0.5;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    section(out, "per-second extremes", "petal's clock, the database, the device");
+    out.push_str(&extremes(run));
+    section(out, "steady window", "petal's counts, the database's");
+    steady(out, run);
+    section(out, "errors and lost sessions", "petal");
+    errors(out, run);
+    section(out, "processors and petal's own cost", "the operating system");
+    cost(out, run);
+    if !run.details.hooks.is_empty() {
+        section(out, "external script", "what it printed");
+        hooks(out, run);
+    }
+}
+
+type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
+
+fn extremes(run: &Run) -> String {
+    let per = |value: Option<u64>, second: &Second| Some(value? as f64 / second.length_s);
+    let mut figures: Vec<(String, Figure<'_>)> = vec![
+        ("operations/s".into(), Box::new(move |s| per(Some(s.ops.total), s))),
+        ("PIOPS read".into(), Box::new(move |s| per(s.io?.physical_read_requests, s))),
+        ("PIOPS write".into(), Box::new(move |s| per(s.io?.physical_write_requests, s))),
+        ("redo MB/s".into(), Box::new(move |s| Some(per(s.io?.redo_bytes, s)? / 1e6))),
+        (
+            "device read MB/s".into(),
+            Box::new(move |s| Some(per(Some(s.device?.read_bytes), s)? / 1e6)),
+        ),
+        (
+            "device write MB/s".into(),
+            Box::new(move |s| Some(per(Some(s.device?.write_bytes), s)? / 1e6)),
+        ),
+        ("processors idle %".into(), Box::new(|s| Some(s.cpu?.idle))),
+    ];
+    for kind in run.summary.latency_us.keys() {
+        figures.push((
+            format!("{kind} p99 us"),
+            Box::new(move |s| s.latency_us.get(kind).and_then(|latency| latency.p99)),
+        ));
+    }
+    let mut table = Table::of_figures(&["", "min", "at s", "median", "max", "at s", "seconds"]);
+    for (name, figure) in &figures {
+        table.row(extreme_cells(name, figure, &run.details.timeline));
+    }
+    table.render()
+}
+
+fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<String> {
+    let mut values: Vec<(f64, f64)> = timeline
+        .iter()
+        .filter(|second| second.length_s >= SECOND_S_MIN)
+        .filter_map(|second| Some((figure(second)?, second.from_s)))
+        .collect();
+    values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let count = values.len();
+    let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
+        return [name, "-", "-", "-", "-", "-", "0"].map(str::to_owned).into();
+    };
+    vec![
+        name.to_owned(),
+        rate(min.0),
+        decimal(min.1, 0),
+        rate(values[(count - 1) / 2].0),
+        rate(max.0),
+        decimal(max.1, 0),
+        whole(count as u64),
+    ]
+}
+
+fn steady(out: &mut String, run: &Run) {
+    let Some(steady) = &run.summary.steady else {
+        out.push_str("- (there was no time in which all sessions ran after the warm-up)\n");
+        return;
+    };
+    out.push_str(&format!(
+        "from {} s to {} s: all surviving sessions running, warm-up excluded\n",
+        decimal(steady.from_s, 1),
+        decimal(steady.to_s, 1)
+    ));
+    let mut table = Table::of_figures(&["per second", "steady window", "whole run"]);
+    type Rate = fn(&PerSecond) -> Option<f64>;
+    let rows: [(&str, Rate, f64); 7] = [
+        ("operations", |p| p.ops, 1.0),
+        ("rows", |p| p.rows, 1.0),
+        ("commits", |p| p.commits, 1.0),
+        ("physical read requests", |p| p.physical_read_requests, 1.0),
+        ("physical write requests", |p| p.physical_write_requests, 1.0),
+        ("redo MB", |p| p.redo_bytes, 1e6),
+        ("device read MB", |p| p.device_read_bytes, 1e6),
+    ];
+    for (name, figure, divisor) in rows {
+        let show = |rates: &PerSecond| or_dash(figure(rates), |value| rate(value / divisor));
+        table.row([name.to_owned(), show(&steady.per_second), show(&run.summary.per_second)]);
+    }
+    out.push_str(&table.render());
+}
+
+fn errors(out: &mut String, run: &Run) {
+    let summary = &run.summary;
+    let codes: Vec<String> =
+        summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
+    let told = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
+    fact(out, "errors, gone on", &told);
+    fact(out, "operations cut", &whole(summary.ops.cut));
+    if let Some(backlog) = run.details.backlog {
+        fact(out, "due and not begun", &whole(backlog));
+    }
+    fact(out, "sessions lost", &whole(summary.sessions_lost.len() as u64));
+    for lost in &summary.sessions_lost {
+        let text = format!(
+            "session {} at {} s: {} ({})",
+            lost.session,
+            decimal(lost.at_s, 2),
+            lost.message,
+            lost.code
+        );
+        out.push_str(&paragraph("  ", "    ", &text));
+    }
+}
+
+fn cost(out: &mut String, run: &Run) {
+    let summary = &run.summary;
+    let shares = summary.cpu.map(|cpu| {
+        format!(
+            "user {} %, system {} %, iowait {} %, idle {} %, steal {} %",
+            decimal(cpu.user, 1),
+            decimal(cpu.system, 1),
+            decimal(cpu.iowait, 1),
+            decimal(cpu.idle, 1),
+            decimal(cpu.steal, 1)
+        )
+    });
+    fact(out, "this host", &or_dash(shares, |text| text));
+    let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
+    let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
+    let petal = summary.petal_cpu_s.map(|seconds| {
+        let share = host_s.map(|host_s| seconds / host_s);
+        let per_op = (summary.ops.total > 0).then(|| seconds * 1e6 / summary.ops.total as f64);
+        format!(
+            "{} s of processor time, {} % of this host, {} us an operation",
+            decimal(seconds, 2),
+            or_dash(share, percent),
+            or_dash(per_op, micros)
+        )
+    });
+    fact(out, "petal's process", &or_dash(petal, |text| text));
+    if matches!(summary.engine.as_str(), "sqlite" | "device") {
+        fact(out, "", "the database runs inside petal's process: its work is in this figure");
+    }
+}
+
+fn hooks(out: &mut String, run: &Run) {
+    for call in &run.details.hooks {
+        let code = or_dash(call.exit_code, |code| code.to_string());
+        let text =
+            format!("exit {code} after {} s, output in {}", decimal(call.seconds, 2), call.output);
+        fact(out, &call.moment, &text);
+        for value in &call.values {
+            fact(out, "", &format!("{} = {} {}", value.name, rate(value.value), value.unit));
+        }
+    }
+}
