@@ -170,6 +170,16 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_that_mixes_data_and_log_accuses_nobody() {
+        let mut run = fixture::mixed_run();
+        run.details.rebuilt = true;
+        run.details.files.clear();
+        run.details.io.physical_read_bytes = run.details.io.physical_read_bytes.map(|b| b * 2);
+        assert!(!ids(&run).contains(&"not-physical".to_owned()));
+        assert!(not_judged(&run).iter().any(|judged| judged.id == "not-physical"));
+    }
+
+    #[test]
     fn caches_that_hold_the_data_are_told() {
         gains(&["not-physical"], |run| {
             run.summary.settings.insert("storage_cache".into(), json!(1_u64 << 40));
@@ -355,13 +365,16 @@ mod tests {
 
     #[test]
     fn steadiness_over_five_minutes() {
+        let timeline = fixture::timeline(310);
         let long = |shape: fn(u64) -> u64| {
             let mut run = fixture::mixed_run();
-            let mut timeline = fixture::timeline(310);
-            for (index, second) in timeline.iter_mut().enumerate() {
+            run.details.timeline = timeline.clone();
+            for (index, second) in run.details.timeline.iter_mut().enumerate() {
                 second.ops.total = second.ops.total * shape(index as u64) / 100;
             }
-            fixture::fill(&mut run, timeline);
+            if let Some(steady) = &mut run.summary.steady {
+                steady.to_s = 310.0;
+            }
             ids(&run)
         };
         let steady = long(|_| 100);

@@ -48,7 +48,7 @@ fn served_by(run: &Run) -> String {
     }
     let expected = physical::expected_device_bytes(run).filter(|&bytes| bytes > 0);
     let Some((asked, device)) = expected.zip(run.details.device.as_ref()) else {
-        return "not seen (no device statistics)".to_owned();
+        return "not seen".to_owned();
     };
     let share = (device.read_bytes as f64 / asked as f64).min(1.0);
     let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
@@ -153,7 +153,7 @@ mod tests {
     fn the_line_of_a_physical_run() {
         insta::assert_snapshot!(
             verdict(&fixture::mixed_run()),
-            @""
+            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)"
         );
     }
 
@@ -165,7 +165,7 @@ mod tests {
         run.summary.waits.clear();
         run.details.io = IoCounts::default();
         run.details.device = None;
-        insta::assert_snapshot!(verdict(&run), @"");
+        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined");
     }
 
     #[test]

@@ -96,7 +96,11 @@ fn summary(
         ),
         steady: steady(&measured.steady),
         latency_us: latencies_us(totals),
-        io_latency_us: figures::io_latencies(&waits, &details.wait_histograms),
+        io_latency_us: figures::io_latencies(
+            &details.target.io_events,
+            &waits,
+            &details.wait_histograms,
+        ),
         waits,
         cpu: measured.os.as_ref().and_then(|os| os.cpu),
         petal_cpu_s: measured.os.as_ref().and_then(|os| os.petal_cpu_s),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::settings::LoopSide;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::seat::Seat;
 
 use super::{
-    CUT, Cancel, Capabilities, Engine, EngineError, IoEvents, LoadPlan, LoadSummary, Outcome,
-    Outcomes, Placement, Progress, Session, SessionError, Stop,
+    CUT, Cancel, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Outcome, Outcomes,
+    Placement, Progress, Session, SessionError, Stop,
 };
 
 pub const CAPABILITIES: Capabilities = Capabilities {
@@ -29,7 +29,6 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     endpoints: false,
     cache_per_session: false,
     redo_stress: true,
-    io_events: IoEvents { read: "read", write: "write", log: "sync", timed_by: "the script" },
     transient_errors: &["busy"],
 };
 
@@ -144,7 +143,15 @@ impl Engine for Fake {
             cache_bytes: None,
             url: "fake:".into(),
         };
-        Ok((target, TargetDetails::default()))
+        let details = TargetDetails {
+            io_events: IoEvents {
+                read: "read".into(),
+                timed_by: "the script".into(),
+                ..IoEvents::default()
+            },
+            ..TargetDetails::default()
+        };
+        Ok((target, details))
     }
 
     fn load(&self, _: &LoadPlan, _: &dyn Progress, _: &Stop) -> Result<LoadSummary, EngineError> {

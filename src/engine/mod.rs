@@ -40,20 +40,8 @@ pub struct Capabilities {
     pub cache_per_session: bool,
     /// REDO_STRESS changes how much log is written.
     pub redo_stress: bool,
-    /// Which of its events are the read of a block, the write of a block and the log's flush.
-    pub io_events: IoEvents,
     /// Error codes after which a session goes on with its next operation.
     pub transient_errors: &'static [&'static str],
-}
-
-/// The engine's own names of the three waits that every engine has, and who times them.
-#[derive(Debug, Clone, Copy)]
-pub struct IoEvents {
-    pub read: &'static str,
-    pub write: &'static str,
-    pub log: &'static str,
-    /// Such as `petal's VFS shim`.
-    pub timed_by: &'static str,
 }
 
 /// One target that petal can load and run.

@@ -7,6 +7,7 @@ use super::{IoLatency, Ops, PerSecond, Second, WaitHistogram, WaitRow};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{LatencySummary, micros};
 use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::target::IoEvents;
 
 impl PerSecond {
     /// Totals over `seconds`. What is unknown stays unknown, and over no time all is unknown.
@@ -63,48 +64,35 @@ pub fn sort_waits(waits: &mut [WaitRow]) {
     waits.sort_by(|a, b| b.time_us.total_cmp(&a.time_us).then_with(|| a.name.cmp(&b.name)));
 }
 
-/// `read`, `write` and `log` of the record, out of the wait events: the read event of class User
-/// I/O and the write event of class System I/O with the most waits (the log's own left out), and
-/// the event of class Commit with the most time. Percentiles where single waits were seen.
+/// `read`, `write` and `log` of the record: the wait events that the engine names for them.
+/// Percentiles where single waits were seen.
 pub fn io_latencies(
+    events: &IoEvents,
     waits: &[WaitRow],
     histograms: &BTreeMap<String, WaitHistogram>,
 ) -> BTreeMap<String, IoLatency> {
-    let is_log = |name: &str| name.contains("wal") || name.contains("log") || name.contains("redo");
-    let of_class = |class: WaitClass, word: &'static str| {
-        waits
-            .iter()
-            .filter(move |wait| {
-                let name = wait.name.to_ascii_lowercase();
-                wait.class == class && name.contains(word) && !is_log(&name)
-            })
-            .max_by_key(|wait| wait.waits)
-    };
-    let log = waits
-        .iter()
-        .filter(|wait| wait.class == WaitClass::Commit)
-        .max_by(|a, b| a.time_us.total_cmp(&b.time_us));
-    let chosen = [
-        ("read", of_class(WaitClass::UserIo, "read")),
-        ("write", of_class(WaitClass::SystemIo, "write")),
-        ("log", log),
-    ];
-    chosen
+    [("read", &events.read), ("write", &events.write), ("log", &events.log)]
         .into_iter()
-        .filter_map(|(kind, wait)| Some((kind, wait?)))
-        .filter_map(|(kind, wait)| {
-            Some((kind.to_owned(), io_latency(wait, histograms.get(&wait.name))?))
+        .filter_map(|(kind, event)| {
+            let wait = waits.iter().find(|wait| wait.name == *event)?;
+            let latency = io_latency(wait, histograms.get(event), &events.timed_by)?;
+            Some((kind.to_owned(), latency))
         })
         .collect()
 }
 
 /// One event as an I/O latency; None where nobody counted its waits.
-fn io_latency(wait: &WaitRow, histogram: Option<&WaitHistogram>) -> Option<IoLatency> {
+fn io_latency(
+    wait: &WaitRow,
+    histogram: Option<&WaitHistogram>,
+    timed_by: &str,
+) -> Option<IoLatency> {
     let timed = histogram.map(|histogram| &histogram.latency_us);
-    let how = match wait.source {
-        WaitSource::Counted => "counted by the database",
-        WaitSource::Timed => "every wait timed",
-        WaitSource::Sampled => return None,
+    let how = match (wait.source, timed) {
+        (WaitSource::Sampled, _) => return None,
+        (WaitSource::Timed, Some(_)) => format!("every wait timed by {timed_by}"),
+        (WaitSource::Timed, None) => format!("timed by {timed_by}, totals only"),
+        (WaitSource::Counted, _) => format!("counted by {timed_by}"),
     };
     Some(IoLatency {
         count: wait.waits?,
@@ -318,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_never_taken_for_data() {
+    fn io_latencies_are_the_events_that_the_engine_names() {
         let wait = |name, class, waits, time_ns| {
             WaitRow::from_totals(name, class, WaitSource::Timed, Some(waits), time_ns)
         };
@@ -329,16 +317,22 @@ mod tests {
             wait("wal write", WaitClass::SystemIo, 50, 100),
             wait("wal sync", WaitClass::Commit, 7, 700),
         ];
-        let sources: Vec<String> = io_latencies(&waits, &BTreeMap::new())
+        let events = IoEvents {
+            read: "main read".into(),
+            write: "checkpoint write".into(),
+            log: "wal sync".into(),
+            timed_by: "the shim".into(),
+        };
+        let sources: Vec<String> = io_latencies(&events, &waits, &BTreeMap::new())
             .into_iter()
             .map(|(kind, latency)| format!("{kind}: {} {}", latency.count, latency.source))
             .collect();
         assert_eq!(
             sources,
             [
-                "log: 7 wal sync (every wait timed)",
-                "read: 10 main read (every wait timed)",
-                "write: 5 checkpoint write (every wait timed)",
+                "log: 7 wal sync (timed by the shim, totals only)",
+                "read: 10 main read (timed by the shim, totals only)",
+                "write: 5 checkpoint write (timed by the shim, totals only)",
             ]
         );
     }

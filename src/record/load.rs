@@ -164,6 +164,21 @@ mod tests {
         assert!(message.contains("petal-journal/9"), "{message}");
     }
 
+    /// Records of the past, kept for ever: what a petal once wrote, every later one reads.
+    #[test]
+    fn old_records_stay_readable() {
+        let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records");
+        let whole = load(&records.join("petal-run-1")).unwrap();
+        assert_eq!((whole.summary.status, whole.summary.ops.total), (Status::Complete, 5535));
+        assert_eq!(whole.details.timeline.len(), 6);
+        assert!(!whole.details.rebuilt);
+        let killed = load(&records.join("petal-journal-1")).unwrap();
+        assert_eq!((killed.summary.status, killed.summary.ops.total), (Status::Interrupted, 2740));
+        assert_eq!(killed.summary.latency_us["update"].count, killed.summary.ops.update);
+        assert_eq!(killed.details.timeline.len(), 3);
+        assert!(killed.details.gaps.iter().any(|gap| gap.contains("cut off")));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]

@@ -223,8 +223,9 @@ pub enum Severity {
     Error,
 }
 
-/// What the reports need beyond the summary.
+/// What the reports need beyond the summary. A field that an old record lacks is at its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Details {
     pub petal_version: String,
     /// Where the settings file was, if one was read.
@@ -295,6 +296,7 @@ pub struct FileIo {
 
 /// One second of a run (the last one may be shorter).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Second {
     /// Since the trigger.
     pub from_s: f64,

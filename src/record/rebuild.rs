@@ -8,15 +8,16 @@ use super::journal::{self, Line};
 use super::latency_log::{self, Intervals};
 use super::{RecordError, Run, Second, Status, Steady, WaitRow};
 
+/// What only the end of a run tells.
+const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
+                             size of the data afterwards are not in a journal";
+
 pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
     let read = journal::read(&folder.join(journal::NAME))?;
     let mut run = read.opening.run;
     run.summary.status = Status::Interrupted;
     run.details.rebuilt = true;
-    run.details.gaps.push(format!(
-        "run.json was never written: these are the {} seconds that were journaled",
-        read.lines.len()
-    ));
+    run.details.gaps.push(NOT_JOURNALED.to_owned());
     if read.torn {
         run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
     }
@@ -55,7 +56,11 @@ fn fill_totals(run: &mut Run, lines: &[Line]) {
     if let Some(last) = lines.last() {
         summary.waits = last.waits.iter().map(WaitRow::from).collect();
         figures::sort_waits(&mut summary.waits);
-        summary.io_latency_us = figures::io_latencies(&summary.waits, &run.details.wait_histograms);
+        summary.io_latency_us = figures::io_latencies(
+            &run.details.target.io_events,
+            &summary.waits,
+            &run.details.wait_histograms,
+        );
         summary.counters = last.counters.clone();
         summary.errors = last.errors.clone();
         summary.sessions_lost = last.sessions_lost.clone();

@@ -2,32 +2,28 @@
 
 use super::numbers::{micros, or_dash, rate};
 use super::table::Table;
-use crate::record::{Run, Summary};
+use crate::record::{Run, Status, Summary};
 
-/// One row per run, in the order given. Rates are over the whole run; `-` is unknown.
+/// One row per run, in the order given: rates over the whole run (redo in MB a second), latencies
+/// in us; `-` is unknown. Runs that are not complete are named below.
 pub fn table(runs: &[&Run]) -> String {
     let mut table = Table::of_figures(&[
-        "sessions",
-        "upd %",
-        "ops/s",
-        "PIOPS r",
-        "PIOPS w",
-        "read us",
-        "sel p50",
-        "sel p99",
-        "upd p50",
-        "upd p99",
-        "redo MB/s",
-        "idle %",
-        "status",
+        "sess", "upd %", "ops/s", "PIOPS r", "PIOPS w", "read us", "sel p50", "sel p99", "upd p50",
+        "upd p99", "redo MB", "idle %",
     ]);
     for run in runs {
         table.row(row(&run.summary));
     }
-    table.render()
+    let mut shown = table.render();
+    for (position, run) in runs.iter().enumerate() {
+        if run.summary.status != Status::Complete {
+            shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
+        }
+    }
+    shown
 }
 
-fn row(summary: &Summary) -> [String; 13] {
+fn row(summary: &Summary) -> [String; 12] {
     let per_second = &summary.per_second;
     let percentile =
         |kind: &str, which: fn(&crate::stats::histogram::LatencySummary) -> Option<f64>| {
@@ -47,7 +43,6 @@ fn row(summary: &Summary) -> [String; 13] {
         percentile("update", |latency| latency.p99),
         or_dash(per_second.redo_bytes, |bytes| rate(bytes / 1e6)),
         or_dash(summary.cpu, |cpu| format!("{:.1}", cpu.idle)),
-        summary.status.name().to_owned(),
     ]
 }
 
@@ -65,8 +60,15 @@ mod tests {
         reads.summary.latency_us.remove("update");
         reads.summary.per_second.redo_bytes = None;
         reads.summary.cpu = None;
+        reads.summary.status = Status::Interrupted;
         let shown = table(&[&mixed, &reads]);
-        assert!(shown.lines().all(|line| line.chars().count() <= super::super::table::WIDTH + 20));
-        insta::assert_snapshot!(shown, @"");
+        assert!(shown.lines().all(|line| line.chars().count() <= super::super::table::WIDTH));
+        insta::assert_snapshot!(shown, @r"
+        sess  upd %  ops/s  PIOPS r  PIOPS w  read us  sel p50  sel p99  upd p50  upd p99  redo MB  idle %
+        ----  -----  -----  -------  -------  -------  -------  -------  -------  -------  -------  ------
+        8        20    914   59,432   10,000     84.3    7,377   10,002   12,698   16,351     96.2    25.0
+        16        0    914   59,432   10,000     84.3    7,377   10,002        -        -        -       -
+        row 2: interrupted
+        ");
     }
 }

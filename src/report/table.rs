@@ -122,7 +122,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn paragraphs_keep_every_word_and_the_width(words in prop::collection::vec("[a-z]{1,20}", 0..60)) {
+        fn paragraphs_keep_every_word_and_the_width(
+            words in prop::collection::vec("[a-z]{1,20}", 0..60),
+        ) {
             let text = words.join(" ");
             let shown = paragraph("- ", "  ", &text);
             prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH));

@@ -18,6 +18,7 @@ pub struct Target {
 
 /// The facts about a target beyond the stable five of [`Target`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TargetDetails {
     /// True when the target runs on this host, so that its devices and processors can be seen.
     pub local: bool,
@@ -35,8 +36,21 @@ pub struct TargetDetails {
     pub direct_io: Option<DirectIo>,
     /// False when a commit may be lost in a power cut, with the setting that says so.
     pub durability: Option<Durability>,
+    /// Which of its wait events are the read of a block, its write and the log's flush.
+    pub io_events: IoEvents,
     /// How writes are checkpointed, in the engine's own words.
     pub checkpoint: Option<String>,
+}
+
+/// The engine's own names of the three waits that every engine has, and who times them. Empty
+/// where it has none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoEvents {
+    pub read: String,
+    pub write: String,
+    pub log: String,
+    /// Such as `petal's VFS shim`.
+    pub timed_by: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,13 +7,13 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, engine_error, open};
-use super::io::Context;
+use super::io::{Context, Event};
 use super::meta::Meta;
 use super::options::format_bytes;
 use super::{CAPABILITIES, direct, layout};
 use crate::engine::EngineError;
 use crate::stats::compression;
-use crate::stats::target::{DirectIo, Durability, PlanCheck, Target, TargetDetails};
+use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
 /// Of the first of `metas`, which must be those of the run.
 pub fn describe(
@@ -51,6 +51,12 @@ pub fn describe(
             durable: synchronous.is_durable(),
             setting: format!("synchronous={}", synchronous.name()),
         }),
+        io_events: IoEvents {
+            read: Event::MainRead.name().to_owned(),
+            write: Event::CheckpointWrite.name().to_owned(),
+            log: Event::WalSync.name().to_owned(),
+            timed_by: "petal's VFS shim".to_owned(),
+        },
         checkpoint: Some(format!(
             "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+use crate::stats::counters::{Counters, FileCounts, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
 
 /// Whose connection does the I/O.
@@ -252,6 +252,7 @@ impl Statistics {
             endpoint: endpoint.to_owned(),
             io: self.io_counts(&totals),
             waits: waits(&totals, latencies),
+            files: files(&totals),
             raw: self.raw(&totals),
         }
     }
@@ -290,6 +291,39 @@ impl Statistics {
         }
         raw
     }
+}
+
+/// I/O by kind of file: what sessions, checkpoints and loaders did to it together. A checkpoint
+/// reads the WAL and writes the main file; its syncs of both stand with the main file.
+fn files(totals: &[Totals; EVENTS]) -> Vec<FileCounts> {
+    let sum = |events: &[Event]| {
+        let mut sum = Totals::default();
+        events.iter().for_each(|&event| sum.merge(&totals[event as usize]));
+        sum
+    };
+    let file = |kind, reads: &[Event], writes: &[Event], syncs: &[Event]| {
+        let (read, write, sync) = (sum(reads), sum(writes), sum(syncs));
+        FileCounts {
+            kind,
+            read_requests: read.calls,
+            read_bytes: read.bytes,
+            read_ns: read.time_ns,
+            write_requests: write.calls,
+            write_bytes: write.bytes,
+            write_ns: write.time_ns,
+            syncs: sync.calls,
+            sync_ns: sync.time_ns,
+        }
+    };
+    use Event::{
+        CheckpointRead, CheckpointSync, CheckpointWrite, MainRead, MainSync, MainWrite, TempRead,
+        TempSync, TempWrite, WalRead, WalSync, WalWrite,
+    };
+    vec![
+        file("main", &[MainRead], &[MainWrite, CheckpointWrite], &[MainSync, CheckpointSync]),
+        file("wal", &[WalRead, CheckpointRead], &[WalWrite], &[WalSync]),
+        file("temp", &[TempRead], &[TempWrite], &[TempSync]),
+    ]
 }
 
 fn waits(totals: &[Totals; EVENTS], latencies: [Option<Latencies>; EVENTS]) -> Vec<Wait> {

@@ -59,7 +59,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     io_depth: false,
     endpoints: false,
     cache_per_session: true,
-    redo_stress: true,
+    redo_stress: false,
     transient_errors: &["busy"],
 };
 
@@ -235,6 +235,16 @@ impl Engine for Sqlite {
     fn quiesce(&self) -> Result<(), EngineError> {
         self.shared.checkpointers.stop(&self.shared);
         Ok(())
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        let mut bytes = 0;
+        for meta in self.metas_in_use()? {
+            let path = self.shared.folder.database(meta.schema);
+            bytes +=
+                std::fs::metadata(&path).map_err(|error| files::unusable(&path, &error))?.len();
+        }
+        Ok(Some(bytes))
     }
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {

@@ -157,7 +157,7 @@ fn io(run: &Run) -> String {
 }
 
 fn histograms(out: &mut String, run: &Run) {
-    let operations = run.details.histograms.iter().map(|(kind, bars)| (kind, bars));
+    let operations = run.details.histograms.iter();
     let waits = run.details.wait_histograms.iter().map(|(name, wait)| (name, &wait.bars));
     let mut any = false;
     for (name, bars) in operations.chain(waits) {

@@ -45,7 +45,7 @@ fn target(out: &mut String, run: &Run) {
     fact(out, "index", &format!("{} beside the data", bytes(index)));
     fact(
         out,
-        "data compress",
+        "data compresses",
         &or_dash(details.target.compression_ratio, |ratio| {
             format!("{} times (sampled blocks, LZ4)", decimal(ratio, 1))
         }),
