@@ -10,6 +10,7 @@ pub mod findings;
 mod limits;
 mod physical;
 pub mod steady;
+pub mod target;
 mod trust;
 pub mod verdict;
 mod writes;

@@ -1,9 +1,12 @@
 //! `petal check`: what would spoil a test here, before one is run.
 
+use std::path::PathBuf;
+
 use clap::{ArgMatches, Command};
 
+use crate::analysis::host::Verdict;
+use crate::analysis::{host, target};
 use crate::report;
-use crate::settings::Settings;
 use crate::settings::table::CommandKind;
 use crate::stats::devices;
 use crate::stats::host::Host;
@@ -12,17 +15,39 @@ use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::source;
 
+const EXAMPLES: &str = "\
+Examples:
+  petal check                            this host, and the data in ./petal-data
+  petal check --db sqlite:/data/petal    the device under /data/petal
+
+Exit code 1 when something would spoil a test, 0 otherwise.";
+
 pub fn command() -> Command {
     let command = Command::new("check")
         .about("Tell what would spoil a test here: processors, memory, devices, the target")
-        .after_help("Exit code 1 when something would spoil a test.");
+        .after_help(EXAMPLES);
     source::with_settings(command, CommandKind::Target)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
-    Err(Failure::usage(format!("{:?}{}", settings.db.redacted(), console_is(console))))
-}
-fn console_is(_: &Console) -> &str {
-    ""
+    let engine = source::open(&settings)?;
+    let loaded = engine.loaded()?;
+    let described = match loaded.len() as u32 {
+        0 => None,
+        schemas => Some(engine.describe(schemas, schemas)?),
+    };
+    let files = match &described {
+        Some((_, details)) if details.local => details.data_files.clone(),
+        Some(_) => Vec::new(),
+        None => vec![std::path::absolute(PathBuf::from(&settings.db.rest)).unwrap_or_default()],
+    };
+    let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
+    match &described {
+        Some((about, details)) => checks.extend(target::check(about, details)),
+        None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
+    }
+    console.result(&report::checks::render(&checks));
+    let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
+    Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }

@@ -12,6 +12,8 @@ const DIRTY_BYTES_LOW: u64 = 32 << 20;
 /// Fewer device requests a second than this is idle.
 const IDLE_REQUESTS: u64 = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A host on which somebody else is at work does not get quieter: waiting longer would not help.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it took, and how it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +33,7 @@ pub fn wait_until_quiet(
 ) -> Quiet {
     let began = Instant::now();
     let mut earlier = probe.sample();
+    let (mut least, mut lessened) = (earlier.dirty_bytes(), began);
     if earlier.dirty_bytes().is_some_and(|bytes| bytes > DIRTY_BYTES_LOW) {
         // Bounded by the wait below, not by how long the kernel takes.
         thread::spawn(rustix::fs::sync);
@@ -44,12 +47,16 @@ pub fn wait_until_quiet(
             None if waited < LOOK_EVERY * 3 => None,
             None => Some(format!("waited {:.1} s until the host was quiet", waited.as_secs_f64())),
             Some(_) if stop.is_requested() => None,
-            Some(unrest) if waited >= limit => {
-                let note = format!("the host was not quiet after {} s: {unrest}", limit.as_secs());
+            Some(unrest) if waited >= limit || lessened.elapsed() >= PATIENCE => {
+                let note =
+                    format!("the host was not quiet after {:.0} s: {unrest}", waited.as_secs_f64());
                 progress.note(&note);
                 Some(note)
             }
             Some(_) => {
+                if now.dirty_bytes() < least {
+                    (least, lessened) = (now.dirty_bytes(), Instant::now());
+                }
                 earlier = now;
                 continue;
             }

@@ -8,7 +8,8 @@ pub enum RecordError {
     #[error("cannot {action} {}: {source}; {}", path.display(), way_out(source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
-        "{} holds no petal run: neither run.json nor journal.ndjson is there; \
+        "{} holds no petal run: neither run.json nor journal.ndjson is there (a run that was \
+         killed before its trigger measured nothing); \
          name the folder of one run, such as petal-results/20261120T134200Z-run",
         path.display()
     )]

@@ -1,0 +1,98 @@
+//! What petal itself costs per operation: the driver's loop on the scripted fake engine, whose
+//! operations take no time of the machine's, beside the parts it is made of.
+//!
+//! `cargo bench --bench driver_loop` prints nanoseconds per operation, medians of interleaved
+//! rounds in one process. Absolute figures move from machine to machine; the shares do not much.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use petal::driver::run::{Job, run};
+use petal::engine::fake::{Fake, Script};
+use petal::engine::{Engine as _, Silent};
+use petal::settings::Settings;
+use petal::stats::histogram::Latencies;
+use petal::workload::picker::Picker;
+use petal::workload::plan::{Workload, seats};
+
+const OPERATIONS: u64 = 1_000_000;
+const ROUNDS: usize = 7;
+const ROWS: u64 = 1_000_000;
+
+fn main() {
+    let parts: [(&str, fn() -> Duration); 4] = [
+        ("whole loop, one session", whole_loop),
+        ("choosing an operation", choosing),
+        ("two clock reads", clocks),
+        ("one histogram record", recording),
+    ];
+    let mut ns: Vec<Vec<f64>> = vec![Vec::new(); parts.len()];
+    for _ in 0..ROUNDS {
+        for (samples, (_, part)) in ns.iter_mut().zip(&parts) {
+            samples.push(part().as_nanos() as f64 / OPERATIONS as f64);
+        }
+    }
+    println!("{:<26} {:>10} {:>10} {:>10}  ns per operation", "", "median", "least", "most");
+    for (samples, (name, _)) in ns.iter_mut().zip(&parts) {
+        samples.sort_by(f64::total_cmp);
+        let (median, least, most) = (samples[ROUNDS / 2], samples[0], samples[ROUNDS - 1]);
+        println!("{name:<26} {median:>10.1} {least:>10.1} {most:>10.1}");
+    }
+    println!(
+        "the loop holds the fake's own work too; an operation of 64 cached blocks takes about 60,000 ns"
+    );
+}
+
+fn settings() -> Settings {
+    Settings { work_loop: OPERATIONS, os_perf_data: false, seed: Some(1), ..Settings::default() }
+}
+
+/// Choosing, executing on the fake, folding, sampling: a run with fixed work, from its own
+/// trigger to its own end.
+fn whole_loop() -> Duration {
+    let settings = settings();
+    let script = Script { latency: [Duration::from_nanos(100); 3], ..Script::default() };
+    let engine = Fake::new(script, ROWS);
+    let began = Instant::now();
+    let record = run(&Job {
+        engine: &engine,
+        settings: &settings,
+        workload: Workload::new(&settings, ROWS, 8192, 1, 1, 1),
+        seats: seats(&settings, 1, 1),
+        loaded: engine.loaded().unwrap(),
+        folder: None,
+        signals: Arc::default(),
+        watch: &Silent,
+    });
+    assert_eq!(record.unwrap().summary.ops.total, OPERATIONS);
+    began.elapsed()
+}
+
+fn choosing() -> Duration {
+    let settings = settings();
+    let workload = Workload::new(&settings, ROWS, 8192, 1, 1, 1);
+    let mut picker = Picker::new(&workload, seats(&settings, 1, 1)[0]);
+    time(|_| {
+        black_box(picker.next_step());
+    })
+}
+
+fn clocks() -> Duration {
+    time(|_| {
+        black_box((Instant::now(), Instant::now()));
+    })
+}
+
+fn recording() -> Duration {
+    let mut latencies = Latencies::new();
+    time(|n| latencies.record(black_box(50_000 + n % 4096)))
+}
+
+fn time(mut part: impl FnMut(u64)) -> Duration {
+    let began = Instant::now();
+    (0..OPERATIONS).for_each(&mut part);
+    began.elapsed()
+}
