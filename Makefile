@@ -27,7 +27,7 @@ check:
 # What the driver's loop and the shim cost, in nanoseconds; ratios within one run.
 bench:
 	$(CARGO) bench --locked --bench driver_loop
-	$(CARGO) bench --locked --bench vfs_shim
+	$(CARGO) bench --locked --bench vfs
 
 # The pages that come from the table of parameters.
 docs:

@@ -47,7 +47,9 @@ struct Queue {
     asked: VecDeque<u32>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
-    stopping: bool,
+    stopped: bool,
+    /// Grows with every stop: threads of an earlier one end, whatever came after.
+    stops: u64,
 }
 
 /// The checkpointer threads of an engine.
@@ -64,15 +66,15 @@ impl Checkpointers {
     /// Asks for a checkpoint of a schema, whose gate has `checkpoint_pending` set by the caller.
     pub fn ask(&self, shared: &Arc<Shared>, schema: u32) {
         let mut queue = locked(&self.queue);
-        if queue.stopping {
+        if queue.stopped {
             return;
         }
         queue.asked.push_back(schema);
         let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
         if queue.idle < queue.asked.len() && queue.threads.len() < threads_max {
-            let shared = Arc::clone(shared);
+            let (shared, stops) = (Arc::clone(shared), queue.stops);
             let thread = std::thread::Builder::new().name("checkpointer".into());
-            if let Ok(handle) = thread.spawn(move || shared.checkpointers.work(&shared)) {
+            if let Ok(handle) = thread.spawn(move || shared.checkpointers.work(&shared, stops)) {
                 queue.threads.push(handle);
             }
         }
@@ -82,7 +84,7 @@ impl Checkpointers {
 
     /// Sessions begin: checkpoints may be asked for again.
     pub fn resume(&self) {
-        locked(&self.queue).stopping = false;
+        locked(&self.queue).stopped = false;
         self.stopping.store(false, Ordering::Relaxed);
     }
 
@@ -90,7 +92,8 @@ impl Checkpointers {
     pub fn stop(&self, shared: &Shared) {
         self.stopping.store(true, Ordering::Relaxed);
         let mut queue = locked(&self.queue);
-        queue.stopping = true;
+        queue.stopped = true;
+        queue.stops += 1;
         for schema in std::mem::take(&mut queue.asked) {
             shared.gate(schema).checkpoint_pending.store(false, Ordering::Release);
         }
@@ -104,9 +107,9 @@ impl Checkpointers {
         locked(&self.connections).clear();
     }
 
-    fn work(&self, shared: &Arc<Shared>) {
+    fn work(&self, shared: &Arc<Shared>, stops: u64) {
         let mut queue = locked(&self.queue);
-        while !queue.stopping {
+        while queue.stops == stops {
             let Some(schema) = queue.asked.pop_front() else {
                 queue.idle += 1;
                 queue = self.asked.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +133,7 @@ impl Checkpointers {
             shared.statistics.count(Count::CheckpointErrors, 1);
             return;
         };
-        if checkpointer.run().is_err() {
+        if checkpointer.run(&self.stopping).is_err() {
             shared.statistics.count(Count::CheckpointErrors, 1);
             return;
         }
@@ -168,7 +171,7 @@ impl Checkpointer {
         Ok(Self { connection, recorder, gate, waited_ns, begun })
     }
 
-    fn run(&self) -> rusqlite::Result<()> {
+    fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         *locked(&self.begun) = Instant::now();
         let passive = checkpoint(&self.connection, "PASSIVE");
         let restart = passive.and_then(|_| checkpoint(&self.connection, "RESTART"));
@@ -178,9 +181,12 @@ impl Checkpointer {
             self.recorder.record(Event::CheckpointWait, waited_ns, 0);
         }
         self.recorder.count(Count::Checkpoints, 1);
-        let was_reset = matches!(restart, Ok(Answer { busy: false, .. }));
-        let outcome = if was_reset { Count::WalResets } else { Count::WalResetFailures };
-        self.recorder.count(outcome, 1);
+        match restart {
+            Ok(Answer { busy: false, .. }) => self.recorder.count(Count::WalResets, 1),
+            // Given up because the run ends: no reader's doing.
+            _ if stopping.load(Ordering::Relaxed) => {}
+            _ => self.recorder.count(Count::WalResetFailures, 1),
+        }
         self.recorder.fold();
         restart.map(|_| ())
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{Advice, FlockOperation};
 
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
@@ -189,6 +189,13 @@ fn parse_header(bytes: &[u8]) -> Header {
             Header::Petal { page_bytes: if page_bytes == 1 { 65_536 } else { page_bytes }, pages }
         }
         _ => Header::Foreign,
+    }
+}
+
+/// Drops a file's pages from the page cache, where that advice is taken.
+pub fn leave_page_cache(path: &Path) {
+    if let Ok(file) = direct::buffered(path) {
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     }
 }
 

@@ -3,6 +3,10 @@
 //! SQLite's own busy handler sleeps for 1 to 100 ms and would measure a timer. petal's waits until
 //! a commit or a checkpoint of this process on the same file ends, and tries again; after a
 //! millisecond at the latest, because the holder may be another process.
+//!
+//! SQLite's lock knows no queue: a session that comes back at once gets it again, before one that
+//! was woken. That is the quickest for all together and is left so, but only for [`STARVED`]: then
+//! sessions with new work let those pass that have waited so long, and checkpoints always.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,6 +16,9 @@ use super::io::locked;
 use crate::engine::Stop;
 
 const RETRY: Duration = Duration::from_millis(1);
+/// Who has waited so long goes before sessions with new work. Far above a commit, so that passing
+/// the lock on (a wake-up each) costs little; far below what a user calls a stall.
+const STARVED: Duration = Duration::from_millis(100);
 /// After this long the operation ends as busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,9 +32,11 @@ pub struct Gate {
     ended: Condvar,
     /// A checkpoint is asked for or at work.
     pub checkpoint_pending: AtomicBool,
-    /// A checkpoint waits for the writer lock. SQLite's lock knows no queue: writers that come
-    /// back at once would keep it from ever getting the lock, and the WAL would grow.
+    /// A checkpoint waits for the writer lock. Without a pause of the writers it would not get
+    /// it, and the WAL would grow.
     pub checkpoint_waits: AtomicBool,
+    /// Sessions that have waited for [`STARVED`].
+    starved: AtomicUsize,
 }
 
 impl Gate {
@@ -40,8 +49,13 @@ impl Gate {
         self.ends.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             let _sleep = locked(&self.sleep);
-            self.ended.notify_one();
+            // The one to wake may be any of those that sleep.
+            if self.must_let_pass() { self.ended.notify_all() } else { self.ended.notify_one() }
         }
+    }
+
+    fn must_let_pass(&self) -> bool {
+        self.checkpoint_waits.load(Ordering::Acquire) || self.starved.load(Ordering::Acquire) > 0
     }
 
     /// Sleeps until something ended after `seen`, or it is time to look again. Returns what to
@@ -64,6 +78,7 @@ pub struct Waiter {
     /// When the operation first met the lock; None if it did not.
     since: Mutex<Option<Instant>>,
     met: AtomicBool,
+    is_starved: AtomicBool,
     stop: Mutex<Option<Stop>>,
     cancelled: Arc<AtomicBool>,
 }
@@ -75,6 +90,7 @@ impl Waiter {
             seen: AtomicU64::new(0),
             since: Mutex::default(),
             met: AtomicBool::new(false),
+            is_starved: AtomicBool::new(false),
             stop: Mutex::default(),
             cancelled,
         }
@@ -85,11 +101,11 @@ impl Waiter {
         *locked(&self.stop) = Some(stop.clone());
     }
 
-    /// Before an operation asks for the lock: a checkpoint that waits for it goes first. An error
-    /// as SQLite's own if the operation is cut meanwhile.
-    pub fn let_checkpoint_pass(&self) -> rusqlite::Result<()> {
+    /// Before an operation asks for the lock: a checkpoint and sessions that starve go first. An
+    /// error as SQLite's own if the operation is cut meanwhile.
+    pub fn let_others_pass(&self) -> rusqlite::Result<()> {
         self.seen.store(self.gate.ends(), Ordering::Relaxed);
-        while self.gate.checkpoint_waits.load(Ordering::Acquire) {
+        while self.gate.must_let_pass() && !self.is_starved.load(Ordering::Relaxed) {
             if !self.busy() {
                 let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
                 return Err(rusqlite::Error::SqliteFailure(busy, None));
@@ -103,6 +119,9 @@ impl Waiter {
         if !self.met.swap(false, Ordering::Relaxed) {
             return None;
         }
+        if self.is_starved.swap(false, Ordering::Relaxed) {
+            self.gate.starved.fetch_sub(1, Ordering::AcqRel);
+        }
         locked(&self.since).take().map(|since| since.elapsed())
     }
 
@@ -115,9 +134,18 @@ impl Waiter {
         if is_cut || since.elapsed() >= PATIENCE {
             return false;
         }
+        if since.elapsed() >= STARVED && !self.is_starved.swap(true, Ordering::Relaxed) {
+            self.gate.starved.fetch_add(1, Ordering::AcqRel);
+        }
         let seen = self.gate.wait(self.seen.load(Ordering::Relaxed));
         self.seen.store(seen, Ordering::Relaxed);
         true
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.take_wait();
     }
 }
 
@@ -136,11 +164,36 @@ mod tests {
     }
 
     #[test]
+    fn who_starves_goes_first_and_is_counted_out_again() {
+        let gate = Arc::<Gate>::default();
+        let waiter = || Waiter::new(Arc::clone(&gate), Arc::default());
+        let (starving, newcomer) = (waiter(), waiter());
+        let begin = Instant::now();
+        while begin.elapsed() < STARVED + RETRY {
+            assert!(starving.busy());
+        }
+        assert!(starving.busy() && gate.must_let_pass());
+        // It does not wait for itself.
+        starving.let_others_pass().unwrap();
+        std::thread::scope(|scope| {
+            let passing = scope.spawn(|| {
+                newcomer.let_others_pass().unwrap();
+                newcomer.take_wait()
+            });
+            std::thread::sleep(STARVED / 2);
+            assert!(starving.take_wait().unwrap() >= STARVED);
+            gate.ended();
+            assert!(passing.join().unwrap().unwrap() >= RETRY);
+        });
+        assert!(!gate.must_let_pass());
+    }
+
+    #[test]
     fn a_cut_operation_waits_no_more_and_its_wait_is_told_once() {
         let cancelled = Arc::new(AtomicBool::new(false));
         let waiter = Waiter::new(Arc::default(), Arc::clone(&cancelled));
         assert!(waiter.take_wait().is_none());
-        waiter.let_checkpoint_pass().unwrap();
+        waiter.let_others_pass().unwrap();
         assert!(waiter.busy());
         cancelled.store(true, Ordering::Relaxed);
         assert!(!waiter.busy());

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rusqlite::Connection;
-use rustix::fs::Advice;
 
 use super::connection::{Access, engine_error, open};
 use super::files::{self, Folder, Header};
@@ -190,8 +189,7 @@ impl Loader<'_> {
         let file = direct::buffered(path).map_err(|error| files::unusable(path, &error))?;
         file.sync_all().map_err(|error| files::unusable(path, &error))?;
         if self.direct {
-            // Advice: where it is not taken, the pages only stay cached.
-            let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+            files::leave_page_cache(path);
         }
         Ok(())
     }

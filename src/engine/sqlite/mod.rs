@@ -16,7 +16,7 @@ mod describe;
 mod direct;
 mod files;
 mod gate;
-mod io;
+pub mod io;
 mod layout;
 mod load;
 mod meta;
@@ -249,9 +249,14 @@ impl Engine for Sqlite {
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let path = self.shared.folder.database(schema);
-        let context = Context { recorder: None, direct: self.shared.direct };
+        // Every page in order: through the page cache the kernel reads ahead, several times as fast.
+        let context = Context::default();
         let connection = open(&path, Access::Write, &context)?;
-        context.during(|| placement::count_pages(&connection, &path, "cf1")).map(Placement::from)
+        let pages = context.during(|| placement::count_pages(&connection, &path, "cf1"))?;
+        if self.shared.direct {
+            files::leave_page_cache(&path);
+        }
+        Ok(Placement::from(pages))
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {

@@ -210,7 +210,7 @@ impl Attached {
         text: &[u8],
         bytes: usize,
     ) -> rusqlite::Result<u64> {
-        let locked = self.waiter.let_checkpoint_pass().and_then(|()| self.step(BEGIN));
+        let locked = self.waiter.let_others_pass().and_then(|()| self.step(BEGIN));
         if let Some(wait) = self.waiter.take_wait() {
             self.recorder.record(Event::WriterLock, wait.as_nanos() as u64, 0);
         }
