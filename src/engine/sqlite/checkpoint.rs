@@ -20,8 +20,13 @@ use super::gate::Gate;
 use super::io::{Context, Count, Event, Recorder, Role, locked};
 use crate::engine::EngineError;
 
-/// How long a checkpoint waits for readers and writers before it leaves the WAL as it is.
+/// How long a checkpoint's RESTART waits for readers and writers before it leaves the WAL as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A pass that copied no more than this was short: a few milliseconds.
+const SHORT_PASS_FRAMES: i64 = 64;
+/// Writers may be as fast as the checkpoint; then passes do not get shorter.
+const PASSES_MAX: usize = 5;
 
 /// What PRAGMA wal_checkpoint answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,9 +177,9 @@ impl Checkpointer {
     }
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
+        let copied = self.copy_beside_writers(stopping);
         *locked(&self.begun) = Instant::now();
-        let passive = checkpoint(&self.connection, "PASSIVE");
-        let restart = passive.and_then(|_| checkpoint(&self.connection, "RESTART"));
+        let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
         self.gate.checkpoint_waits.store(false, Ordering::Release);
         let waited_ns = self.waited_ns.swap(0, Ordering::Relaxed);
         if waited_ns > 0 {
@@ -189,6 +194,24 @@ impl Checkpointer {
         }
         self.recorder.fold();
         restart.map(|_| ())
+    }
+}
+
+impl Checkpointer {
+    /// A PASSIVE pass copies what was committed when it began, while more is committed. Passes
+    /// are repeated until one was short: RESTART copies the rest with the writer lock held, and
+    /// writers should not wait for more than that.
+    fn copy_beside_writers(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
+        let mut copied_frames = 0;
+        for _ in 0..PASSES_MAX {
+            let answer = checkpoint(&self.connection, "PASSIVE")?;
+            let pass_frames = answer.copied_frames - copied_frames;
+            copied_frames = answer.copied_frames;
+            if pass_frames <= SHORT_PASS_FRAMES || stopping.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
