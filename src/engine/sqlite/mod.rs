@@ -240,7 +240,7 @@ impl Engine for Sqlite {
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let path = self.shared.folder.database(schema);
-        // Every page in order: through the page cache the kernel reads ahead, several times as fast.
+        // Every page in order: the kernel reads ahead into the page cache, several times as fast.
         let context = Context::default();
         let connection = open(&path, Access::Write, &context)?;
         let pages = context.during(|| placement::count_pages(&connection, &path, "cf1"))?;
