@@ -94,28 +94,40 @@ pub fn code_name(error: &rusqlite::Error) -> &'static str {
     }
 }
 
-/// A failure of SQLite's as a caller acts on it.
-pub fn engine_error(doing: &str, path: &Path, error: &rusqlite::Error) -> EngineError {
-    let text = |way_out: &str| {
-        format!("{}: {doing} failed: {error} ({}); {way_out}", path.display(), code_name(error))
-    };
+/// What a person can do about a failure.
+pub fn way_out(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => EngineError::Interrupted,
-        Some(ErrorCode::DiskFull) => {
-            EngineError::Environment(text("free some room or use another folder"))
-        }
+        Some(ErrorCode::DiskFull) => "free some room, or use another folder (--db sqlite:DIR)",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            EngineError::Environment(text("check mount, owner and mode of the folder"))
+            "check that it is there, its mount, owner and mode"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            EngineError::Environment(text("another process uses it: wait for it or stop it"))
+            "another process uses it: wait for it or stop it"
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            EngineError::Data(text("load it again: petal setup --replace"))
+            "load it again: petal setup --replace"
         }
-        Some(ErrorCode::SystemIoFailure) => {
-            EngineError::Environment(text("see the kernel's log for the device's errors"))
-        }
-        _ => EngineError::Database(text("this is SQLite's answer to a statement of petal's own")),
+        Some(ErrorCode::SystemIoFailure) => "see the kernel's log for the device's errors",
+        _ => "this is SQLite's answer to a statement of petal's own: please report it",
+    }
+}
+
+/// A failure of SQLite's as a caller acts on it.
+pub fn engine_error(doing: &str, path: &Path, error: &rusqlite::Error) -> EngineError {
+    let code = code_name(error);
+    let text = format!("{}: {doing} failed: {error} ({code}); {}", path.display(), way_out(error));
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => EngineError::Interrupted,
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::CannotOpen
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::SystemIoFailure,
+        ) => EngineError::Environment(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => EngineError::Data(text),
+        _ => EngineError::Database(text),
     }
 }

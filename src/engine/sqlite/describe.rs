@@ -9,9 +9,9 @@ use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::options::format_bytes;
 use super::{CAPABILITIES, direct, layout};
 use crate::engine::EngineError;
+use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
 

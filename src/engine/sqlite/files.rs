@@ -108,8 +108,8 @@ impl Folder {
             "{}: the load needs {needed_bytes} bytes ({}), {available_bytes} ({}) are free there; \
              load less (SCALE, schemas) or into another folder (--db sqlite:DIR)",
             self.path.display(),
-            gibibytes(needed_bytes),
-            gibibytes(available_bytes),
+            rounded(needed_bytes),
+            rounded(available_bytes),
         )))
     }
 
@@ -145,8 +145,14 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
 }
 
-fn gibibytes(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+/// For a person: in MiB, or GiB from one on.
+fn rounded(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if mebibytes < 1024.0 {
+        format!("{mebibytes:.1} MiB")
+    } else {
+        format!("{:.1} GiB", mebibytes / 1024.0)
+    }
 }
 
 /// What the first hundred bytes of a file say.

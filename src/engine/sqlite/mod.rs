@@ -1,9 +1,9 @@
 //! SQLite: one database file per schema in the target folder.
 //!
-//! - [`layout`], [`meta`], [`placement`]: the data, what a load leaves, and its proof
-//! - [`files`], [`connection`]: the folder, opening, what errors mean
-//! - [`load`], [`session`], [`gate`], [`checkpoint`]: work
-//! - [`io`], [`vfs`], [`direct`]: every read, write and sync, timed, past the page cache
+//! - `layout`, `meta`, `placement`: the data, what a load leaves, and its proof
+//! - `files`, `connection`: the folder, opening, what errors mean
+//! - `load`, `session`, `gate`, `checkpoint`: work
+//! - `io`, `vfs`, `direct`: every read, write and sync, timed, past the page cache
 //!
 //! Two traits of SQLite shape every result. It has one writer per file: sessions of one schema
 //! queue for it (`writer lock`). And a session whose file was changed by another connection drops
@@ -59,6 +59,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     io_depth: false,
     endpoints: false,
     cache_per_session: true,
+    // Whole pages are logged, however many columns changed.
     redo_stress: false,
     transient_errors: &["busy"],
 };
@@ -249,7 +250,7 @@ impl Engine for Sqlite {
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let path = self.shared.folder.database(schema);
-        // Every page in order: through the page cache the kernel reads ahead, several times as fast.
+        // Every page in order: the kernel reads ahead into the page cache, several times as fast.
         let context = Context::default();
         let connection = open(&path, Access::Write, &context)?;
         let pages = context.during(|| placement::count_pages(&connection, &path, "cf1"))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::EngineError;
+use crate::settings::size::{format_bytes, parse_bytes};
 
 /// How a session's commit is made durable: PRAGMA synchronous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +102,8 @@ fn synchronous(value: &str) -> Result<Synchronous, EngineError> {
 
 fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
     let way_out = "give a size such as 512K, 16M or 1G";
-    let bytes = parse_bytes(value).ok_or_else(|| refused(key, value, "is not a size", way_out))?;
+    let bytes =
+        parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
     if (min..=max).contains(&bytes) {
         return Ok(bytes);
     }
@@ -111,31 +113,6 @@ fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> 
 
 fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
     EngineError::Setting(format!("DB=sqlite:...?{key}={value}: {key} {rule}; {way_out}"))
-}
-
-/// Exact, in the largest unit that divides it. (settings::size will take this over.)
-pub fn format_bytes(bytes: u64) -> String {
-    [('T', 40), ('G', 30), ('M', 20), ('K', 10)]
-        .into_iter()
-        .find(|&(_, shift)| bytes != 0 && bytes.trailing_zeros() >= shift)
-        .map_or_else(
-            || format!("{bytes}B"),
-            |(letter, shift)| format!("{}{letter}", bytes >> shift),
-        )
-}
-
-/// Bytes, or K, M, G, T by powers of 1024. (settings::size will take this over.)
-fn parse_bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" => 10,
-        "M" | "MB" => 20,
-        "G" | "GB" => 30,
-        "T" | "TB" => 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

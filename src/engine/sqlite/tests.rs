@@ -413,6 +413,28 @@ fn a_load_without_room_is_refused_before_anything_is_written() {
     assert!(names(folder.path()).is_empty());
 }
 
+/// Damage under a running session: the operation fails, the session ends and names the file.
+#[test]
+fn a_damaged_page_ends_the_session_with_sqlites_code_and_the_file() {
+    use std::os::unix::fs::FileExt as _;
+    let folder = folder();
+    let engine = engine(folder.path());
+    engine.load(&plan(1024, 8192), &Silent, &unlimited()).unwrap();
+    let path = folder.path().join("petal1.db");
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for page in 20..900 {
+        file.write_all_at(&[0x55; 8192], page * 8192).unwrap();
+    }
+    drop(file);
+    let mut session = engine.connect(seat(1, 1)).unwrap();
+    let mut done = Outcomes::default();
+    let batch = covering(Kind::Select, 1024, 64, 0);
+    let error = session.execute(&batch, &unlimited(), &mut done).unwrap_err();
+    assert_eq!(error.code, "SQLITE_CORRUPT");
+    assert!(error.message.contains("petal1.db") && error.message.contains("--replace"), "{error}");
+    assert!(done.ended.len() < batch.len());
+}
+
 #[test]
 fn a_file_where_the_folder_should_be_is_an_error_and_stays() {
     let folder = folder();

@@ -2,7 +2,7 @@
 //! takes whole pages of main files past the page cache. All `unsafe` of this engine is here,
 //! behind safe functions.
 //!
-//! A [`ShimFile`] lies in memory that SQLite allocates, with the unix VFS's own file right behind
+//! A `ShimFile` lies in memory that SQLite allocates, with the unix VFS's own file right behind
 //! it. Every method forwards to that one. The methods are of version 2, without xFetch: SQLite
 //! then never maps a file, so that no read passes the counters by.
 #![allow(unsafe_code)]
