@@ -19,8 +19,8 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
             verdict,
             why: "reads through the page cache are served from memory, not from the device"
                 .to_owned(),
-            advice: "put the data on a file system with O_DIRECT, or make the data several times \
-                     larger than memory"
+            advice: "df -T .   # put the data on ext4, xfs or another with O_DIRECT, or load \
+                     several times the memory"
                 .to_owned(),
         });
     }
@@ -30,7 +30,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
             value: durability.setting.clone(),
             verdict: if durability.durable { Verdict::Good } else { Verdict::Warn },
             why: "a commit that is not flushed costs no device write".to_owned(),
-            advice: "set it back to its durable value, or say so beside every figure".to_owned(),
+            advice: "petal run --db 'sqlite:DIR?synchronous=FULL'".to_owned(),
         });
     }
     if let Some(plan) = &details.plan {
@@ -40,7 +40,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
             verdict: if plan.as_meant { Verdict::Good } else { Verdict::Warn },
             why: "another plan than an index range visits other blocks than the method counts"
                 .to_owned(),
-            advice: "load the schema anew: petal setup --replace".to_owned(),
+            advice: "petal setup --replace".to_owned(),
         });
     }
     checks.push(compression(details));
@@ -72,6 +72,6 @@ fn compression(details: &TargetDetails) -> Check {
         verdict,
         why: "storage that compresses or deduplicates would be measured by what it leaves out"
             .to_owned(),
-        advice: "for such storage: petal setup --replace --obfuscate-columns TRUE".to_owned(),
+        advice: "petal setup --replace --obfuscate-columns TRUE".to_owned(),
     }
 }

@@ -102,8 +102,7 @@ fn synchronous(value: &str) -> Result<Synchronous, EngineError> {
 
 fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
     let way_out = "give a size such as 512K, 16M or 1G";
-    let bytes =
-        parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
+    let bytes = parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
     if (min..=max).contains(&bytes) {
         return Ok(bytes);
     }
