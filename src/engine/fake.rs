@@ -100,6 +100,7 @@ impl Fake {
                 physical_write_blocks: Some(writes),
                 physical_write_requests: Some(writes),
                 physical_write_bytes: Some(writes * block_size),
+                log_read_blocks: None,
                 redo_bytes: None,
                 commits: Some(commits),
                 log_syncs: Some(commits),

@@ -186,6 +186,7 @@ fn second(index: u64) -> Second {
         physical_write_blocks: Some(checkpoint_blocks),
         physical_write_requests: Some(checkpoint_blocks),
         physical_write_bytes: Some(checkpoint_blocks * BLOCK),
+        log_read_blocks: Some(ops.update * 9),
         redo_bytes: Some(redo),
         commits: Some(ops.update),
         log_syncs: Some(ops.update),

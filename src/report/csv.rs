@@ -58,6 +58,7 @@ fn columns() -> Vec<(&'static str, Field)> {
         physical_write_blocks,
         physical_write_requests,
         physical_write_bytes,
+        log_read_blocks,
         redo_bytes,
         commits,
         log_syncs,

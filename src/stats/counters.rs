@@ -108,6 +108,9 @@ io_counts! {
     physical_write_blocks,
     physical_write_requests,
     physical_write_bytes,
+    /// Blocks that sessions read from the log's file, where their newest version still is (SQLite's
+    /// WAL): counted apart, because the page cache serves them.
+    log_read_blocks,
     /// Bytes written to the log.
     redo_bytes,
     /// Commits as the database counts them.

@@ -268,6 +268,7 @@ impl Statistics {
             physical_write_blocks: Some(main.pages + checkpoint.pages),
             physical_write_requests: Some(main.calls + checkpoint.calls),
             physical_write_bytes: Some(main.bytes + checkpoint.bytes),
+            log_read_blocks: Some(of(Event::WalRead).pages),
             redo_bytes: Some(of(Event::WalWrite).bytes),
             commits: Some(self.counted(Count::Commits)),
             log_syncs: Some(of(Event::WalSync).calls),

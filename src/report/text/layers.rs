@@ -63,9 +63,9 @@ fn layers(run: &Run) -> String {
     ]);
     table.row([
         "database, log".to_owned(),
+        or_dash(io.log_read_blocks, whole),
         dash(),
-        dash(),
-        dash(),
+        or_dash(io.log_read_blocks, |blocks| megabytes(blocks * block)),
         dash(),
         dash(),
         or_dash(io.redo_bytes, megabytes),

@@ -30,6 +30,7 @@ fn profile(run: &Run) -> String {
         ("physical reads, blocks", io.physical_read_blocks, per.physical_read_blocks, Count),
         ("physical reads, requests", io.physical_read_requests, per.physical_read_requests, Count),
         ("physical reads, MB", io.physical_read_bytes, per.physical_read_bytes, Bytes),
+        ("blocks read from the log", io.log_read_blocks, None, Count),
         ("physical writes, blocks", io.physical_write_blocks, per.physical_write_blocks, Count),
         (
             "physical writes, requests",
@@ -56,6 +57,8 @@ fn profile(run: &Run) -> String {
     ];
     let mut table = Table::of_figures(&["", "total", "per second", "per operation"]);
     for (name, total, per_second, unit) in rows {
+        let seconds = Some(summary.elapsed_s).filter(|&seconds| seconds > 0.0);
+        let per_second = per_second.or_else(|| Some(total? as f64 / seconds?));
         let per_operation = ratio(total, Some(summary.ops.total));
         let cells = match unit {
             Count => {
@@ -100,6 +103,14 @@ fn ratios(run: &Run) -> String {
         |v| decimal(v, 3),
         "1.000".into(),
     );
+    if io.log_read_blocks.is_some() {
+        row(
+            "reads from the log per row visited",
+            ratio(io.log_read_blocks, Some(rows)),
+            |v| decimal(v, 3),
+            nothing(),
+        );
+    }
     row(
         "logical reads per row visited",
         ratio(io.logical_reads, Some(rows)),
@@ -112,7 +123,8 @@ fn ratios(run: &Run) -> String {
         |v| decimal(v, 3),
         nothing(),
     );
-    let hits = ratio(io.physical_read_blocks, io.logical_reads).map(|misses| 1.0 - misses);
+    let misses = io.physical_read_blocks.map(|read| read + io.log_read_blocks.unwrap_or(0));
+    let hits = ratio(misses, io.logical_reads).map(|misses| 1.0 - misses);
     row("logical reads found in cache, %", hits, percent, nothing());
     row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, nothing());
     row(
