@@ -109,7 +109,9 @@ fn host() -> Host {
             rotational: Some(false),
             write_cache: Some("write back".into()),
             size_bytes: Some(100 << 30),
+            ..Device::default()
         }],
+        ..Host::default()
     }
 }
 
