@@ -655,6 +655,14 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_that_makes_no_sense_is_none() {
+        assert_eq!(quota("50000 100000"), Some(0.5));
+        for text in ["50000 0", "0 100000", "max 100000", "-1 100000", "50000", ""] {
+            assert_eq!(quota(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn without_a_cgroup_tree_limits_are_not_known() {
         assert_eq!(Tree::new(&[("proc/self/cgroup", "0::/\n")]).host().cgroup, None);
     }
