@@ -98,8 +98,8 @@ fn governor(host: &Host) -> Check {
 fn idle_states(host: &Host) -> Check {
     let seen = host.deepest_idle.as_ref().map(|IdleState { name, latency_us }| {
         let verdict = match *latency_us {
-            ..=SLOW_WAKE_US => Verdict::Good,
-            ..VERY_SLOW_WAKE_US => Verdict::Note,
+            wake_us if wake_us <= SLOW_WAKE_US => Verdict::Good,
+            wake_us if wake_us < VERY_SLOW_WAKE_US => Verdict::Note,
             _ => Verdict::Warn,
         };
         let advice = match verdict {

@@ -14,9 +14,8 @@ pub fn render(checks: &[Check]) -> String {
     let mut out = table.render();
     for verdict in [Verdict::Warn, Verdict::Note] {
         for check in checks.iter().filter(|check| check.verdict == verdict) {
-            let first = format!("{}: {}: ", word(verdict), check.name);
-            out.push('\n');
-            out.push_str(&paragraph(&first, "    ", &check.why));
+            out.push_str(&format!("\n{}  {}: {}\n", word(verdict), check.name, check.value));
+            out.push_str(&paragraph("    ", "    ", &check.why));
             if !check.advice.is_empty() {
                 out.push_str(&format!("    $ {}\n", check.advice));
             }
@@ -103,11 +102,109 @@ mod tests {
 
     #[test]
     fn a_good_host_is_a_table() {
-        insta::assert_snapshot!(render(&check(&good())), @"");
+        insta::assert_snapshot!(render(&check(&good())), @r"
+        verdict  what                        value
+        -------  --------------------------  ----------------------------
+        good     processor governor          performance
+        good     deepest C-state             C1, 2 us to wake
+        good     clock source                tsc
+        good     cgroup processor limit      no limit
+        good     virtual machine             no
+        good     other load                  load 0.10 on 16 processors
+        good     swap                        none
+        good     transparent huge pages      madvise
+        good     cgroup memory limit         no limit
+        good     dirty pages before writing  10 % (819 MiB), at most 20 %
+        good     RAID resync                 none
+        good     nvme0n1: scheduler          none
+        good     nvme0n1: read-ahead         128 KiB
+        good     nvme0n1: write cache        write through
+        ");
     }
 
     #[test]
     fn a_spoilt_host_is_told_why_and_what_to_type() {
-        insta::assert_snapshot!(render(&check(&spoilt())), @"");
+        insta::assert_snapshot!(render(&check(&spoilt())), @r"
+        verdict  what                        value
+        -------  --------------------------  -------------------------
+        WARNING  processor governor          powersave
+        WARNING  deepest C-state             C6, 133 us to wake
+        WARNING  clock source                hpet
+        WARNING  cgroup processor limit      1.50 of 4 processors
+        note     virtual machine             yes (QEMU Standard PC)
+        WARNING  other load                  load 3.25 on 4 processors
+        WARNING  swap                        1.00 GiB of 4.00 GiB used
+        note     transparent huge pages      always
+        note     cgroup memory limit         2.00 GiB
+        unknown  dirty pages before writing  not known
+        WARNING  RAID resync                 md0 recovery 12.6%
+        WARNING  sda1: scheduler             bfq
+        note     sda1: read-ahead            8.00 MiB
+        note     sda1: write cache           write back
+
+        WARNING  processor governor: powersave
+            A processor that slows its clock while it waits for a device answers each request later, and the
+            more so the fewer sessions there are.
+            $ sudo cpupower frequency-set -g performance
+
+        WARNING  deepest C-state: C6, 133 us to wake
+            A session that waits for a device lets its processor sleep, and the time to wake it is added to
+            the latency of the request.
+            $ sudo cpupower idle-set -D 11   # undo: -E
+
+        WARNING  clock source: hpet
+            Databases and petal ask for the time around every request, which costs nanoseconds with tsc,
+            somewhat more with a hypervisor's clock and microseconds with any other.
+            $ echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource
+
+        WARNING  cgroup processor limit: 1.50 of 4 processors
+            A control group that has used up its share stands still until the next period, which shows as
+            stalls that no device caused.
+            $ echo max | sudo tee /sys/fs/cgroup/db/cpu.max
+
+        WARNING  other load: load 3.25 on 4 processors
+            Others' work takes processors and devices from the test; the average is over the last minute, so
+            that work which has just ended still shows.
+            $ top -b -n 1 -o %CPU | head -n 20
+
+        WARNING  swap: 1.00 GiB of 4.00 GiB used
+            A database whose cache is swapped out does I/O that it does not know of, and a hit in its cache
+            then costs a read.
+            $ sudo swapoff -a && sudo swapon -a   # needs that much memory free
+
+        WARNING  RAID resync: md0 recovery 12.6%
+            An array that is being rebuilt or checked reads and writes all of its disks beside the test.
+            $ sudo mdadm --wait /dev/md0   # ends when the array is done
+
+        WARNING  sda1: scheduler: bfq
+            A scheduler that sorts and shares out requests costs processor time and a lock for each of them,
+            and holds some back: a flash device needs none.
+            $ echo none | sudo tee /sys/block/sda/queue/scheduler
+
+        note  virtual machine: yes (QEMU Standard PC)
+            Processors and devices are shared with machines that cannot be seen from here: time may be
+            stolen, and the host may cache, limit or burst the I/O.
+            $ vmstat 1   # column st while a test runs; then repeat it at another hour
+
+        note  transparent huge pages: always
+            With `always` the kernel moves memory about to make huge pages, which now and then stops a
+            database for milliseconds.
+            $ echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled
+
+        note  cgroup memory limit: 2.00 GiB
+            Caches of this control group, the page cache for its files among them, end at the limit: less is
+            cached than the host's memory lets one expect.
+            $ echo max | sudo tee /sys/fs/cgroup/db/memory.max
+
+        note  sda1: read-ahead: 8.00 MiB
+            Reads through the page cache that look sequential, as scans and loads do, fetch up to so much
+            more than was asked for; direct I/O does not.
+            $ sudo blockdev --setra 256 /dev/sda
+
+        note  sda1: write cache: write back
+            Writes end in the device's own volatile memory and a commit pays with a flush: compare writes
+            only between devices in the same state.
+            $ sudo hdparm -W /dev/sda   # -W0 turns it off
+        ");
     }
 }

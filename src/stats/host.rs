@@ -517,7 +517,8 @@ mod tests {
         }
     }
 
-    const CPUINFO: &str = "processor\t: 0\nmodel name\t: Example CPU @ 2.30GHz\nflags\t\t: fpu tsc hypervisor lm\n\nprocessor\t: 1\nmodel name\t: Another\n";
+    const CPUINFO: &str = "processor\t: 0\nmodel name\t: Example CPU @ 2.30GHz\n\
+        flags\t\t: fpu tsc hypervisor lm\n\nprocessor\t: 1\nmodel name\t: Another\n";
 
     #[test]
     fn a_host_is_read_from_its_trees() {
@@ -650,6 +651,14 @@ mod tests {
             .host();
             assert_eq!(host.cpu_quota, Some(2.0), "{path}");
             assert_eq!(host.cpu_quota_file.as_deref(), Some("/sys/fs/cgroup/cpu.max"));
+        }
+    }
+
+    #[test]
+    fn a_quota_that_makes_no_sense_is_none() {
+        assert_eq!(quota("50000 100000"), Some(0.5));
+        for text in ["50000 0", "0 100000", "max 100000", "-1 100000", "50000", ""] {
+            assert_eq!(quota(text), None, "{text}");
         }
     }
 
@@ -797,7 +806,8 @@ mod tests {
         prop_oneof![
             prop::collection::vec(any::<u8>(), 0..60),
             "\\PC{0,60}".prop_map(String::into_bytes),
-            "(md0 : |resync|recovery|=|\\[|\\]|:|0::/|\\.\\./|cpu|,|MemTotal:|flags|nan|inf|-1|max| |\n|[0-9]{1,25}){0,14}"
+            "(md0 : |resync|recovery|=|\\[|\\]|:|0::/|\\.\\./|cpu|,|flags|nan|inf|-1|max|\
+                MemTotal:| |\n|[0-9]{1,25}){0,14}"
                 .prop_map(String::into_bytes),
         ]
     }
