@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.
 const SHORT_PASS_FRAMES: i64 = 64;
+/// Before each page in the WAL (<https://sqlite.org/walformat.html>).
+const FRAME_HEADER_BYTES: u64 = 24;
 /// Writers may be as fast as the checkpoint; then passes do not get shorter.
 const PASSES_MAX: usize = 5;
 
@@ -153,6 +155,8 @@ struct Checkpointer {
     gate: Arc<Gate>,
     waited_ns: Arc<AtomicU64>,
     begun: Arc<Mutex<Instant>>,
+    /// A WAL longer than this is reset now, whoever waits for it: twice the stated size.
+    wal_frames_max: i64,
 }
 
 impl Checkpointer {
@@ -173,7 +177,13 @@ impl Checkpointer {
         connection
             .busy_handler(Some(move |_| wait.busy()))
             .map_err(|error| engine_error("preparing checkpoints", &path, &error))?;
-        Ok(Self { connection, recorder, gate, waited_ns, begun })
+        let page_bytes: u64 = connection
+            .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
+            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?
+            .cast_unsigned();
+        let frames = 2 * shared.options.checkpoint_bytes / (page_bytes + FRAME_HEADER_BYTES);
+        let wal_frames_max = frames.cast_signed();
+        Ok(Self { connection, recorder, gate, waited_ns, begun, wal_frames_max })
     }
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
@@ -207,7 +217,8 @@ impl Checkpointer {
             let answer = checkpoint(&self.connection, "PASSIVE")?;
             let pass_frames = answer.copied_frames - copied_frames;
             copied_frames = answer.copied_frames;
-            if pass_frames <= SHORT_PASS_FRAMES || stopping.load(Ordering::Relaxed) {
+            let is_long = answer.wal_frames >= self.wal_frames_max;
+            if pass_frames <= SHORT_PASS_FRAMES || is_long || stopping.load(Ordering::Relaxed) {
                 break;
             }
         }
