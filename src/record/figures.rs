@@ -90,9 +90,9 @@ fn io_latency(
     let timed = histogram.map(|histogram| &histogram.latency_us);
     let how = match (wait.source, timed) {
         (WaitSource::Sampled, _) => return None,
-        (WaitSource::Timed, Some(_)) => format!("every wait timed by {timed_by}"),
-        (WaitSource::Timed, None) => format!("timed by {timed_by}, totals only"),
-        (WaitSource::Counted, _) => format!("counted by {timed_by}"),
+        (WaitSource::Timed, Some(_)) => format!("{timed_by}, each wait"),
+        (WaitSource::Timed, None) => format!("{timed_by}, totals only"),
+        (WaitSource::Counted, _) => format!("{timed_by}, counted"),
     };
     Some(IoLatency {
         count: wait.waits?,
@@ -330,9 +330,9 @@ mod tests {
         assert_eq!(
             sources,
             [
-                "log: 7 wal sync (timed by the shim, totals only)",
-                "read: 10 main read (timed by the shim, totals only)",
-                "write: 5 checkpoint write (timed by the shim, totals only)",
+                "log: 7 wal sync (the shim, totals only)",
+                "read: 10 main read (the shim, totals only)",
+                "write: 5 checkpoint write (the shim, totals only)",
             ]
         );
     }

@@ -123,10 +123,10 @@ mod tests {
         run.details.timeline.truncate(2);
         run.details.timeline[1].io = None;
         run.details.timeline[1].cpu = None;
-        insta::assert_snapshot!(timeline(&run).unwrap(), @r"
-        from_s,length_s,sessions,ops,ops_select,ops_scan,ops_update,ops_cut,rows_select,rows_scan,rows_update,errors,logical_reads,physical_read_blocks,physical_read_requests,physical_read_bytes,physical_write_blocks,physical_write_requests,physical_write_bytes,redo_bytes,commits,log_syncs,device_read_requests,device_read_bytes,device_read_ms,device_write_requests,device_write_bytes,device_write_ms,device_flushes,device_busy_ms,cpu_user,cpu_system,cpu_iowait,cpu_idle,cpu_steal,select_mean_us,select_p50_us,select_p99_us,select_max_us,scan_mean_us,scan_p50_us,scan_p99_us,scan_max_us,update_mean_us,update_p50_us,update_p99_us,update_max_us
-        0.000,1.000,8,900,720,0,180,0,46080,0,11520,0,172800,58500,58500,479232000,0,0,0,94648320,180,180,58500,479232000,3900,540,94648320,300,180,970,20.000,24.500,30.000,25.000,0.500,7917.315,7360.511,10002.431,78104.000,,,,,12803.950,12296.191,15630.335,101304.000
-        1.000,1.000,8,935,748,0,187,0,47872,0,11968,0,,,,,,,,,,,60775,497868800,4051,561,98329088,300,187,970,,,,,,7886.551,7323.647,10002.431,78192.000,,,,,12926.428,12460.031,15900.671,101392.000
+        insta::assert_snapshot!(timeline(&run).unwrap(), @"
+        from_s,length_s,sessions,ops,ops_select,ops_scan,ops_update,ops_cut,rows_select,rows_scan,rows_update,errors,logical_reads,physical_read_blocks,physical_read_requests,physical_read_bytes,physical_write_blocks,physical_write_requests,physical_write_bytes,log_read_blocks,redo_bytes,commits,log_syncs,device_read_requests,device_read_bytes,device_read_ms,device_write_requests,device_write_bytes,device_write_ms,device_flushes,device_busy_ms,cpu_user,cpu_system,cpu_iowait,cpu_idle,cpu_steal,select_mean_us,select_p50_us,select_p99_us,select_max_us,scan_mean_us,scan_p50_us,scan_p99_us,scan_max_us,update_mean_us,update_p50_us,update_p99_us,update_max_us
+        0.000,1.000,8,900,720,0,180,0,46080,0,11520,0,172800,58500,58500,479232000,0,0,0,1620,94648320,180,180,58500,479232000,3900,540,94648320,300,180,970,20.000,24.500,30.000,25.000,0.500,7917.315,7360.511,10002.431,78104.000,,,,,12803.950,12296.191,15630.335,101304.000
+        1.000,1.000,8,935,748,0,187,0,47872,0,11968,0,,,,,,,,,,,,60775,497868800,4051,561,98329088,300,187,970,,,,,,7886.551,7323.647,10002.431,78192.000,,,,,12926.428,12460.031,15900.671,101392.000
         ");
     }
 

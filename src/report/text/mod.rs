@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_complete_mixed_run() {
-        insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @r"
+        insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @"
         petal 0.1.0 run report
 
         PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)
@@ -163,6 +163,7 @@ mod tests {
         physical reads, blocks      3,565,900      59,432           65.0
         physical reads, requests    3,565,900      59,432           65.0
         physical reads, MB           29,211.9         487           0.53
+        blocks read from the log       98,748       1,646           1.80
         physical writes, blocks       600,000      10,000           10.9
         physical writes, requests     600,000      10,000           10.9
         physical writes, MB           4,915.2        81.9           0.09
@@ -178,9 +179,10 @@ mod tests {
         writes in physical I/O, % of blocks         14.4   16.7
         blocks read per block written               5.94   5.00
         physical reads per row visited             1.016  1.000
+        reads from the log per row visited         0.028
         logical reads per row visited              3.000
         blocks per read request                    1.000
-        logical reads found in cache, %             66.1
+        logical reads found in cache, %             65.2
         redo bytes per updated row                 8,216
         commits per log sync                        1.00
         host processor us per physical request      13.0
@@ -212,10 +214,10 @@ mod tests {
         I/O LATENCY, US                                                             [the source beside each]
         ====================================================================================================
         I/O               count   mean   p50    p99    max  source
-        ------------  ---------  -----  ----  -----  -----  -------------------------------------
-        log              10,972  412.0     -      -      -  wal sync (timed, totals only)
-        read          3,565,900   84.3  84.2  108.1  108.6  main read (every wait timed)
-        write           600,000   48.7     -      -      -  checkpoint write (timed, totals only)
+        ------------  ---------  -----  ----  -----  -----  ------------------------------------------------
+        log              10,972  412.0     -      -      -  wal sync (petal's VFS shim, totals only)
+        read          3,565,900   84.3  84.2  108.1  108.6  main read (petal's VFS shim, each wait)
+        write           600,000   48.7     -      -      -  checkpoint write (petal's VFS shim, totals only)
         device read   3,565,900   66.7     -      -      -  /proc/diskstats, with its queue
         device write    632,916   28.4     -      -      -  /proc/diskstats, with its queue
 
@@ -244,7 +246,7 @@ mod tests {
         asked by petal, a block a row    3,511,040          -  28,762.4       702,208         -   5,752.5
         database, logical               10,533,120          -  86,287.3             -         -         -
         database, physical               3,565,900  3,565,900  29,211.9       600,000   600,000   4,915.2
-        database, log                            -          -         -             -         -   5,769.3
+        database, log                       98,748          -     808.9             -         -   5,769.3
         device vda                               -  3,565,900  29,211.9             -   632,916  10,684.5
         device flushes 10,972, time with I/O in flight 58.20 s
 
@@ -397,6 +399,7 @@ mod tests {
         physical reads, blocks     239,200      59,800           65.0
         physical reads, requests   239,200      59,800           65.0
         physical reads, MB         1,959.5         490           0.53
+        blocks read from the log     6,624       1,656           1.80
         physical writes, blocks          0        0.00           0.00
         physical writes, requests        0        0.00           0.00
         physical writes, MB            0.0        0.00           0.00
@@ -412,9 +415,10 @@ mod tests {
         writes in physical I/O, % of blocks          0.0   16.7
         blocks read per block written                  -   5.00
         physical reads per row visited             1.016  1.000
+        reads from the log per row visited         0.028
         logical reads per row visited              3.000
         blocks per read request                    1.000
-        logical reads found in cache, %             66.1
+        logical reads found in cache, %             65.2
         redo bytes per updated row                 8,216
         commits per log sync                        1.00
         host processor us per physical request      15.1
@@ -444,10 +448,10 @@ mod tests {
         I/O LATENCY, US                                                             [the source beside each]
         ====================================================================================================
         I/O             count   mean  p50  p99  max  source
-        ------------  -------  -----  ---  ---  ---  -------------------------------------
-        log               736  412.0    -    -    -  wal sync (timed, totals only)
-        read          239,200   84.3    -    -    -  main read (timed, totals only)
-        write               0      -    -    -    -  checkpoint write (timed, totals only)
+        ------------  -------  -----  ---  ---  ---  ------------------------------------------------
+        log               736  412.0    -    -    -  wal sync (petal's VFS shim, totals only)
+        read          239,200   84.3    -    -    -  main read (petal's VFS shim, totals only)
+        write               0      -    -    -    -  checkpoint write (petal's VFS shim, totals only)
         device read   239,200   66.7    -    -    -  /proc/diskstats, with its queue
         device write    2,208  543.5    -    -    -  /proc/diskstats, with its queue
 
@@ -471,7 +475,7 @@ mod tests {
         asked by petal, a block a row      235,520         -  1,929.4        47,104         -  385.9
         database, logical                  706,560         -  5,788.1             -         -      -
         database, physical                 239,200   239,200  1,959.5             0         0    0.0
-        database, log                            -         -        -             -         -  387.0
+        database, log                        6,624         -     54.3             -         -  387.0
         device vda                               -   239,200  1,959.5             -     2,208  387.0
         device flushes 736, time with I/O in flight 3.88 s
 
