@@ -22,8 +22,11 @@ const OPERATIONS: u64 = 1_000_000;
 const ROUNDS: usize = 7;
 const ROWS: u64 = 1_000_000;
 
+/// A name, and what takes [`OPERATIONS`] times as long.
+type Part = (&'static str, fn() -> Duration);
+
 fn main() {
-    let parts: [(&str, fn() -> Duration); 4] = [
+    let parts: [Part; 4] = [
         ("whole loop, one session", whole_loop),
         ("choosing an operation", choosing),
         ("two clock reads", clocks),
