@@ -97,9 +97,9 @@ impl Found {
     }
 }
 
-/// Engines that run inside petal's own process: their processor time is petal's.
+/// The database's processor time cannot be told from petal's.
 pub(super) fn is_in_process(run: &Run) -> bool {
-    matches!(run.summary.engine.as_str(), "sqlite" | "device")
+    run.details.target.in_process
 }
 
 /// Bytes as a person reads them.
@@ -209,6 +209,7 @@ mod tests {
         });
         gains(&["generator-bound"], |run| {
             run.summary.engine = "postgres".into();
+            run.details.target.in_process = false;
             run.details.target.local = false;
             run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
         });
@@ -262,6 +263,19 @@ mod tests {
             run.summary.settings.insert("writers".into(), json!(2));
             syncs(run, run.summary.ops.update / 8);
         });
+    }
+
+    #[test]
+    fn rows_that_cost_more_than_a_read() {
+        let run = gains(&["extra-reads"], |run| {
+            run.details.io.physical_read_blocks = Some(run.summary.rows.total() * 3 / 2);
+            run.details.io.physical_read_requests = run.details.io.physical_read_blocks;
+        });
+        assert!(
+            message(&run, "extra-reads").starts_with("1.5"),
+            "{}",
+            message(&run, "extra-reads")
+        );
     }
 
     #[test]
