@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 
-use crate::support::{Workplace, count, record};
+use crate::support::{Workplace, contents, count, record};
 
 #[test]
 fn every_command_explains_itself_on_stdout() {
@@ -239,4 +239,18 @@ fn quiet_leaves_results_alone() {
     let run = work.petal(["run", "--work-loop", "5"]).exits(0);
     assert!(run.stdout.starts_with("petal ") && run.stdout.contains("PIOPS"), "{}", run.stdout);
     assert!(run.stderr.contains("the record is in petal-results/"), "{}", run.stderr);
+}
+
+#[test]
+fn check_tells_of_the_host_and_the_target_and_changes_nothing() {
+    let work = Workplace::loaded(1, "8M");
+    let before = contents(&work.path("petal-data"));
+    let check = work.petal(["check"]).ends();
+    // 1 where something would spoil a test here, such as these tests themselves.
+    assert!(matches!(check.code, Some(0 | 1)), "{check:?}");
+    assert_eq!(check.code == Some(1), check.stdout.contains("WARNING"), "{}", check.stdout);
+    assert!(check.stdout.contains("swap"), "{}", check.stdout);
+    assert!(before == contents(&work.path("petal-data")));
+    work.write("petal-data/petal2.db", "somebody else's");
+    work.petal(["check"]).ends().telling(&["petal2.db", "mark"]);
 }

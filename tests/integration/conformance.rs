@@ -249,10 +249,8 @@ fn known(io: &IoCounts) -> BTreeMap<String, u64> {
 fn counters_only_grow_and_agree_with_the_work(target: &Target) {
     let (_work, engine) = target.loaded(2);
     let sum = |counters: Vec<Counters>| {
-        let mut all = Counters::default();
-        all.io = counters[0].io;
-        counters[1..].iter().for_each(|other| all.io = all.io.plus(&other.io));
-        (all.io, counters.iter().flat_map(|c| c.waits.clone()).collect::<Vec<_>>())
+        let io = counters[1..].iter().fold(counters[0].io, |io, other| io.plus(&other.io));
+        (io, counters.iter().flat_map(|c| c.waits.clone()).collect::<Vec<_>>())
     };
     let (opening, _) = sum(engine.snapshot().unwrap());
     let mut last = known(&opening);
