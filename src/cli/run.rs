@@ -8,7 +8,7 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::driver::run::{Job, end_hook, run as drive};
+use crate::driver::run::{Job, end_hook, post_hook, run as drive};
 use crate::engine::Engine;
 use crate::record::{self, Folder, Run, Status};
 use crate::settings::Settings;
@@ -194,8 +194,16 @@ impl Series {
             folder.remove_if_empty();
         }
         let mut run = driven?;
+        let mut failure = None;
+        match post_hook(&job) {
+            Ok(call) => run.details.hooks.extend(call),
+            Err(error) => {
+                run.details.gaps.push(error.to_string());
+                failure = Some(Failure::from(error));
+            }
+        }
         run.summary.findings = findings::judge(&run);
-        let mut failure = write(&folder, &run).err();
+        failure = failure.or(write(&folder, &run).err());
         match end_hook(&job) {
             Ok(None) => {}
             Ok(Some(call)) => {

@@ -87,7 +87,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, mut hooks) = called?;
+        let (opening, opening_os, hooks) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
         let stop = pull(job, &trigger);
@@ -105,7 +105,6 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(keepers.gaps);
         let crew = follow(job, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
-        hooks.extend(call_hook(job, "post")?);
         let mut run = assemble::run(job, prepared, measured, started_at);
         run.details.connect_s = Some(connect_s);
         run.details.hooks = hooks;
@@ -164,6 +163,11 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
     let opening = job.engine.snapshot()?;
     let opening_os = prepared.probe.as_ref().map(Probe::sample);
     Ok((opening, opening_os, hooks.into_iter().collect()))
+}
+
+/// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
+pub fn post_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
+    call_hook(job, "post")
 }
 
 /// EXTERNAL_SCRIPT's `end`, when all files are written.
