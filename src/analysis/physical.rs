@@ -1,7 +1,7 @@
 //! Who served the reads: the device, the page cache, the database's own cache or the array's; and
 //! whether single blocks were read, by the plan that was meant.
 
-use super::findings::{Judgement, error, info, size, unknown, warning};
+use super::judgement::{Judgement, error, info, size, unknown, warning};
 use crate::record::Run;
 
 /// Fewer bytes than this say nothing about who served them.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::findings::{Judgement, error, info, unknown, warning};
+use super::judgement::{Judgement, error, info, unknown, warning};
 use super::steady::{self, Steadiness, Windows};
 use super::writes;
 use crate::record::{Run, Second, figures};

@@ -8,7 +8,8 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::driver::run::{Job, end_hook, post_hook, run as drive};
+use crate::driver::job::Job;
+use crate::driver::run::{end_hook, post_hook, run as drive};
 use crate::engine::Engine;
 use crate::record::{self, Folder, Run, Status};
 use crate::settings::Settings;

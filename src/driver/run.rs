@@ -1,29 +1,27 @@
 //! One run: settle, connect all, trigger together, run, stop, settle the counters, record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::{Engine, EngineError, ProgressUnit, Stop};
-use crate::record::folder::Folder;
+use crate::engine::{Engine, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{HookCall, Run, SessionLost};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
-use crate::stats::devices::{self, DataDevices};
+use crate::stats::devices::{self};
 use crate::stats::host::Host;
 use crate::stats::os::{Probe, Sample};
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{Settled, Target};
 use crate::stats::timeline::Shards;
-use crate::workload::plan::Workload;
-use crate::workload::seat::Seat;
 
 use super::assemble::{self, Measured};
 use super::crew::Crew;
+use super::job::{Job, Prepared};
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
 use super::{DriverError, Watch, hooks, quiet};
@@ -33,42 +31,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(100);
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
-
-/// All that one run needs.
-pub struct Job<'a> {
-    pub engine: &'a dyn Engine,
-    pub settings: &'a Settings,
-    pub workload: Workload,
-    pub seats: Vec<Seat>,
-    pub loaded: Vec<LoadedSchema>,
-    /// Where the record goes; without one only the returned value is left.
-    pub folder: Option<&'a Folder>,
-    /// How many times a signal asked to stop.
-    pub signals: Arc<AtomicU8>,
-    pub watch: &'a dyn Watch,
-}
-
-impl Job<'_> {
-    pub fn is_interrupted(&self) -> bool {
-        self.signals.load(Ordering::Relaxed) > 0
-    }
-
-    /// Gives the run up if a signal came before the trigger.
-    fn check_interrupted(&self) -> Result<(), DriverError> {
-        if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
-    }
-}
-
-/// What is known before the trigger.
-pub struct Prepared {
-    pub target: Target,
-    pub details: TargetDetails,
-    pub host: Option<Host>,
-    pub devices: Option<DataDevices>,
-    pub probe: Option<Probe>,
-    pub settled: Settled,
-    pub data_bytes: Option<u64>,
-}
 
 /// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
 /// gaps; an error means that nothing was measured.
