@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::{Engine, ProgressUnit, Stop};
+use crate::engine::{ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{HookCall, Run, SessionLost};
@@ -24,7 +24,7 @@ use super::crew::Crew;
 use super::job::{Job, Prepared};
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
-use super::{DriverError, Watch, hooks, quiet};
+use super::{DriverError, hooks, quiet};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
