@@ -502,6 +502,7 @@ mod tests {
                 file_system: Some("xfs".into()),
                 mount_options: Some("rw,noatime".into()),
                 lies_on: lies_on.iter().map(|name| (*name).to_owned()).collect(),
+                ..BlockDevice::default()
             };
             let counted = vec![block];
             let found = DataDevices { roots: self.roots(), counted, unseen: Vec::new() };
