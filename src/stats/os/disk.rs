@@ -1,8 +1,9 @@
 //! Devices: /proc/diskstats, as the kernel's Documentation/admin-guide/iostats.rst explains it.
 //!
-//! Three traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
-//! 19 hours. A partition's flushes are counted at its disk only, a volume's at its members. And a
-//! device that is not listed is unknown, not idle.
+//! Four traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
+//! 19 hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
+//! is counted among the write requests too, as one without bytes. And a device that is not listed
+//! is unknown, not idle.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ pub struct DeviceCounts {
     pub read_bytes: u64,
     /// Milliseconds that reads spent in the device and its queue, summed over reads.
     pub read_ms: u64,
+    /// With those that only flush, which have no bytes.
     pub write_requests: u64,
     pub write_bytes: u64,
     pub write_ms: u64,
