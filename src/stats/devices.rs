@@ -47,6 +47,8 @@ pub struct BlockDevice {
     pub name: String,
     pub major: u32,
     pub minor: u32,
+    /// The folder or file through which it was found.
+    pub path: PathBuf,
     pub file_system: Option<String>,
     /// The mount's own, then the file system's.
     pub mount_options: Option<String>,
@@ -99,7 +101,8 @@ pub fn find_under(
         let mount = mounts.of(&path, number);
         match nodes(&stack, number, mount) {
             Ok(nodes) => found.extend(nodes.into_iter().map(|node| {
-                let device = stack.describe(&node, mount);
+                let path = path.clone();
+                let device = BlockDevice { path, ..stack.describe(&node, mount) };
                 (node, device)
             })),
             Err(reason) => unseen.push(format!("{}: {reason}", file.display())),

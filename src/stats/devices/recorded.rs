@@ -39,9 +39,11 @@ impl Recorded {
         tree
     }
 
-    /// Writes a file of the tree, as the kernel would change it.
+    /// Changes a file of the tree as the kernel would: a reader finds the old text or the new.
     pub fn write(&self, path: &str, text: &str) {
-        fs::write(self.path(path), text).unwrap();
+        let draft = self.0.path().join("draft");
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, self.path(path)).unwrap();
     }
 
     /// Where a file of the tree is; its folder is made.

@@ -77,6 +77,7 @@ impl Stack<'_> {
             mount_options: mount.map(|mount| mount.options.clone()),
             lies_on: self.lies_on(node),
             flushed_at,
+            ..BlockDevice::default()
         }
     }
 

@@ -13,6 +13,7 @@ fn a_partition_is_counted_itself_and_lies_on_its_disk() {
         name: "nvme0n1p2".into(),
         major: 259,
         minor: 2,
+        path: "/data".into(),
         file_system: Some("ext4".into()),
         mount_options: Some("rw,noatime,data=ordered".into()),
         lies_on: vec!["nvme0n1".into()],
