@@ -345,7 +345,7 @@ fn errors_name_the_target_and_no_password(target: &Target) {
 }
 
 fn sqlite_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
-    // A process of its own: closing a connection here would drop the locks of petal's.
+    // No operation is under way: closing a connection drops the locks of this process.
     let path = work.path(format!("petal-data/petal{schema}.db"));
     let reader = rusqlite::Connection::open(path).unwrap();
     let mut rows = reader.prepare("SELECT custid, c2 FROM cf1").unwrap();
