@@ -42,17 +42,22 @@ pub enum HookError {
     Failed { script: PathBuf, moment: String, how: String, output: PathBuf },
     #[error("EXTERNAL_SCRIPT {script} had not ended {} s after `{moment}` and was killed; what it printed is in {output}", limit.as_secs())]
     Overdue { script: PathBuf, moment: String, limit: Duration, output: PathBuf },
+    #[error(
+        "EXTERNAL_SCRIPT {script} was ended at `{moment}` by a signal to petal; what it printed is in {output}"
+    )]
+    Interrupted { script: PathBuf, moment: String, output: PathBuf },
     #[error("EXTERNAL_SCRIPT {script} could not be waited for at `{moment}`: {source}")]
     Wait { script: PathBuf, moment: String, source: io::Error },
 }
 
-/// Calls the script and waits for it. It sees the run's folder as PETAL_RUN_DIR and none of
-/// petal's secrets.
+/// Calls the script and waits for it, at most `limit`, or until `give_up` says so. It sees the
+/// run's folder as PETAL_RUN_DIR and none of petal's secrets.
 pub fn call(
     script: &Path,
     moment: &str,
     folder: &Path,
     limit: Duration,
+    give_up: &dyn Fn() -> bool,
 ) -> Result<HookCall, HookError> {
     let began = Instant::now();
     let name = format!("hook-{moment}.log");
@@ -62,18 +67,18 @@ pub fn call(
         moment: moment.into(),
         source,
     })?;
-    let status = wait(&mut child, began + limit).map_err(|source| HookError::Wait {
+    let status = wait(&mut child, began + limit, give_up).map_err(|source| HookError::Wait {
         script: script.into(),
         moment: moment.into(),
         source,
     })?;
     let Some(status) = status else {
         end_group(&mut child);
-        return Err(HookError::Overdue {
-            script: script.into(),
-            moment: moment.into(),
-            limit,
-            output,
+        let (script, moment) = (script.into(), moment.into());
+        return Err(if give_up() {
+            HookError::Interrupted { script, moment, output }
+        } else {
+            HookError::Overdue { script, moment, limit, output }
         });
     };
     if !status.success() {
@@ -128,12 +133,16 @@ fn is_secret(variable: &OsStr, value: &OsStr) -> bool {
         || user.is_some_and(|user| user.contains(':'))
 }
 
-/// The status, or None at the deadline.
-fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+/// The status, or None at the deadline or when it is given up.
+fn wait(
+    child: &mut Child,
+    deadline: Instant,
+    give_up: &dyn Fn() -> bool,
+) -> io::Result<Option<ExitStatus>> {
     loop {
         match child.try_wait()? {
             Some(status) => return Ok(Some(status)),
-            None if Instant::now() < deadline => thread::sleep(POLL),
+            None if Instant::now() < deadline && !give_up() => thread::sleep(POLL),
             None => return Ok(None),
         }
     }
@@ -145,7 +154,7 @@ fn end_group(child: &mut Child) {
     // They may have ended meanwhile.
     let signal = |signal| group.map(|group| kill_process_group(group, signal).is_ok());
     signal(Signal::TERM);
-    let _ = wait(child, Instant::now() + GRACE);
+    let _ = wait(child, Instant::now() + GRACE, &|| false);
     signal(Signal::KILL);
     let _ = child.wait();
 }
@@ -197,7 +206,7 @@ mod tests {
     ) -> (tempfile::TempDir, Result<HookCall, HookError>) {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
-        let result = call(&script, "pre", folder.path(), limit);
+        let result = call(&script, "pre", folder.path(), limit, &|| false);
         (folder, result)
     }
 
@@ -247,9 +256,21 @@ mod tests {
     }
 
     #[test]
+    fn a_script_is_left_when_petal_is_told_to_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = script(folder.path(), "sleep 600");
+        let began = Instant::now();
+        let give_up = || began.elapsed() > Duration::from_millis(200);
+        let ended = call(&script, "post", folder.path(), LIMIT, &give_up);
+        assert!(matches!(ended, Err(HookError::Interrupted { .. })), "{ended:?}");
+        assert!(began.elapsed() < LIMIT);
+    }
+
+    #[test]
     fn a_script_that_cannot_be_run_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let error = call(&folder.path().join("none"), "pre", folder.path(), LIMIT).unwrap_err();
+        let error =
+            call(&folder.path().join("none"), "pre", folder.path(), LIMIT, &|| false).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::{ProgressUnit, Stop};
+use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{HookCall, Run, SessionLost};
@@ -21,6 +21,7 @@ use crate::stats::timeline::Shards;
 
 use super::assemble::{self, Measured};
 use super::crew::Crew;
+use super::hooks::HookError;
 use super::job::{Job, Prepared};
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
@@ -137,13 +138,19 @@ pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
     call_hook(job, "end")
 }
 
+/// Before the trigger one signal calls everything off; afterwards the figures are there, and it
+/// takes a second one to leave the script.
 fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverError> {
     let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
         return Ok(None);
     };
-    hooks::call(script, moment, folder.path(), HOOK_LIMIT)
-        .map(Some)
-        .map_err(|error| DriverError::Hook(error.to_string()))
+    let enough = if moment == "pre" { 1 } else { 2 };
+    let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
+    match hooks::call(script, moment, folder.path(), HOOK_LIMIT, &give_up) {
+        Ok(call) => Ok(Some(call)),
+        Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
+        Err(error) => Err(DriverError::Hook(error.to_string())),
+    }
 }
 
 /// The files that are written while the run lasts. One that cannot be begun is a gap, no failure.
@@ -248,7 +255,9 @@ fn close(
         0 => bounds.trigger.elapsed().as_secs_f64(),
         ns => ns as f64 / 1e9,
     };
-    sampler.finish(elapsed_s, &standing);
+    let last_done_ns = crew.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
+    // A session that thinks or waits at the end is done later than its last operation.
+    sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
     sampler.close_steady();
     let mut gaps = std::mem::take(&mut sampler.gaps);
     if let Err(error) = job.engine.quiesce() {

@@ -201,6 +201,11 @@ impl Stop {
         u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// From the trigger to the deadline; None without one.
+    pub fn planned(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(self.trigger))
+    }
+
     /// Time until the deadline; None without one.
     pub fn time_left(&self, now: Instant) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(now))
