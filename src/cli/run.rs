@@ -173,8 +173,7 @@ impl Series {
         name: Option<&str>,
         console: &Console,
     ) -> Result<Kept, Failure> {
-        let endpoints = 1;
-        let seats = seats(&self.settings, self.schemas, endpoints);
+        let seats = seats(&self.settings, self.schemas, self.engine.endpoints());
         let block_size = self.loaded.first().map_or(1, |there| there.block_size);
         let workload =
             Workload::new(&self.settings, self.rows, block_size, self.schemas, self.seed, repeat);

@@ -64,6 +64,11 @@ pub trait Engine: Send + Sync {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError>;
 
+    /// How many endpoints serve a run; sessions are seated on them by [`crate::workload::plan::seats`].
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
     /// The most sessions it admits, where there is a limit.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         Ok(None)
