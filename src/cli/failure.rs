@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::driver::DriverError;
+use crate::driver::page_cache::PageCacheError;
 use crate::engine::EngineError;
 use crate::record::RecordError;
 use crate::settings::error::SettingErrors;
@@ -77,6 +78,11 @@ impl From<DriverError> for Failure {
             DriverError::Setting(_) => Exit::Usage,
             DriverError::Thread { .. } => Exit::Environment,
             DriverError::Hook(_) => Exit::Failed,
+            DriverError::PageCache(error) => match error {
+                PageCacheError::BelowReserve { .. } => Exit::Usage,
+                PageCacheError::Interrupted => Exit::Interrupted,
+                _ => Exit::Environment,
+            },
         };
         Self::new(exit, message)
     }

@@ -13,6 +13,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
 
+use super::page_cache::LockedMemory;
 use super::{DriverError, Watch};
 
 /// All that one run needs.
@@ -49,4 +50,6 @@ pub struct Prepared {
     pub probe: Option<Probe>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
+    /// PAGE_CACHE_LIMIT's memory, for as long as this lives.
+    pub locked: Option<LockedMemory>,
 }

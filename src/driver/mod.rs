@@ -6,6 +6,7 @@ mod crew;
 pub mod hooks;
 pub mod job;
 pub mod load;
+pub mod page_cache;
 pub mod quiet;
 pub mod run;
 mod sampler;
@@ -43,6 +44,8 @@ pub enum DriverError {
     Thread { session: u32, error: std::io::Error },
     #[error("{0}")]
     Hook(String),
+    #[error(transparent)]
+    PageCache(#[from] page_cache::PageCacheError),
 }
 
 impl Watch for Silent {

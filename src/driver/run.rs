@@ -15,17 +15,19 @@ use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
 use crate::stats::devices::{self};
 use crate::stats::host::Host;
-use crate::stats::os::{Probe, Sample};
-use crate::stats::target::{Settled, Target};
+use crate::stats::os::{Memory, Probe, Sample};
+use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::timeline::Shards;
+use crate::stats::units::bytes;
 
 use super::assemble::{self, Measured};
 use super::crew::Crew;
 use super::hooks::HookError;
 use super::job::{Job, Prepared};
+use super::page_cache::LockedMemory;
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
-use super::{DriverError, hooks, quiet};
+use super::{DriverError, hooks, page_cache, quiet};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
@@ -93,9 +95,34 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let devices = watched.then(|| devices::find(&details.data_files));
     let probe = devices.as_ref().map(Probe::new);
     let host = watched.then(|| Host::collect(devices.as_ref()));
-    let settled = settle(job, probe.as_ref())?;
+    let locked = limit_page_cache(job, &details, host.as_ref())?;
+    let mut settled = settle(job, probe.as_ref())?;
+    if let Some(locked) = &locked {
+        settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
+    }
     let data_bytes = job.engine.data_bytes()?;
-    Ok(Prepared { target, details, host, devices, probe, settled, data_bytes })
+    Ok(Prepared { target, details, host, devices, probe, settled, data_bytes, locked })
+}
+
+/// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.
+fn limit_page_cache(
+    job: &Job<'_>,
+    details: &TargetDetails,
+    host: Option<&Host>,
+) -> Result<Option<LockedMemory>, DriverError> {
+    let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
+    if !details.local {
+        return Err(DriverError::Setting(format!(
+            "PAGE_CACHE_LIMIT={}: {} is on another host, whose page cache petal cannot limit; \
+             leave it out",
+            bytes(limit_bytes),
+            job.settings.db.redacted(),
+        )));
+    }
+    let group_bytes = host.and_then(|host| host.memory_limit_bytes);
+    let stop = Stop::unlimited(job.signals.clone());
+    let memory = Memory::read();
+    Ok(Some(page_cache::limit(limit_bytes, &memory, group_bytes, job.watch, &stop)?))
 }
 
 /// Pays the debts of the run before: the database's own, then the operating system's.

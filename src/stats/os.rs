@@ -141,6 +141,20 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// This host's memory, as /proc/meminfo tells it; None where it does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Free, and what the kernel can take back from its caches.
+    pub available_bytes: Option<u64>,
+}
+
+impl Memory {
+    pub fn read() -> Self {
+        let text = fs::read_to_string(Roots::default().proc.join("meminfo"));
+        Self { available_bytes: text.ok().and_then(|text| meminfo_bytes(&text, "MemAvailable")) }
+    }
+}
+
 /// One line of /proc/meminfo, which counts in KiB.
 pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;

@@ -1,0 +1,149 @@
+//! PAGE_CACHE_LIMIT: petal locks memory of its own until about so much is left for the page cache,
+//! so that the reads of a server on this host, which go through the page cache, become physical.
+//!
+//! What is left is the kernel's MemAvailable: free memory and what it can take back from its
+//! caches. Memory that others claim later, such as a server's cache that it has not touched yet,
+//! comes out of it too. The kernel frees the lock when petal ends, however it ends.
+
+use memmap2::MmapMut;
+
+use crate::engine::{Progress, ProgressUnit, Stop};
+use crate::stats::os::Memory;
+use crate::stats::units::bytes as size;
+
+/// Less than this is never left: the kernel and the server need room to work.
+pub const RESERVE_BYTES: u64 = 512 << 20;
+/// Locked at a time, so that progress shows and a signal is heard.
+const CHUNK_BYTES: u64 = 128 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum PageCacheError {
+    #[error(
+        "PAGE_CACHE_LIMIT={}: less than {} would be left for everything on this host; give at least that",
+        size(*asked), size(RESERVE_BYTES)
+    )]
+    BelowReserve { asked: u64 },
+    #[error(
+        "PAGE_CACHE_LIMIT={}: this host does not tell its available memory (/proc/meminfo)",
+        size(*asked)
+    )]
+    Unknown { asked: u64 },
+    #[error(
+        "PAGE_CACHE_LIMIT: petal's control group allows {}, and {} would have to be locked; run petal outside of it, or put the server into a group with a memory limit instead",
+        size(*allowed), size(*needed)
+    )]
+    Group { allowed: u64, needed: u64 },
+    #[error(
+        "PAGE_CACHE_LIMIT: {} could not be locked: {source}; raise the limit of locked memory (ulimit -l) or run petal as root",
+        size(*needed)
+    )]
+    Lock { needed: u64, source: std::io::Error },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Locked memory; dropped, it is free again.
+#[derive(Debug, Default)]
+pub struct LockedMemory {
+    chunks: Vec<MmapMut>,
+}
+
+impl LockedMemory {
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.len() as u64).sum()
+    }
+}
+
+/// Locks until about `limit_bytes` are available. Locks nothing where less is available anyway.
+/// `group_bytes` is what petal's control group still allows it, where one limits it.
+pub fn limit(
+    limit_bytes: u64,
+    memory: &Memory,
+    group_bytes: Option<u64>,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<LockedMemory, PageCacheError> {
+    let needed = to_lock(limit_bytes, memory.available_bytes, group_bytes)?;
+    let mut locked = LockedMemory::default();
+    if needed == 0 {
+        return Ok(locked);
+    }
+    progress.phase("locking memory", needed, ProgressUnit::Bytes);
+    while locked.bytes() < needed {
+        if stop.is_requested() {
+            return Err(PageCacheError::Interrupted);
+        }
+        let bytes = CHUNK_BYTES.min(needed - locked.bytes());
+        let chunk = MmapMut::map_anon(bytes as usize)
+            .and_then(|chunk| chunk.lock().map(|()| chunk))
+            .map_err(|source| PageCacheError::Lock { needed, source })?;
+        locked.chunks.push(chunk);
+        progress.advance(bytes);
+    }
+    Ok(locked)
+}
+
+/// What has to be locked so that `limit_bytes` of `available_bytes` are left.
+fn to_lock(
+    limit_bytes: u64,
+    available_bytes: Option<u64>,
+    group_bytes: Option<u64>,
+) -> Result<u64, PageCacheError> {
+    if limit_bytes < RESERVE_BYTES {
+        return Err(PageCacheError::BelowReserve { asked: limit_bytes });
+    }
+    let available = available_bytes.ok_or(PageCacheError::Unknown { asked: limit_bytes })?;
+    let needed = available.saturating_sub(limit_bytes);
+    match group_bytes {
+        Some(allowed) if needed > allowed => Err(PageCacheError::Group { allowed, needed }),
+        _ => Ok(needed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Silent;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_left_is_what_was_asked_or_all_there_is(limit in 0u64..1 << 40, available in 0u64..1 << 40) {
+            match to_lock(limit, Some(available), None) {
+                Ok(locked) => prop_assert_eq!(available - locked, available.min(limit)),
+                Err(_) => prop_assert!(limit < RESERVE_BYTES),
+            }
+        }
+    }
+
+    #[test]
+    fn limits_that_cannot_be_kept_are_refused() {
+        let text = |result: Result<u64, PageCacheError>| result.unwrap_err().to_string();
+        assert!(text(to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
+        assert!(text(to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
+        let small_group = text(to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
+        assert!(
+            small_group.contains("7.00 GiB") && small_group.contains("2.00 GiB"),
+            "{small_group}"
+        );
+    }
+
+    #[test]
+    fn memory_is_really_locked_and_freed() {
+        let memory = Memory::read();
+        let available = memory.available_bytes.unwrap();
+        let (wanted, stop) = (48 << 20, Stop::unlimited(Default::default()));
+        let before = locked_kib();
+        let locked = limit(available - wanted, &memory, None, &Silent, &stop).unwrap();
+        assert_eq!(locked.bytes(), wanted);
+        assert!(locked_kib() >= before + (wanted >> 10), "{} KiB", locked_kib());
+        drop(locked);
+        assert!(locked_kib() < before + (wanted >> 10));
+    }
+
+    fn locked_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmLck:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
