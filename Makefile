@@ -16,7 +16,6 @@ test: check
 	$(CARGO) test --locked --lib
 	$(CARGO) test --locked --no-default-features --lib
 	$(CARGO) test --locked --test integration
-	$(CARGO) test --locked --doc
 
 # Warnings are errors.
 check:

@@ -10,7 +10,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use petal::driver::run::{Job, run};
+use petal::driver::job::Job;
+use petal::driver::run::run;
 use petal::engine::fake::{Fake, Script};
 use petal::engine::{Engine as _, Silent};
 use petal::settings::Settings;

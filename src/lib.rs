@@ -2,8 +2,8 @@
 //! what limits it. The rooms, bottom to top; each uses only those above it in this list.
 //!
 //! 1. [`settings`]: slob.conf, environment and flags, validated once
-//! 2. [`stats`]: histograms, counters, the operating system
-//! 3. [`workload`]: which operation comes next
+//! 2. [`workload`]: which operation comes next
+//! 3. [`stats`]: histograms, counters, the operating system
 //! 4. [`record`]: what a run leaves on disk
 //! 5. [`engine`]: databases, behind two traits
 //! 6. [`analysis`]: judges a record

@@ -2,26 +2,9 @@
 //! cannot judge. The rules are in the files of the families; a rule never judges from a figure
 //! that is unknown.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-
+use super::judgement::{Judgement, NotJudged};
 use super::{limits, physical, trust, writes};
-use crate::record::{Finding, Run, Severity};
-
-/// One rule that the record cannot answer, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotJudged {
-    pub id: &'static str,
-    pub reason: String,
-}
-
-/// What a rule came to.
-pub(super) enum Judgement {
-    Found(Finding),
-    Clear,
-    Unknown(NotJudged),
-}
+use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
 pub fn judge(run: &Run) -> Vec<Finding> {
@@ -56,60 +39,10 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     all
 }
 
-pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement {
-    Judgement::Unknown(NotJudged { id, reason: reason.into() })
-}
-
-pub(super) fn info(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Info, message, advice)
-}
-
-pub(super) fn warning(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Warning, message, advice)
-}
-
-pub(super) fn error(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Error, message, advice)
-}
-
-/// A finding that gathers its evidence.
-pub(super) struct Found(Finding);
-
-impl Found {
-    fn new(id: &str, severity: Severity, message: String, advice: &str) -> Self {
-        Self(Finding {
-            id: id.to_owned(),
-            severity,
-            message,
-            advice: advice.to_owned(),
-            evidence: BTreeMap::new(),
-        })
-    }
-
-    /// A figure that the finding rests on, as it was measured.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.0.evidence.insert(name.to_owned(), value.into());
-        self
-    }
-
-    pub(super) fn judged(self) -> Judgement {
-        Judgement::Found(self.0)
-    }
-}
-
-/// Engines that run inside petal's own process: their processor time is petal's.
-pub(super) fn is_in_process(run: &Run) -> bool {
-    matches!(run.summary.engine.as_str(), "sqlite" | "device")
-}
-
-/// Bytes as a person reads them.
-pub(super) fn size(bytes: u64) -> String {
-    crate::stats::units::bytes(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Severity;
     use crate::record::{Endpoint, SessionLost, fixture};
     use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
     use crate::stats::os::{CpuShare, DeviceCounts};
@@ -209,6 +142,7 @@ mod tests {
         });
         gains(&["generator-bound"], |run| {
             run.summary.engine = "postgres".into();
+            run.details.target.in_process = false;
             run.details.target.local = false;
             run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
         });
@@ -262,6 +196,19 @@ mod tests {
             run.summary.settings.insert("writers".into(), json!(2));
             syncs(run, run.summary.ops.update / 8);
         });
+    }
+
+    #[test]
+    fn rows_that_cost_more_than_a_read() {
+        let run = gains(&["extra-reads"], |run| {
+            run.details.io.physical_read_blocks = Some(run.summary.rows.total() * 3 / 2);
+            run.details.io.physical_read_requests = run.details.io.physical_read_blocks;
+        });
+        assert!(
+            message(&run, "extra-reads").starts_with("1.5"),
+            "{}",
+            message(&run, "extra-reads")
+        );
     }
 
     #[test]

@@ -17,6 +17,12 @@ const MUCH_SWAPPED: f64 = 0.01;
 /// Of the processors: what others use of them.
 const SOME_LOAD: f64 = 0.1;
 const MUCH_LOAD: f64 = 0.5;
+/// Of a file system: the allocator scatters what is left, and flash needs room to rewrite.
+const LITTLE_FREE: f64 = 0.1;
+const VERY_LITTLE_FREE: f64 = 0.03;
+/// They make a write cost more, or a flush nothing.
+const SPOILING_OPTIONS: [&str; 6] =
+    ["nobarrier", "barrier=0", "sync", "data=journal", "compress", "compress-force"];
 /// Linux's own default.
 const USUAL_READ_AHEAD_BYTES: u64 = 128 << 10;
 /// Seconds' worth of writes, on most devices.
@@ -65,7 +71,12 @@ pub fn check(host: &Host) -> Vec<Check> {
     ];
     for device in &host.devices {
         checks.extend([scheduler(device), read_ahead(device), write_cache(device)]);
+        // Members of a volume have no file system of their own.
+        if device.file_system.is_some() {
+            checks.extend([free_space(device), mount_options(device)]);
+        }
     }
+    checks.extend(host.unseen.iter().map(|file| unseen(file)));
     checks
 }
 
@@ -353,6 +364,58 @@ fn write_cache(device: &Device) -> Check {
     )
 }
 
+fn free_space(device: &Device) -> Check {
+    let seen = device.file_system_bytes.zip(device.free_bytes).map(|(all, free)| {
+        let value = format!("{} of {}", bytes(free), bytes(all));
+        let verdict = match free as f64 / all.max(1) as f64 {
+            share if share < VERY_LITTLE_FREE => Verdict::Warn,
+            share if share < LITTLE_FREE => Verdict::Note,
+            _ => return good(value),
+        };
+        let path = device.name.as_str();
+        (value, verdict, format!("df -h /dev/{path}   # free some, or use another file system"))
+    });
+    judged(
+        format!("{}: free space", device.name),
+        "A nearly full file system scatters new files, a nearly full flash drive rewrites while it \
+         works, and a load or a log may end with no space left.",
+        seen,
+    )
+}
+
+fn mount_options(device: &Device) -> Check {
+    let seen = device.mount_options.as_ref().map(|options| {
+        let is_spoiling = |option: &&str| {
+            let name = option.split('=').next().unwrap_or_default();
+            SPOILING_OPTIONS.contains(option) || SPOILING_OPTIONS.contains(&name)
+        };
+        let spoiling: Vec<&str> = options.split(',').filter(is_spoiling).collect();
+        if spoiling.is_empty() {
+            return good(options);
+        }
+        let advice = format!("findmnt /dev/{}   # mount it without them", device.name);
+        (spoiling.join(","), Verdict::Warn, advice)
+    });
+    judged(
+        format!("{}: mount options", device.name),
+        "Without barriers a commit is acknowledged from a volatile cache, while sync, data=journal \
+         and compression make each write more work than the database asked for.",
+        seen,
+    )
+}
+
+/// `file: reason`, as the search for devices tells it.
+fn unseen(file: &str) -> Check {
+    let (path, reason) = file.split_once(": ").unwrap_or((file, "it is not known why"));
+    Check {
+        name: format!("device of {path}"),
+        value: "not seen".to_owned(),
+        verdict: Verdict::Warn,
+        why: format!("What reaches the device stays unknown in every figure: {reason}."),
+        advice: format!("findmnt -T {path}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,6 +460,30 @@ mod tests {
             assert_eq!(check.why.matches(". ").count(), 0, "{}", check.why);
             assert!(!check.why.contains("  "), "{}", check.why);
         }
+    }
+
+    #[test]
+    fn space_options_and_unseen_files_count() {
+        let verdicts = |free: u64, options: &str| {
+            let host = on_device(|device| {
+                device.file_system = Some("ext4".into());
+                (device.file_system_bytes, device.free_bytes) = (Some(1000), Some(free));
+                device.mount_options = Some(options.into());
+            });
+            let of = |name: &str| verdict(&host, &format!("nvme0n1p1: {name}"));
+            (of("free space"), of("mount options"))
+        };
+        assert_eq!(
+            verdicts(100, "rw,noatime,data=ordered,barrier=1"),
+            (Verdict::Good, Verdict::Good)
+        );
+        assert_eq!(verdicts(99, "rw,barrier=0"), (Verdict::Note, Verdict::Warn));
+        assert_eq!(verdicts(29, "rw,compress=zstd:1"), (Verdict::Warn, Verdict::Warn));
+        assert_eq!(verdicts(30, "rw,lazytime,async"), (Verdict::Note, Verdict::Good));
+        let host = Host { unseen: vec!["/nas/x: its file system (nfs4) is far".into()], ..host() };
+        let check = check(&host).pop().unwrap();
+        assert_eq!((&*check.name, check.verdict), ("device of /nas/x", Verdict::Warn));
+        assert!(check.why.ends_with("its file system (nfs4) is far."), "{}", check.why);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What ran out: processors, petal itself.
 
-use super::findings::{Judgement, is_in_process, unknown, warning};
+use super::judgement::{Judgement, is_in_process, unknown, warning};
 use crate::record::Run;
 use crate::stats::os::CpuShare;
 

@@ -8,6 +8,7 @@
 
 pub mod findings;
 pub mod host;
+mod judgement;
 mod limits;
 mod physical;
 pub mod steady;
@@ -17,4 +18,5 @@ pub mod verdict;
 mod writes;
 
 pub use findings::{judge, not_judged};
+pub use judgement::NotJudged;
 pub use verdict::{Verdict, verdict};

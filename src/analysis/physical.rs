@@ -1,7 +1,7 @@
 //! Who served the reads: the device, the page cache, the database's own cache or the array's; and
 //! whether single blocks were read, by the plan that was meant.
 
-use super::findings::{Judgement, error, info, size, unknown, warning};
+use super::judgement::{Judgement, error, info, size, unknown, warning};
 use crate::record::Run;
 
 /// Fewer bytes than this say nothing about who served them.
@@ -10,6 +10,7 @@ pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
 const MISSING_SHARE_MAX: f64 = 0.10;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
+const READS_PER_ROW_MAX: f64 = 1.10;
 const OTHER_LOAD_SHARE_MIN: f64 = 0.20;
 const OTHER_LOAD_BYTES_MIN: u64 = 16 << 20;
 
@@ -21,6 +22,7 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         cached_misses(run),
         not_direct(run),
         single_block(run),
+        extra_reads(run),
         wrong_plan(run),
         logical_scan(run),
         other_load(run),
@@ -200,6 +202,30 @@ fn single_block(run: &Run) -> Judgement {
     )
     .with("physical_read_blocks", blocks)
     .with("physical_read_requests", requests)
+    .judged()
+}
+
+/// Index or interior blocks that missed the cache are read beside the rows' own.
+fn extra_reads(run: &Run) -> Judgement {
+    const ID: &str = "extra-reads";
+    let rows = run.summary.rows.total();
+    let Some(read) = run.details.io.physical_read_blocks else {
+        return unknown(ID, "the database does not tell the blocks that it read");
+    };
+    let read = read + run.details.io.log_read_blocks.unwrap_or(0);
+    let each = read as f64 / rows.max(1) as f64;
+    // A scan reads blocks that are no rows: small ones, and the table's interior.
+    if rows == 0 || run.summary.ops.scan > 0 || each <= READS_PER_ROW_MAX {
+        return Judgement::Clear;
+    }
+    info(
+        ID,
+        format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
+        "Give the cache more room. On SQLite a commit by another session of the same schema \
+         empties a session's cache: more schemas with fewer sessions each avoid that.",
+    )
+    .with("block_reads", read)
+    .with("rows_visited", rows)
     .judged()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::findings::{Judgement, error, info, unknown, warning};
+use super::judgement::{Judgement, error, info, unknown, warning};
 use super::steady::{self, Steadiness, Windows};
 use super::writes;
 use crate::record::{Run, Second, figures};
@@ -264,9 +264,11 @@ fn uneven_endpoints(run: &Run) -> Judgement {
     }
 }
 
+/// An operation that came due while a session's last one was in flight is no queue: one for each
+/// session is normal at the end.
 fn backlog(run: &Run) -> Judgement {
     match run.details.backlog {
-        Some(backlog) if backlog > 0 => warning(
+        Some(backlog) if backlog > u64::from(run.summary.sessions) => warning(
             "backlog",
             format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
             "Lower RATE, or add sessions: response times contain this queue.",

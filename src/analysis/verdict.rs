@@ -96,7 +96,9 @@ fn paced(run: &Run) -> Option<String> {
         return Some(format!("think time ({percent:.0} % of the sessions' time)"));
     }
     let is_paced = run.summary.setting_number("rate").is_some_and(|rate| rate > 0.0);
-    (is_paced && details.backlog == Some(0)).then(|| "the asked RATE".to_owned())
+    let sessions = u64::from(run.summary.sessions);
+    let is_kept = details.backlog.is_some_and(|backlog| backlog <= sessions);
+    (is_paced && is_kept).then(|| "the asked RATE".to_owned())
 }
 
 /// The wait class that took most of DB time, of those in which a session waits.

@@ -5,7 +5,7 @@
 //! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
 //! that ended means one whole cycle.
 
-use super::findings::{Judgement, info, is_in_process, size, unknown, warning};
+use super::judgement::{Judgement, info, is_in_process, size, unknown, warning};
 use crate::record::Run;
 use crate::stats::counters::WaitClass;
 

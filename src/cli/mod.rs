@@ -13,6 +13,7 @@ mod signals;
 mod source;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -114,7 +115,10 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         console.raw_error(&argv::without_secrets(&text, arguments));
         Exit::Usage.into()
     } else {
-        console.result(&error.render().ansi().to_string());
+        let help = error.render();
+        // Colours are for a terminal, not for a pipe or a file.
+        let is_seen = std::io::stdout().is_terminal();
+        console.result(&if is_seen { help.ansi().to_string() } else { help.to_string() });
         Exit::Done.into()
     }
 }

@@ -8,7 +8,8 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::driver::run::{Job, end_hook, run as drive};
+use crate::driver::job::Job;
+use crate::driver::run::{end_hook, post_hook, run as drive};
 use crate::engine::Engine;
 use crate::record::{self, Folder, Run, Status};
 use crate::settings::Settings;
@@ -172,8 +173,7 @@ impl Series {
         name: Option<&str>,
         console: &Console,
     ) -> Result<Kept, Failure> {
-        let endpoints = 1;
-        let seats = seats(&self.settings, self.schemas, endpoints);
+        let seats = seats(&self.settings, self.schemas, self.engine.endpoints());
         let block_size = self.loaded.first().map_or(1, |there| there.block_size);
         let workload =
             Workload::new(&self.settings, self.rows, block_size, self.schemas, self.seed, repeat);
@@ -194,8 +194,16 @@ impl Series {
             folder.remove_if_empty();
         }
         let mut run = driven?;
+        let mut failure = None;
+        match post_hook(&job) {
+            Ok(call) => run.details.hooks.extend(call),
+            Err(error) => {
+                run.details.gaps.push(error.to_string());
+                failure = Some(Failure::from(error));
+            }
+        }
         run.summary.findings = findings::judge(&run);
-        let mut failure = write(&folder, &run).err();
+        failure = failure.or(write(&folder, &run).err());
         match end_hook(&job) {
             Ok(None) => {}
             Ok(Some(call)) => {

@@ -18,7 +18,7 @@ use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
 use crate::workload::op::Kind;
 
-use super::run::{Job, Prepared};
+use super::job::{Job, Prepared};
 use super::sampler::{SteadyWindow, sum};
 
 /// What the run left, raw.

@@ -13,7 +13,7 @@ use crate::workload::picker::Picker;
 use crate::workload::seat::Seat;
 
 use super::DriverError;
-use super::run::Job;
+use super::job::Job;
 use super::session::{Pacing, SessionEnd, SessionLoop};
 use super::trigger::Trigger;
 

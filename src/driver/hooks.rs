@@ -1,10 +1,13 @@
 //! EXTERNAL_SCRIPT: called with `pre` before the trigger, with `post` right after the last session
 //! ended, with `end` when all files are written; waited for, within a limit; must exit 0.
 //!
-//! What it prints is kept in the run's folder; lines `name=value unit` enter the record.
+//! What it prints is kept in the run's folder; lines `name=value unit` enter the record. It runs in
+//! a process group of its own, so that a time limit ends all that it started; what a script that
+//! exits 0 leaves running (a monitor, to be ended at `post`) is left alone.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,8 +20,15 @@ use crate::record::{HookCall, HookValue};
 use crate::settings::read::secret_variables;
 
 const POLL: Duration = Duration::from_millis(20);
-/// More than this of a script's output is not searched for values.
-const VALUES_BYTES_MAX: u64 = 1 << 20;
+/// Between asking a script to end and killing it.
+const GRACE: Duration = Duration::from_secs(2);
+/// A script that was just written may still be open somewhere.
+const BUSY_LIMIT: Duration = Duration::from_secs(1);
+/// More than this of a script's output is not searched for values, nor are more kept.
+const VALUES_BYTES_MAX: u64 = 64 << 20;
+const VALUES_MAX: usize = 1000;
+/// A longer line is no value.
+const LINE_BYTES_MAX: usize = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
@@ -32,15 +42,22 @@ pub enum HookError {
     Failed { script: PathBuf, moment: String, how: String, output: PathBuf },
     #[error("EXTERNAL_SCRIPT {script} had not ended {} s after `{moment}` and was killed; what it printed is in {output}", limit.as_secs())]
     Overdue { script: PathBuf, moment: String, limit: Duration, output: PathBuf },
+    #[error(
+        "EXTERNAL_SCRIPT {script} was ended at `{moment}` by a signal to petal; what it printed is in {output}"
+    )]
+    Interrupted { script: PathBuf, moment: String, output: PathBuf },
+    #[error("EXTERNAL_SCRIPT {script} could not be waited for at `{moment}`: {source}")]
+    Wait { script: PathBuf, moment: String, source: io::Error },
 }
 
-/// Calls the script and waits for it. It sees the run's folder as PETAL_RUN_DIR and none of
-/// petal's secrets.
+/// Calls the script and waits for it, at most `limit`, or until `give_up` says so. It sees the
+/// run's folder as PETAL_RUN_DIR and none of petal's secrets.
 pub fn call(
     script: &Path,
     moment: &str,
     folder: &Path,
     limit: Duration,
+    give_up: &dyn Fn() -> bool,
 ) -> Result<HookCall, HookError> {
     let began = Instant::now();
     let name = format!("hook-{moment}.log");
@@ -50,13 +67,18 @@ pub fn call(
         moment: moment.into(),
         source,
     })?;
-    let Some(status) = wait(&mut child, began + limit) else {
-        kill_group(&mut child);
-        return Err(HookError::Overdue {
-            script: script.into(),
-            moment: moment.into(),
-            limit,
-            output,
+    let status = wait(&mut child, began + limit, give_up).map_err(|source| HookError::Wait {
+        script: script.into(),
+        moment: moment.into(),
+        source,
+    })?;
+    let Some(status) = status else {
+        end_group(&mut child);
+        let (script, moment) = (script.into(), moment.into());
+        return Err(if give_up() {
+            HookError::Interrupted { script, moment, output }
+        } else {
+            HookError::Overdue { script, moment, limit, output }
         });
     };
     if !status.success() {
@@ -77,40 +99,63 @@ fn start(script: &Path, moment: &str, folder: &Path, output: &Path) -> io::Resul
     let mut command = Command::new(fs::canonicalize(script)?);
     command
         .arg(moment)
-        .env("PETAL_RUN_DIR", folder)
+        .env("PETAL_RUN_DIR", std::path::absolute(folder)?)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(0);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_secret(&name.to_string_lossy())) {
+    for (name, _) in std::env::vars_os().filter(|(name, value)| is_secret(name, value)) {
         command.env_remove(name);
     }
-    command.spawn()
-}
-
-fn is_secret(variable: &str) -> bool {
-    let name = variable.to_ascii_uppercase();
-    secret_variables().contains(&name)
-        || ["PASSWORD", "PASSWD", "SECRET", "TOKEN"].iter().any(|word| name.contains(word))
-}
-
-/// The status, or None at the deadline.
-fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    let began = Instant::now();
     loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
-            Ok(None) | Err(_) => return None,
+        match command.spawn() {
+            Err(error)
+                if error.kind() == io::ErrorKind::ExecutableFileBusy
+                    && began.elapsed() < BUSY_LIMIT =>
+            {
+                thread::sleep(POLL);
+            }
+            outcome => return outcome,
         }
     }
 }
 
-/// The script and what it started: they share a process group.
-fn kill_group(child: &mut Child) {
-    if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
-        // It may have ended meanwhile.
-        let _ = kill_process_group(group, Signal::KILL);
+/// By its name, or as a URL with a password.
+fn is_secret(variable: &OsStr, value: &OsStr) -> bool {
+    let name = variable.to_string_lossy().to_ascii_uppercase();
+    let words = ["PASSWORD", "PASSWD", "MYSQL_PWD", "SECRET", "TOKEN", "CREDENTIAL"];
+    let value = value.to_string_lossy();
+    let authority = value.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or(""));
+    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+    secret_variables().contains(&name)
+        || words.iter().any(|word| name.contains(word))
+        || user.is_some_and(|user| user.contains(':'))
+}
+
+/// The status, or None at the deadline or when it is given up.
+fn wait(
+    child: &mut Child,
+    deadline: Instant,
+    give_up: &dyn Fn() -> bool,
+) -> io::Result<Option<ExitStatus>> {
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(Some(status)),
+            None if Instant::now() < deadline && !give_up() => thread::sleep(POLL),
+            None => return Ok(None),
+        }
     }
+}
+
+/// The script and what it started, which share a process group: asked to end, then killed.
+fn end_group(child: &mut Child) {
+    let group = Pid::from_raw(child.id().cast_signed());
+    // They may have ended meanwhile.
+    let signal = |signal| group.map(|group| kill_process_group(group, signal).is_ok());
+    signal(Signal::TERM);
+    let _ = wait(child, Instant::now() + GRACE, &|| false);
+    signal(Signal::KILL);
     let _ = child.wait();
 }
 
@@ -124,14 +169,10 @@ fn words(status: ExitStatus) -> String {
 
 /// The lines `name=value unit` of a file; the unit may be missing. Others are not for petal.
 fn values(output: &Path) -> Vec<HookValue> {
-    use std::io::Read as _;
-    let mut text = Vec::new();
-    let read =
-        File::open(output).and_then(|file| file.take(VALUES_BYTES_MAX).read_to_end(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
-    String::from_utf8_lossy(&text).lines().filter_map(value).collect()
+    let Ok(file) = File::open(output) else { return Vec::new() };
+    let lines = BufReader::new(file.take(VALUES_BYTES_MAX)).split(b'\n').map_while(Result::ok);
+    let short = lines.filter(|line| line.len() <= LINE_BYTES_MAX);
+    short.filter_map(|line| value(&String::from_utf8_lossy(&line))).take(VALUES_MAX).collect()
 }
 
 fn value(line: &str) -> Option<HookValue> {
@@ -165,7 +206,7 @@ mod tests {
     ) -> (tempfile::TempDir, Result<HookCall, HookError>) {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
-        let result = call(&script, "pre", folder.path(), limit);
+        let result = call(&script, "pre", folder.path(), limit, &|| false);
         (folder, result)
     }
 
@@ -215,17 +256,71 @@ mod tests {
     }
 
     #[test]
+    fn a_script_is_left_when_petal_is_told_to_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = script(folder.path(), "sleep 600");
+        let began = Instant::now();
+        let give_up = || began.elapsed() > Duration::from_millis(200);
+        let ended = call(&script, "post", folder.path(), LIMIT, &give_up);
+        assert!(matches!(ended, Err(HookError::Interrupted { .. })), "{ended:?}");
+        assert!(began.elapsed() < LIMIT);
+    }
+
+    #[test]
     fn a_script_that_cannot_be_run_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let error = call(&folder.path().join("none"), "pre", folder.path(), LIMIT).unwrap_err();
+        let error =
+            call(&folder.path().join("none"), "pre", folder.path(), LIMIT, &|| false).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }
 
     #[test]
+    fn a_script_may_clean_up_when_its_time_is_over() {
+        let body = "trap 'echo cleaned; exit 0' TERM\nsleep 600 & wait";
+        let (folder, call) = call_script(body, Duration::from_millis(500));
+        assert!(matches!(call, Err(HookError::Overdue { .. })));
+        let kept = fs::read_to_string(folder.path().join("hook-pre.log")).unwrap();
+        assert_eq!(kept, "cleaned\n");
+    }
+
+    #[test]
+    fn a_script_that_a_signal_ended_is_told() {
+        let (_folder, call) = call_script("kill -9 $$", LIMIT);
+        assert!(call.unwrap_err().to_string().contains("signal 9"));
+    }
+
+    #[test]
+    fn values_are_found_behind_large_output() {
+        let body = "dd if=/dev/zero bs=1M count=3 2>/dev/null | tr '\\0' x; echo\n\
+                    i=0; while [ $i -lt 20000 ]; do echo \"line $i of nothing\"; i=$((i+1)); done\n\
+                    echo used=7 GiB";
+        let (folder, call) = call_script(body, LIMIT);
+        let call = call.unwrap();
+        let used = HookValue { name: "used".into(), value: 7.0, unit: "GiB".into() };
+        assert_eq!(call.values, [used]);
+        assert!(fs::metadata(folder.path().join(&call.output)).unwrap().len() > 3 << 20);
+    }
+
+    #[test]
+    fn what_a_script_leaves_running_is_not_waited_for() {
+        let began = Instant::now();
+        let (folder, call) = call_script("sleep 30 & echo $!", LIMIT);
+        assert!(call.is_ok() && began.elapsed() < LIMIT);
+        let pid = fs::read_to_string(folder.path().join("hook-pre.log")).unwrap();
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    #[test]
     fn secrets_do_not_reach_the_script() {
-        for name in ["SYSDBA_PASSWD", "PETAL_SYSDBA_PASSWD", "PGPASSWORD", "DB", "MY_TOKEN"] {
-            assert!(is_secret(name), "{name}");
+        let is_secret = |name: &str, value: &str| is_secret(name.as_ref(), value.as_ref());
+        for name in
+            ["SYSDBA_PASSWD", "PETAL_SYSDBA_PASSWD", "PGPASSWORD", "DB", "MY_TOKEN", "MYSQL_PWD"]
+        {
+            assert!(is_secret(name, "x"), "{name}");
         }
-        assert!(!is_secret("PATH") && !is_secret("UPDATE_PCT"));
+        assert!(is_secret("DATABASE_URL", "postgres://me:word@host/db"));
+        assert!(!is_secret("PROXY", "http://host:80/a@b") && !is_secret("PWD", "/home"));
+        assert!(!is_secret("PATH", "") && !is_secret("UPDATE_PCT", "20"));
     }
 }

@@ -4,6 +4,7 @@
 mod assemble;
 mod crew;
 pub mod hooks;
+pub mod job;
 pub mod load;
 pub mod quiet;
 pub mod run;

@@ -10,7 +10,7 @@ use crate::stats::os::{Probe, Sample};
 /// Dirty pages below this are no load worth waiting for.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
 /// Fewer device requests a second than this is idle.
-const IDLE_REQUESTS: u64 = 100;
+const IDLE_REQUESTS: f64 = 100.0;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A host on which somebody else is at work does not get quieter: waiting longer would not help.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it took, and how it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quiet {
+    pub seconds: f64,
+    pub dirty_bytes_before: Option<u64>,
     pub dirty_bytes_after: Option<u64>,
+    /// Nothing that can be seen went on any more.
+    pub quiet: bool,
     /// What a person should know: what it waited for, or gave up on.
     pub note: Option<String>,
 }
@@ -31,18 +35,32 @@ pub fn wait_until_quiet(
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Quiet {
+    // Bounded by the wait, not by how long the kernel takes. Without a thread to be had, the
+    // kernel writes at its own pace.
+    let write_out = || drop(thread::Builder::new().spawn(rustix::fs::sync));
+    wait(probe, limit, progress, stop, write_out)
+}
+
+fn wait(
+    probe: &Probe,
+    limit: Duration,
+    progress: &dyn Progress,
+    stop: &Stop,
+    write_out: impl FnOnce(),
+) -> Quiet {
     let began = Instant::now();
     let mut earlier = probe.sample();
-    let (mut least, mut lessened) = (earlier.dirty_bytes(), began);
-    if earlier.dirty_bytes().is_some_and(|bytes| bytes > DIRTY_BYTES_LOW) {
-        // Bounded by the wait below, not by how long the kernel takes.
-        thread::spawn(rustix::fs::sync);
+    let dirty_bytes_before = earlier.dirty_bytes();
+    let (mut least, mut lessened) = (dirty_bytes_before, began);
+    if dirty_bytes_before.is_some_and(|bytes| bytes > DIRTY_BYTES_LOW) {
+        write_out();
     }
     loop {
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(LOOK_EVERY.min(limit));
         let now = probe.sample();
         let unrest = unrest(&now, &earlier);
         let waited = began.elapsed();
+        let quiet = unrest.is_none();
         let note = match unrest {
             None if waited < LOOK_EVERY * 3 => None,
             None => Some(format!("waited {:.1} s until the host was quiet", waited.as_secs_f64())),
@@ -61,7 +79,8 @@ pub fn wait_until_quiet(
                 continue;
             }
         };
-        return Quiet { dirty_bytes_after: now.dirty_bytes(), note };
+        let (seconds, dirty_bytes_after) = (waited.as_secs_f64(), now.dirty_bytes());
+        return Quiet { seconds, dirty_bytes_before, dirty_bytes_after, quiet, note };
     }
 }
 
@@ -70,9 +89,106 @@ fn unrest(now: &Sample, earlier: &Sample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));
     }
-    let device = now.since(earlier).device?;
-    let requests = device.read_requests + device.write_requests;
-    let per_second = requests * 1000 / LOOK_EVERY.as_millis() as u64;
+    let interval = now.since(earlier);
+    let device = interval.device?;
+    let requests = (device.read_requests + device.write_requests) as f64;
+    let per_second = requests / interval.seconds.max(f64::MIN_POSITIVE);
     (per_second > IDLE_REQUESTS || now.in_flight().is_some_and(|requests| requests > 0))
-        .then(|| format!("the data's device serves about {per_second} requests a second"))
+        .then(|| format!("the data's device serves about {per_second:.0} requests a second"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Silent;
+    use crate::stats::devices::recorded::Recorded;
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU8;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+    const DIRTY: u64 = 64 << 20;
+
+    struct Host {
+        tree: Recorded,
+        probe: Probe,
+        wrote_out: Cell<u32>,
+    }
+
+    impl Host {
+        fn new(dirty_bytes: u64, in_flight: u64) -> Self {
+            let tree = Recorded::named("nvme-partitions");
+            let probe = Probe::new(&tree.find(&["/data"], &[("/data", (259, 2))]));
+            let host = Self { tree, probe, wrote_out: Cell::new(0) };
+            host.becomes(dirty_bytes, 0, in_flight);
+            host
+        }
+
+        fn becomes(&self, dirty_bytes: u64, reads: u64, in_flight: u64) {
+            let (dirty, writeback) = (dirty_bytes >> 11, dirty_bytes >> 11);
+            let memory = format!("Dirty: {dirty} kB\nWriteback: {writeback} kB\n");
+            self.tree.write("proc/meminfo", &memory);
+            let line = format!(" 259 2 nvme0n1p2 {reads} 0 8 9 0 0 0 0 {in_flight} 9 9\n");
+            self.tree.write("proc/diskstats", &line);
+        }
+
+        fn wait(&self, limit: Duration, signals: u8) -> Quiet {
+            let stop = Stop::unlimited(Arc::new(AtomicU8::new(signals)));
+            let count = || self.wrote_out.set(self.wrote_out.get() + 1);
+            wait(&self.probe, limit, &Silent, &stop, count)
+        }
+
+        /// Waits while the host changes after a moment.
+        fn wait_while(&self, change: impl FnOnce(&Recorded) + Send) -> Quiet {
+            thread::scope(|scope| {
+                let tree = &self.tree;
+                scope.spawn(move || {
+                    thread::sleep(LOOK_EVERY * 7 / 2);
+                    change(tree);
+                });
+                let stop = Stop::unlimited(Arc::default());
+                let count = || self.wrote_out.set(self.wrote_out.get() + 1);
+                wait(&self.probe, LIMIT, &Silent, &stop, count)
+            })
+        }
+    }
+
+    #[test]
+    fn a_quiet_host_is_not_waited_for_nor_written_out() {
+        let host = Host::new(1 << 20, 0);
+        let quiet = host.wait(LIMIT, 0);
+        assert!(quiet.quiet && quiet.note.is_none(), "{quiet:?}");
+        assert_eq!(quiet.dirty_bytes_before, Some(1 << 20));
+        assert_eq!(host.wrote_out.get(), 0);
+    }
+
+    #[test]
+    fn dirty_pages_are_written_out_and_waited_for() {
+        let host = Host::new(DIRTY, 0);
+        let quiet = host.wait_while(|tree| {
+            tree.write("proc/meminfo", "Dirty: 100 kB\nWriteback: 0 kB\n");
+        });
+        assert!(quiet.quiet && quiet.note.unwrap().contains("until the host was quiet"));
+        let sizes = (quiet.dirty_bytes_before, quiet.dirty_bytes_after);
+        assert_eq!(sizes, (Some(DIRTY), Some(100 << 10)));
+        assert!(quiet.seconds >= (LOOK_EVERY * 3).as_secs_f64());
+        assert_eq!(host.wrote_out.get(), 1);
+    }
+
+    #[test]
+    fn a_busy_device_is_waited_for_and_named_when_it_stays_busy() {
+        let host = Host::new(0, 3);
+        let idle = " 259 2 nvme0n1p2 1 0 8 9 0 0 0 0 0 9 9\n";
+        assert!(host.wait_while(|tree| tree.write("proc/diskstats", idle)).quiet);
+        host.becomes(0, 0, 3);
+        let quiet = host.wait(Duration::from_millis(100), 0);
+        assert!(!quiet.quiet && quiet.note.unwrap().contains("requests a second"));
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait() {
+        let began = Instant::now();
+        let quiet = Host::new(DIRTY, 0).wait(LIMIT, 1);
+        assert!(!quiet.quiet && quiet.note.is_none() && began.elapsed() < PATIENCE, "{quiet:?}");
+    }
 }

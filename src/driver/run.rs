@@ -1,74 +1,37 @@
 //! One run: settle, connect all, trigger together, run, stop, settle the counters, record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use crate::engine::{Engine, EngineError, ProgressUnit, Stop};
-use crate::record::folder::Folder;
+use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{HookCall, Run, SessionLost};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
-use crate::stats::devices::{self, DataDevices};
+use crate::stats::devices::{self};
 use crate::stats::host::Host;
 use crate::stats::os::{Probe, Sample};
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{Settled, Target};
 use crate::stats::timeline::Shards;
-use crate::workload::plan::Workload;
-use crate::workload::seat::Seat;
 
 use super::assemble::{self, Measured};
 use super::crew::Crew;
+use super::hooks::HookError;
+use super::job::{Job, Prepared};
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
-use super::{DriverError, Watch, hooks, quiet};
+use super::{DriverError, hooks, quiet};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(100);
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
-
-/// All that one run needs.
-pub struct Job<'a> {
-    pub engine: &'a dyn Engine,
-    pub settings: &'a Settings,
-    pub workload: Workload,
-    pub seats: Vec<Seat>,
-    pub loaded: Vec<LoadedSchema>,
-    /// Where the record goes; without one only the returned value is left.
-    pub folder: Option<&'a Folder>,
-    /// How many times a signal asked to stop.
-    pub signals: Arc<AtomicU8>,
-    pub watch: &'a dyn Watch,
-}
-
-impl Job<'_> {
-    pub fn is_interrupted(&self) -> bool {
-        self.signals.load(Ordering::Relaxed) > 0
-    }
-
-    /// Gives the run up if a signal came before the trigger.
-    fn check_interrupted(&self) -> Result<(), DriverError> {
-        if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
-    }
-}
-
-/// What is known before the trigger.
-pub struct Prepared {
-    pub target: Target,
-    pub details: TargetDetails,
-    pub host: Option<Host>,
-    pub devices: Option<DataDevices>,
-    pub probe: Option<Probe>,
-    pub settled: Settled,
-    pub data_bytes: Option<u64>,
-}
 
 /// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
 /// gaps; an error means that nothing was measured.
@@ -87,7 +50,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, mut hooks) = called?;
+        let (opening, opening_os, hooks) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
         let stop = pull(job, &trigger);
@@ -105,7 +68,6 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(keepers.gaps);
         let crew = follow(job, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
-        hooks.extend(call_hook(job, "post")?);
         let mut run = assemble::run(job, prepared, measured, started_at);
         run.details.connect_s = Some(connect_s);
         run.details.hooks = hooks;
@@ -166,18 +128,29 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
     Ok((opening, opening_os, hooks.into_iter().collect()))
 }
 
+/// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
+pub fn post_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
+    call_hook(job, "post")
+}
+
 /// EXTERNAL_SCRIPT's `end`, when all files are written.
 pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
     call_hook(job, "end")
 }
 
+/// Before the trigger one signal calls everything off; afterwards the figures are there, and it
+/// takes a second one to leave the script.
 fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverError> {
     let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
         return Ok(None);
     };
-    hooks::call(script, moment, folder.path(), HOOK_LIMIT)
-        .map(Some)
-        .map_err(|error| DriverError::Hook(error.to_string()))
+    let enough = if moment == "pre" { 1 } else { 2 };
+    let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
+    match hooks::call(script, moment, folder.path(), HOOK_LIMIT, &give_up) {
+        Ok(call) => Ok(Some(call)),
+        Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
+        Err(error) => Err(DriverError::Hook(error.to_string())),
+    }
 }
 
 /// The files that are written while the run lasts. One that cannot be begun is a gap, no failure.
@@ -282,7 +255,9 @@ fn close(
         0 => bounds.trigger.elapsed().as_secs_f64(),
         ns => ns as f64 / 1e9,
     };
-    sampler.finish(elapsed_s, &standing);
+    let last_done_ns = crew.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
+    // A session that thinks or waits at the end is done later than its last operation.
+    sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
     sampler.close_steady();
     let mut gaps = std::mem::take(&mut sampler.gaps);
     if let Err(error) = job.engine.quiesce() {

@@ -200,7 +200,8 @@ impl SessionLoop<'_> {
     }
 
     fn backlog(&self, begun: u64) -> u64 {
-        let end = Duration::from_nanos(self.stop.since_trigger_ns(Instant::now()));
+        let now = Duration::from_nanos(self.stop.since_trigger_ns(Instant::now()));
+        let end = self.stop.planned().map_or(now, |planned| planned.min(now));
         self.pacing.map_or(0, |pacing| {
             pacing.due_before(end).min(self.left.saturating_add(begun)).saturating_sub(begun)
         })

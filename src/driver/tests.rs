@@ -12,7 +12,8 @@ use crate::settings::{Settings, ThinkTime, WarmUp};
 use crate::workload::plan::{Workload, seats};
 
 use super::DriverError;
-use super::run::{Job, run};
+use super::job::Job;
+use super::run::run;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

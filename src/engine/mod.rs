@@ -66,6 +66,11 @@ pub trait Engine: Send + Sync {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError>;
 
+    /// How many endpoints serve a run; sessions are seated on them by [`crate::workload::plan::seats`].
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
     /// The most sessions it admits, where there is a limit.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         Ok(None)
@@ -201,6 +206,11 @@ impl Stop {
     /// Nanoseconds since the trigger.
     pub fn since_trigger_ns(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// From the trigger to the deadline; None without one.
+    pub fn planned(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(self.trigger))
     }
 
     /// Time until the deadline; None without one.

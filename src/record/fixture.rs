@@ -118,6 +118,7 @@ fn host() -> Host {
 fn target_details() -> TargetDetails {
     TargetDetails {
         local: true,
+        in_process: true,
         settings: vec![
             ("journal_mode".into(), "wal".into()),
             ("synchronous".into(), "FULL".into()),

@@ -29,5 +29,18 @@ mod tests {
         assert!(ratio(&blocks(Filler::Constant)).unwrap() > 50.0);
         assert!((1.0..1.1).contains(&ratio(&blocks(Filler::Random)).unwrap()));
         assert_eq!(ratio(&[]), None);
+        assert_eq!(ratio(&[Vec::new()]), None);
+    }
+
+    #[test]
+    fn bytes_are_weighed_not_ratios_averaged() {
+        let mut noise = vec![0; 8192];
+        let mut state = 1u64;
+        noise.fill_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        });
+        assert_eq!(ratio(&[noise.clone()]), Some(1.0), "what grows is kept as it is");
+        assert!((1.9..=2.0).contains(&ratio(&[noise, vec![7; 8192]]).unwrap()));
     }
 }

@@ -74,6 +74,9 @@ pub struct Host {
     pub dirty_ratio: Option<u64>,
     #[serde(default)]
     pub dirty_background_ratio: Option<u64>,
+    /// Data files whose device is not seen, and why.
+    #[serde(default)]
+    pub unseen: Vec<String>,
 }
 
 /// A processor's deepest enabled rest, and how long it takes to wake from it.
@@ -114,6 +117,11 @@ pub struct Device {
     /// Whose queue its requests stand in: a partition's disk, else itself.
     #[serde(default)]
     pub disk: Option<String>,
+    /// What its file system holds, and what of it ordinary users may still fill.
+    #[serde(default)]
+    pub file_system_bytes: Option<u64>,
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
 }
 
 impl Host {
@@ -160,6 +168,7 @@ impl Host {
             raid_resyncs: read(&roots.proc.join("mdstat")).map(|text| raid_resyncs(&text)),
             dirty_ratio: number(&roots.proc.join("sys/vm/dirty_ratio")),
             dirty_background_ratio: number(&roots.proc.join("sys/vm/dirty_background_ratio")),
+            unseen: devices.map(|found| found.unseen.clone()).unwrap_or_default(),
         }
     }
 }
@@ -316,7 +325,10 @@ fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<Device> {
     for block in counted {
         let link = roots.sys.join(format!("dev/block/{}:{}", block.major, block.minor));
         let folder = fs::canonicalize(link).unwrap_or_else(|_| class_folder(roots, &block.name));
+        let space = space(&block.path);
         let device = Device {
+            file_system_bytes: space.map(|(all, _)| all),
+            free_bytes: space.map(|(_, free)| free),
             file_system: block.file_system.clone(),
             mount_options: block.mount_options.clone(),
             lies_on: block.lies_on.clone(),
@@ -326,6 +338,13 @@ fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<Device> {
         members(roots, &folder, DEEPEST_STACK, &mut devices);
     }
     devices
+}
+
+/// Bytes of the file system under a path, all and free.
+fn space(path: &Path) -> Option<(u64, u64)> {
+    let about = rustix::fs::statvfs(path).ok()?;
+    let bytes = |blocks: u64| blocks.checked_mul(about.f_frsize);
+    bytes(about.f_blocks).filter(|all| *all > 0).zip(bytes(about.f_bavail))
 }
 
 fn class_folder(roots: &Roots, name: &str) -> PathBuf {
@@ -502,6 +521,7 @@ mod tests {
                 file_system: Some("xfs".into()),
                 mount_options: Some("rw,noatime".into()),
                 lies_on: lies_on.iter().map(|name| (*name).to_owned()).collect(),
+                ..BlockDevice::default()
             };
             let counted = vec![block];
             let found = DataDevices { roots: self.roots(), counted, unseen: Vec::new() };
@@ -714,6 +734,7 @@ mod tests {
             nr_requests: Some(256),
             lies_on: vec!["nvme0n1".into()],
             disk: Some("nvme0n1".into()),
+            ..Device::default()
         };
         assert_eq!(tree.devices("nvme0n1p2", 2, &["nvme0n1"]), [expected]);
     }

@@ -22,6 +22,8 @@ pub struct Target {
 pub struct TargetDetails {
     /// True when the target runs on this host, so that its devices and processors can be seen.
     pub local: bool,
+    /// True when the database runs inside petal's own process: its processor time is petal's.
+    pub in_process: bool,
     /// Settings that decide durability and I/O, by the database's own names.
     pub settings: Vec<(String, String)>,
     /// The files or folders that hold data and log, to find their devices.

@@ -1,1 +1,14 @@
+//! Drives the real `petal` as a user would, and breaks what lies around it. One binary, so that
+//! it links once. What cannot run somewhere says `SKIPPED: why`; PETAL_TEST_REQUIRE=all makes
+//! that a failure.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cli;
+mod conformance;
+mod disk;
+mod faults;
+mod json;
+mod physical;
+mod secrets;
+mod sessions;
+mod support;

@@ -41,6 +41,7 @@ pub fn describe(
     };
     let details = TargetDetails {
         local: true,
+        in_process: true,
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
         clock_resolution_ns: 1,

@@ -96,10 +96,13 @@ impl Folder {
             .map_err(|error| self.unusable(&error))
     }
 
-    /// Refuses if less than `needed_bytes` are free.
+    /// Refuses if nothing can be written, or less than `needed_bytes` are free.
     pub fn check_room(&self, needed_bytes: u64) -> Result<(), EngineError> {
         let room = rustix::fs::statvfs(&self.path)
             .map_err(|error| self.unusable(&io::Error::from(error)))?;
+        if room.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+            return Err(self.unusable(&io::ErrorKind::ReadOnlyFilesystem.into()));
+        }
         let available_bytes = room.f_bavail.saturating_mul(room.f_frsize);
         if available_bytes >= needed_bytes {
             return Ok(());

@@ -108,6 +108,12 @@ impl Sqlite {
                 "DB=sqlite: names no folder; give one, as in sqlite:petal-data".into(),
             ));
         }
+        if settings.db.password.is_some() {
+            return Err(EngineError::Setting(format!(
+                "DB={}: SQLite has no password; leave it out",
+                settings.db.redacted()
+            )));
+        }
         vfs::register().map_err(EngineError::Environment)?;
         let only_reads = match (settings.readers, settings.writers) {
             (None, None) => settings.update_pct == 0,

@@ -95,8 +95,12 @@ fn host(out: &mut String, run: &Run) {
     for device in &host.devices {
         fact(out, "device", &described(device));
     }
+    for reason in &host.unseen {
+        fact(out, "device not seen", reason);
+    }
 }
 
+/// `rotational` is the kernel's flag: virtual disks often set it whatever they are.
 fn described(device: &Device) -> String {
     let kind = device.rotational.map(|spins| if spins { "rotating" } else { "not rotating" });
     let mut parts = vec![device.name.clone()];

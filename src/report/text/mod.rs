@@ -2,6 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
+mod counters;
 mod events;
 mod header;
 mod judgement;
@@ -22,6 +23,7 @@ pub fn render(run: &Run) -> String {
     events::render(&mut out, run);
     layers::render(&mut out, run);
     seconds::render(&mut out, run);
+    counters::render(&mut out, run);
     judgement::render(&mut out, run);
     footnotes(&mut out);
     out
@@ -301,6 +303,14 @@ mod tests {
         post                  exit 0 after 0.31 s, output in hook-post.txt
                               array_cpu = 37.5 %
 
+        THE DATABASE'S OWN COUNTERS                                                           [the database]
+        ====================================================================================================
+        counter        total  per second
+        -----------  -------  ----------
+        checkpoints        6        0.10
+        wal_frames   702,208      11,703
+        counted and zero: wal_reset_failures
+
         FINDINGS                                                                   [judged from this record]
         ====================================================================================================
         INFO too-short-to-judge: 55 s are too short to judge steadiness, which takes 5 windows of 60 s
@@ -513,6 +523,13 @@ mod tests {
         this host             user 20.0 %, system 24.5 %, iowait 30.0 %, idle 25.0 %, steal 0.5 %
         petal's process       1.68 s of processor time, 21.0 % of this host, 456.5 us an operation
                               the database runs inside petal's process: its work is in this figure
+
+        THE DATABASE'S OWN COUNTERS                                                           [the database]
+        ====================================================================================================
+        counter      total  per second
+        ----------  ------  ----------
+        wal_frames  47,104      11,776
+        counted and zero: checkpoints, wal_reset_failures
 
         FINDINGS                                                                   [judged from this record]
         ====================================================================================================

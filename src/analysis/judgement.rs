@@ -1,0 +1,72 @@
+//! What a rule comes to: a finding with its evidence, nothing, or "this record cannot tell".
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::record::{Finding, Run, Severity};
+
+/// One rule that the record cannot answer, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJudged {
+    pub id: &'static str,
+    pub reason: String,
+}
+
+/// What a rule came to.
+pub(super) enum Judgement {
+    Found(Finding),
+    Clear,
+    Unknown(NotJudged),
+}
+
+pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement {
+    Judgement::Unknown(NotJudged { id, reason: reason.into() })
+}
+
+pub(super) fn info(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Info, message, advice)
+}
+
+pub(super) fn warning(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Warning, message, advice)
+}
+
+pub(super) fn error(id: &str, message: String, advice: &str) -> Found {
+    Found::new(id, Severity::Error, message, advice)
+}
+
+/// A finding that gathers its evidence.
+pub(super) struct Found(Finding);
+
+impl Found {
+    fn new(id: &str, severity: Severity, message: String, advice: &str) -> Self {
+        Self(Finding {
+            id: id.to_owned(),
+            severity,
+            message,
+            advice: advice.to_owned(),
+            evidence: BTreeMap::new(),
+        })
+    }
+
+    /// A figure that the finding rests on, as it was measured.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.evidence.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub(super) fn judged(self) -> Judgement {
+        Judgement::Found(self.0)
+    }
+}
+
+/// The database's processor time cannot be told from petal's.
+pub(super) fn is_in_process(run: &Run) -> bool {
+    run.details.target.in_process
+}
+
+/// Bytes as a person reads them.
+pub(super) fn size(bytes: u64) -> String {
+    crate::stats::units::bytes(bytes)
+}

@@ -1,0 +1,52 @@
+//! What one run needs, and what is known before its trigger. Plain values.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::engine::{Engine, EngineError};
+use crate::record::Folder;
+use crate::settings::Settings;
+use crate::stats::devices::DataDevices;
+use crate::stats::host::Host;
+use crate::stats::os::Probe;
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::plan::Workload;
+use crate::workload::seat::Seat;
+
+use super::{DriverError, Watch};
+
+/// All that one run needs.
+pub struct Job<'a> {
+    pub engine: &'a dyn Engine,
+    pub settings: &'a Settings,
+    pub workload: Workload,
+    pub seats: Vec<Seat>,
+    pub loaded: Vec<LoadedSchema>,
+    /// Where the record goes; without one only the returned value is left.
+    pub folder: Option<&'a Folder>,
+    /// How many times a signal asked to stop.
+    pub signals: Arc<AtomicU8>,
+    pub watch: &'a dyn Watch,
+}
+
+impl Job<'_> {
+    pub fn is_interrupted(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives the run up if a signal came before the trigger.
+    pub(super) fn check_interrupted(&self) -> Result<(), DriverError> {
+        if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+/// What is known before the trigger.
+pub struct Prepared {
+    pub target: Target,
+    pub details: TargetDetails,
+    pub host: Option<Host>,
+    pub devices: Option<DataDevices>,
+    pub probe: Option<Probe>,
+    pub settled: Settled,
+    pub data_bytes: Option<u64>,
+}

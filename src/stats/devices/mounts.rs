@@ -1,0 +1,145 @@
+//! What is mounted where: /proc/self/mountinfo (proc(5)).
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Roots;
+
+pub(super) struct Mounts(Vec<Mount>);
+
+pub(super) struct Mount {
+    number: (u32, u32),
+    point: PathBuf,
+    /// The file system's name, such as `ext4`.
+    pub kind: String,
+    /// What it was mounted from, such as `/dev/sda1`.
+    pub source: PathBuf,
+    pub options: String,
+}
+
+impl Mounts {
+    pub fn read(roots: &Roots) -> Self {
+        let text = fs::read_to_string(roots.proc.join("self/mountinfo")).unwrap_or_default();
+        Self(text.lines().filter_map(mount).collect())
+    }
+
+    /// The mount that a path lies in: the deepest point above it, the latest where several are
+    /// mounted over each other. Of those with the path's own device number, if there are any: some
+    /// file systems give files another number than their mount.
+    pub fn of(&self, path: &Path, number: (u32, u32)) -> Option<&Mount> {
+        let numbered = |mount: &&Mount| mount.number == number;
+        self.above(path, numbered)
+            .or_else(|| self.0.iter().find(numbered))
+            .or_else(|| self.above(path, |_| true))
+    }
+
+    fn above(&self, path: &Path, wanted: impl Fn(&&Mount) -> bool) -> Option<&Mount> {
+        let above = self.0.iter().filter(|mount| path.starts_with(&mount.point)).filter(wanted);
+        above.max_by_key(|mount| mount.point.components().count())
+    }
+}
+
+/// Field 3 is major:minor, field 5 where it is mounted, field 6 the mount's options; after the dash
+/// come file system, source and the file system's own options.
+fn mount(line: &str) -> Option<Mount> {
+    let (mount, source) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(2);
+    let (major, minor) = mount.next()?.split_once(':')?;
+    let point = plain(mount.nth(1)?);
+    let mount_options = mount.next()?;
+    let mut source = source.split(' ');
+    let (kind, from) = (source.next()?.to_owned(), plain(source.next()?));
+    let mut options: Vec<&str> = mount_options.split(',').collect();
+    for option in source.next().unwrap_or_default().split(',') {
+        // Whether it may be written is decided by the mount.
+        if !["", "rw", "ro"].contains(&option) && !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    let number = (major.parse().ok()?, minor.parse().ok()?);
+    Some(Mount { number, point, kind, source: from, options: options.join(",") })
+}
+
+/// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
+fn plain(escaped: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(escaped.len());
+    let mut rest = escaped.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| first == b'\\');
+        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// Why a file system has no block device that can be counted.
+pub(super) fn why_unseen(mount: Option<&Mount>) -> String {
+    let Some(Mount { kind, .. }) = mount else {
+        return "its device is not known to /sys, and its file system not to /proc".to_owned();
+    };
+    let reason = match kind.as_str() {
+        "tmpfs" | "ramfs" | "devtmpfs" => "is memory: nothing of it reaches a device",
+        "overlay" | "aufs" => {
+            "is a container's layers, which do not tell their device; put the data on a volume"
+        }
+        "zfs" => "spreads over a pool that does not tell its devices",
+        "btrfs" => "does not tell here which devices it spans",
+        "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "lustre" | "gpfs" | "afs" => {
+            "comes from another host, whose devices are not seen here"
+        }
+        "9p" | "virtiofs" => "comes from the host of this virtual machine",
+        fuse if fuse.starts_with("fuse") => "is served by a program, not by a device",
+        _ => "names no block device",
+    };
+    format!("its file system ({kind}) {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mounts(text: &str) -> Mounts {
+        Mounts(text.lines().filter_map(mount).collect())
+    }
+
+    #[test]
+    fn a_mount_is_found_by_its_number_and_the_deepest_point() {
+        let mounts = mounts(concat!(
+            "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n",
+            "30 27 8:1 / /data rw - xfs /dev/sda1 rw,noquota\n",
+            "31 27 8:1 /sub /data/deep ro,noatime - xfs /dev/sda1 rw,noquota\n",
+        ));
+        let options =
+            |path: &str, number| mounts.of(Path::new(path), number).unwrap().options.as_str();
+        assert_eq!(options("/data/deep/x", (8, 1)), "ro,noatime,noquota");
+        assert_eq!(options("/data/deeper", (8, 1)), "rw,noquota");
+        assert_eq!(options("/elsewhere", (8, 1)), "rw,noquota");
+        assert_eq!(options("/data/deep/x", (0, 55)), "ro,noatime,noquota");
+        assert_eq!(options("/data2", (254, 0)), "rw,relatime");
+    }
+
+    #[test]
+    fn escaped_names_are_read() {
+        assert_eq!(plain(r"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(plain(r"/odd\9zz\04"), Path::new(r"/odd\9zz\04"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_upsets_the_reader(line in "\\PC{0,120}") {
+            mount(&line);
+            plain(&line);
+        }
+    }
+}

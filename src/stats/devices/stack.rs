@@ -1,0 +1,153 @@
+//! How block devices lie on each other, as /sys/dev/block tells it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::mounts::Mount;
+use super::{BlockDevice, Roots};
+
+/// Volumes on RAIDs on partitions: no real stack is deeper, and a circle must end.
+const DEEPEST: usize = 8;
+
+pub(super) struct Stack<'a> {
+    pub roots: &'a Roots,
+    /// The device of a path, by major and minor.
+    pub device_of: &'a dyn Fn(&Path) -> Option<(u32, u32)>,
+}
+
+/// One block device.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub name: String,
+    number: Option<(u32, u32)>,
+    folder: PathBuf,
+}
+
+impl Node {
+    fn at(folder: PathBuf) -> Option<Self> {
+        // A slash in a device's name is an exclamation mark here, and a slash in diskstats.
+        let name = folder.file_name()?.to_str()?.replace('!', "/");
+        let number = fs::read_to_string(folder.join("dev")).ok();
+        let number = number.as_deref().and_then(|text| {
+            let (major, minor) = text.trim().split_once(':')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        Some(Self { name, number, folder })
+    }
+
+    /// The disk that it is a partition of.
+    fn disk(&self) -> Option<Self> {
+        let is_partition = self.folder.join("partition").exists();
+        Self::at(self.folder.parent()?.to_owned()).filter(|_| is_partition)
+    }
+
+    /// The members of a volume or RAID.
+    fn members(&self) -> Vec<Self> {
+        let entries = fs::read_dir(self.folder.join("slaves")).into_iter().flatten().flatten();
+        let mut members: Vec<Self> =
+            entries.filter_map(|entry| Self::at(fs::canonicalize(entry.path()).ok()?)).collect();
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        members
+    }
+
+    /// The file behind a loop device.
+    fn backing_file(&self) -> Option<String> {
+        let file = fs::read_to_string(self.folder.join("loop/backing_file")).ok()?;
+        Some(file.trim_end_matches('\n').to_owned())
+    }
+}
+
+impl Stack<'_> {
+    pub fn node(&self, (major, minor): (u32, u32)) -> Option<Node> {
+        let link = self.roots.sys.join(format!("dev/block/{major}:{minor}"));
+        let node = Node::at(fs::canonicalize(link).ok()?)?;
+        Some(Node { number: Some((major, minor)), ..node })
+    }
+
+    pub fn describe(&self, node: &Node, mount: Option<&Mount>) -> BlockDevice {
+        let (major, minor) = node.number.unwrap_or_default();
+        let mut flushed_at = self.flushed_at(node, DEEPEST);
+        flushed_at.sort_unstable();
+        flushed_at.dedup();
+        BlockDevice {
+            name: node.name.clone(),
+            major,
+            minor,
+            file_system: mount.map(|mount| mount.kind.clone()),
+            mount_options: mount.map(|mount| mount.options.clone()),
+            lies_on: self.lies_on(node),
+            flushed_at,
+            ..BlockDevice::default()
+        }
+    }
+
+    /// A partition lies on its disk, a volume or RAID on its members, a loop device on its file.
+    fn lies_on(&self, node: &Node) -> Vec<String> {
+        if let Some(file) = node.backing_file() {
+            return vec![file];
+        }
+        let below = self.below(node);
+        if below.is_empty() {
+            vec![node.name.clone()]
+        } else {
+            below.into_iter().map(|below| below.name).collect()
+        }
+    }
+
+    /// All that a device lies on, down to the disks.
+    pub fn all_below(&self, node: &Node) -> Vec<Node> {
+        let mut all: Vec<Node> = Vec::new();
+        let mut level = self.below(node);
+        for _ in 0..DEEPEST {
+            let next: Vec<Node> = level.iter().flat_map(|node| self.below(node)).collect();
+            all.append(&mut level);
+            level = next;
+        }
+        all
+    }
+
+    fn below(&self, node: &Node) -> Vec<Node> {
+        if let Some(disk) = node.disk() {
+            return vec![disk];
+        }
+        let backing = node.backing_file();
+        let backing = backing.and_then(|file| self.node((self.device_of)(Path::new(&file))?));
+        backing.map_or_else(|| node.members(), |backing| vec![backing])
+    }
+
+    /// A loop device counts its own flushes, as a disk does.
+    fn flushed_at(&self, node: &Node, levels: usize) -> Vec<(u32, u32)> {
+        let mut below = node.members();
+        below.extend(node.disk());
+        if below.is_empty() || levels == 0 {
+            return node.number.into_iter().collect();
+        }
+        below.iter().flat_map(|below| self.flushed_at(below, levels - 1)).collect()
+    }
+
+    /// False where somebody turned the kernel's counting off for the device.
+    pub fn is_counted(&self, node: &Node) -> bool {
+        let whole = node.disk().unwrap_or_else(|| node.clone());
+        let switch = fs::read_to_string(whole.folder.join("queue/iostats"));
+        switch.map_or(true, |switch| switch.trim() != "0")
+    }
+
+    /// The devices that a btrfs spans: /sys/fs/btrfs/UUID/devices lists them by name. It gives
+    /// files numbers of its own, so only what it was mounted from leads there.
+    pub fn btrfs_members(&self, mount: &Mount) -> Vec<Node> {
+        let Some(source) = (self.device_of)(&mount.source) else { return Vec::new() };
+        let spans = fs::read_dir(self.roots.sys.join("fs/btrfs")).into_iter().flatten().flatten();
+        let members = spans.map(|span| {
+            let devices = fs::read_dir(span.path().join("devices")).into_iter().flatten().flatten();
+            let mut members: Vec<Node> = devices
+                .filter_map(|device| Node::at(fs::canonicalize(device.path()).ok()?))
+                .collect();
+            members.sort_by(|a, b| a.name.cmp(&b.name));
+            members
+        });
+        members
+            .into_iter()
+            .find(|members| members.iter().any(|member| member.number == Some(source)))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,94 @@
+use super::recorded::Recorded;
+use super::*;
+
+const DATA: (&str, (u32, u32)) = ("/data", (259, 2));
+const SYSTEM: (&str, (u32, u32)) = ("/", (259, 1));
+const IMAGE: (&str, (u32, u32)) = ("/image", (7, 0));
+
+#[test]
+fn a_partition_is_counted_itself_and_lies_on_its_disk() {
+    let tree = Recorded::named("nvme-partitions");
+    let found = tree.find(&["/data/petal/petal1.db", "/data/petal/petal2.db"], &[DATA]);
+    let wanted = BlockDevice {
+        name: "nvme0n1p2".into(),
+        major: 259,
+        minor: 2,
+        path: "/data".into(),
+        file_system: Some("ext4".into()),
+        mount_options: Some("rw,noatime,data=ordered".into()),
+        lies_on: vec!["nvme0n1".into()],
+        flushed_at: vec![(259, 0)],
+    };
+    assert_eq!(found.counted, [wanted]);
+    assert!(found.unseen.is_empty(), "{:?}", found.unseen);
+}
+
+#[test]
+fn two_partitions_of_a_disk_are_counted_apart_from_the_disk() {
+    let tree = Recorded::named("nvme-partitions");
+    assert_eq!(tree.find(&["/data/a", "/b"], &[DATA, SYSTEM]).names(), ["nvme0n1p2", "nvme0n1p1"]);
+    let whole = ("/dev/nvme0n1", (259, 0));
+    assert_eq!(tree.find(&["/data/a", "/dev/nvme0n1"], &[DATA, whole]).names(), ["nvme0n1"]);
+}
+
+#[test]
+fn a_loop_device_lies_on_its_file_and_is_not_counted_twice() {
+    let tree = Recorded::named("nvme-partitions");
+    let alone = &tree.find(&["/image/a"], &[IMAGE]).counted[0];
+    assert_eq!((&*alone.name, &*alone.lies_on), ("loop0", &["/data/disk.img".to_owned()][..]));
+    assert_eq!(alone.flushed_at, [(7, 0)]);
+    let numbers = [IMAGE, DATA, ("/data/disk.img", (259, 2))];
+    assert_eq!(tree.find(&["/image/a", "/data/b"], &numbers).names(), ["nvme0n1p2"]);
+}
+
+#[test]
+fn a_volume_lies_on_its_raid_and_is_flushed_at_the_disks() {
+    let tree = Recorded::named("lvm-on-raid");
+    let found = tree.find(&["/data/a", "/log/b"], &[("/data", (253, 0)), ("/log", (253, 1))]);
+    let [data, log] = &found.counted[..] else { panic!("{found:?}") };
+    assert_eq!((&*data.name, &*data.lies_on), ("dm-0", &["md0".to_owned()][..]));
+    assert_eq!(data.flushed_at, [(8, 0), (8, 16)]);
+    assert_eq!((&*log.name, &*log.lies_on), ("dm-1", &["sdc".to_owned()][..]));
+    let raid = tree.find(&["/dev/md0"], &[("/dev/md0", (9, 0))]);
+    assert_eq!(raid.counted[0].lies_on, ["sda1", "sdb1"]);
+    let both = tree.find(&["/data/a", "/dev/md0"], &[("/data", (253, 0)), ("/dev/md0", (9, 0))]);
+    assert_eq!(both.names(), ["md0"]);
+}
+
+#[test]
+fn btrfs_is_counted_at_all_its_members() {
+    let tree = Recorded::named("btrfs-two-disks");
+    let found = tree.find(&["/home/a"], &[("/home", (0, 34)), ("/dev/sda2", (8, 2))]);
+    assert_eq!(found.names(), ["sda2", "sdb"], "{found:?}");
+    assert_eq!(found.counted[1].file_system.as_deref(), Some("btrfs"));
+    let hidden = tree.find(&["/home/a"], &[("/home", (0, 34))]);
+    assert!(hidden.counted.is_empty() && hidden.unseen[0].contains("btrfs"), "{hidden:?}");
+}
+
+#[test]
+fn what_has_no_device_is_told_with_its_reason() {
+    let tree = Recorded::named("btrfs-two-disks");
+    let found = tree
+        .find(&["/nas/a", "/nas/b", "/container/c"], &[("/nas", (0, 52)), ("/container", (0, 53))]);
+    insta::assert_snapshot!(found.unseen.join("\n"), @r"
+    /nas/a: its file system (nfs4) comes from another host, whose devices are not seen here
+    /container/c: its file system (overlay) is a container's layers, which do not tell their device; put the data on a volume
+    ");
+    assert!(tree.find(&["/nowhere"], &[]).unseen[0].contains("not there"));
+    let memory = Recorded::named("nvme-partitions").find(&["/dev/shm/x"], &[("/dev/shm", (0, 25))]);
+    assert!(memory.unseen[0].contains("memory"), "{:?}", memory.unseen);
+}
+
+#[test]
+fn a_device_that_the_kernel_does_not_count_is_told() {
+    let tree = Recorded::named("nvme-partitions");
+    tree.write("sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1/queue/iostats", "0\n");
+    let found = tree.find(&["/data/a"], &[DATA]);
+    assert!(found.counted.is_empty() && found.unseen[0].contains("iostats"), "{found:?}");
+}
+
+#[test]
+fn this_machine_is_seen_or_told() {
+    let found = find(&[std::env::current_dir().unwrap(), "not-there-yet".into()]);
+    assert_eq!(found.counted.len() + found.unseen.len(), 1, "{found:?}");
+}

@@ -1,0 +1,227 @@
+//! Devices: /proc/diskstats, as the kernel's Documentation/admin-guide/iostats.rst explains it.
+//!
+//! Four traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
+//! 19 hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
+//! is counted among the write requests too, as one without bytes. And a device that is not listed
+//! is unknown, not idle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::devices::BlockDevice;
+
+/// Sectors are of this size there, whatever the device's own.
+const SECTOR_BYTES: u64 = 512;
+
+/// What the devices behind the data served: /proc/diskstats, summed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCounts {
+    pub read_requests: u64,
+    pub read_bytes: u64,
+    /// Milliseconds that reads spent in the device and its queue, summed over reads.
+    pub read_ms: u64,
+    /// With those that only flush, which have no bytes.
+    pub write_requests: u64,
+    pub write_bytes: u64,
+    pub write_ms: u64,
+    pub flushes: u64,
+    /// Milliseconds with anything in flight, summed over devices.
+    pub busy_ms: u64,
+}
+
+impl DeviceCounts {
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            read_requests: combine(self.read_requests, other.read_requests),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            read_ms: combine(self.read_ms, other.read_ms),
+            write_requests: combine(self.write_requests, other.write_requests),
+            write_bytes: combine(self.write_bytes, other.write_bytes),
+            write_ms: combine(self.write_ms, other.write_ms),
+            flushes: combine(self.flushes, other.flushes),
+            busy_ms: combine(self.busy_ms, other.busy_ms),
+        }
+    }
+
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+}
+
+/// One device at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Disk {
+    pub counts: DeviceCounts,
+    pub in_flight: u64,
+}
+
+/// The devices of a probe, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Disks(Vec<Watched>);
+
+#[derive(Debug)]
+struct Watched {
+    number: (u32, u32),
+    flushed_at: Vec<(u32, u32)>,
+    read_ms: Wide,
+    write_ms: Wide,
+    busy_ms: Wide,
+}
+
+/// A 32-bit counter made wide. It may start anew once between two samples, not twice.
+#[derive(Debug, Default)]
+struct Wide {
+    latest: Option<u32>,
+    sum: u64,
+}
+
+impl Wide {
+    fn next(&mut self, value: u64) -> u64 {
+        // What is wider already needs no help.
+        let Ok(now) = u32::try_from(value) else { return value };
+        self.sum += match self.latest {
+            Some(then) => u64::from(now.wrapping_sub(then)),
+            None => value,
+        };
+        self.latest = Some(now);
+        self.sum
+    }
+}
+
+impl Disks {
+    pub fn new(devices: &[BlockDevice]) -> Self {
+        let watched = devices.iter().map(|device| Watched {
+            number: (device.major, device.minor),
+            flushed_at: device.flushed_at.clone(),
+            read_ms: Wide::default(),
+            write_ms: Wide::default(),
+            busy_ms: Wide::default(),
+        });
+        Self(watched.collect())
+    }
+
+    /// None if there are no devices, or one of them is not listed: part of a sum is no sum.
+    pub fn sample(&mut self, diskstats: &str) -> Option<Vec<Disk>> {
+        let lines: Vec<Line> = diskstats.lines().filter_map(Line::of).collect();
+        let line = |number| lines.iter().find(|line| line.number == number);
+        let disks: Option<Vec<Disk>> = self
+            .0
+            .iter_mut()
+            .map(|watched| {
+                let counted = line(watched.number)?;
+                // Every member of a volume gets each flush: the most that one got.
+                let flushed = watched.flushed_at.iter().filter_map(|number| line(*number));
+                let flushes = flushed.map(|line| line.field(16)).max();
+                Some(watched.sample(counted, flushes.unwrap_or(0)))
+            })
+            .collect();
+        disks.filter(|disks| !disks.is_empty())
+    }
+}
+
+impl Watched {
+    fn sample(&mut self, line: &Line, flushes: u64) -> Disk {
+        let counts = DeviceCounts {
+            read_requests: line.field(1),
+            read_bytes: line.field(3).saturating_mul(SECTOR_BYTES),
+            read_ms: self.read_ms.next(line.field(4)),
+            write_requests: line.field(5),
+            write_bytes: line.field(7).saturating_mul(SECTOR_BYTES),
+            write_ms: self.write_ms.next(line.field(8)),
+            flushes,
+            busy_ms: self.busy_ms.next(line.field(10)),
+        };
+        Disk { counts, in_flight: line.field(9) }
+    }
+}
+
+/// `major minor name` and the fields of iostats.rst, which numbers them from 1.
+struct Line {
+    number: (u32, u32),
+    fields: Vec<u64>,
+}
+
+impl Line {
+    fn of(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let fields: Vec<u64> = words.skip(1).map_while(|word| word.parse().ok()).collect();
+        // The oldest kernels that petal meets have eleven.
+        (fields.len() >= 11).then_some(Self { number, fields })
+    }
+
+    /// Kernels that do not flush by themselves yet have fewer.
+    fn field(&self, number: usize) -> u64 {
+        self.fields.get(number - 1).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::devices::recorded::Recorded;
+    use crate::stats::os::Probe;
+    use proptest::prelude::*;
+
+    fn disks(tree: &str, path: &str, number: (u32, u32)) -> Option<Vec<Disk>> {
+        let tree = Recorded::named(tree);
+        let text = std::fs::read_to_string(tree.roots().proc.join("diskstats")).unwrap();
+        Disks::new(&tree.find(&[path], &[(path, number)]).counted).sample(&text)
+    }
+
+    #[test]
+    fn a_partition_is_read_by_places_and_its_flushes_from_its_disk() {
+        let [disk] = disks("nvme-partitions", "/data", (259, 2)).unwrap()[..] else { panic!() };
+        let counts = DeviceCounts {
+            read_requests: 900,
+            read_bytes: 14400 * 512,
+            read_ms: 90,
+            write_requests: 1800,
+            write_bytes: 28800 * 512,
+            write_ms: 180,
+            flushes: 77,
+            busy_ms: 270,
+        };
+        assert_eq!(disk, Disk { counts, in_flight: 1 });
+    }
+
+    #[test]
+    fn a_volumes_flushes_are_those_of_one_member() {
+        let [disk] = disks("lvm-on-raid", "/data", (253, 0)).unwrap()[..] else { panic!() };
+        assert_eq!((disk.counts.read_requests, disk.counts.flushes), (20, 31));
+    }
+
+    #[test]
+    fn several_devices_are_summed_and_one_that_is_missing_leaves_no_sum() {
+        let tree = Recorded::named("lvm-on-raid");
+        let found = tree.find(&["/data", "/log"], &[("/data", (253, 0)), ("/log", (253, 1))]);
+        let probe = Probe::new(&found);
+        let before = probe.sample();
+        let line = |minor: u32, reads: u64| {
+            format!(" 253 {minor} dm-{minor} {reads} 0 800 9 10 0 80 2 4 2 2 0 0 0 0 0 0\n")
+        };
+        tree.write("proc/diskstats", &(line(0, 120) + &line(1, 8)));
+        let after = probe.sample();
+        let counts = after.since(&before).device.unwrap();
+        assert_eq!((counts.read_requests, counts.read_ms), (101, 14));
+        assert_eq!(after.in_flight(), Some(8));
+        tree.write("proc/diskstats", &line(0, 120));
+        assert_eq!(probe.sample().since(&before).device, None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_counter_of_32_bits_goes_on_past_its_end(start: u32, steps in prop::collection::vec(0u64..1 << 32, 1..20)) {
+            let mut wide = Wide::default();
+            let mut exact = u64::from(start);
+            prop_assert_eq!(wide.next(exact), exact);
+            for step in steps {
+                exact += step;
+                prop_assert_eq!(wide.next(exact & u64::from(u32::MAX)), exact);
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! What every engine must do, the same cases for all of them. A new target is one line in
+//! [`targets!`] at the end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use petal::engine::{self, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
+use petal::settings::Settings;
+use petal::settings::url::TargetUrl;
+use petal::stats::counters::{Counters, IoCounts};
+use petal::workload::op::{Kind, Operation};
+use petal::workload::picker::Picker;
+use petal::workload::plan::{Spot, Workload};
+use petal::workload::row::Filler;
+use petal::workload::seat::{Role, Seat};
+
+use crate::support::{Workplace, count};
+
+/// One kind of target.
+struct Target {
+    /// Its URL in a workplace.
+    url: fn(&Workplace) -> String,
+    /// Flags that make it this kind.
+    flags: &'static [&'static str],
+    settings: fn() -> Settings,
+    block_size: u32,
+    /// Keys of a schema with the text of c2, past petal: in a connection of the test's own.
+    look: fn(&Workplace, u32) -> BTreeMap<u64, String>,
+    /// A target that cannot be, and what an error must name of it.
+    broken: fn(&Workplace) -> (String, String),
+}
+
+const ROWS: u64 = 2048;
+const SCAN_ROWS: u64 = 48;
+const UNIT: u32 = 16;
+
+impl Target {
+    fn engine(&self, work: &Workplace) -> Arc<dyn Engine> {
+        self.open(&(self.url)(work)).unwrap()
+    }
+
+    fn open(&self, url: &str) -> Result<Arc<dyn Engine>, EngineError> {
+        let mut settings =
+            Settings { update_pct: 100, hot_schema_frequency: 1, ..(self.settings)() };
+        settings.db = TargetUrl::parse(url).unwrap();
+        engine::open(&settings)
+    }
+
+    fn plan(&self, schemas: u32) -> LoadPlan {
+        LoadPlan {
+            schemas: (1..=schemas).collect(),
+            rows: ROWS,
+            scan_rows: SCAN_ROWS,
+            block_size: self.block_size,
+            degree: 2,
+            unique_index: false,
+            filler: Filler::Constant,
+            seed: 5,
+            replace: false,
+        }
+    }
+
+    fn loaded(&self, schemas: u32) -> (Workplace, Arc<dyn Engine>) {
+        let work = Workplace::new();
+        let engine = self.engine(&work);
+        engine.load(&self.plan(schemas), &Silent, &unlimited()).unwrap();
+        (work, engine)
+    }
+
+    /// petal with this target.
+    fn petal(&self, work: &Workplace, args: &[&str]) -> crate::support::Petal {
+        let url = (self.url)(work);
+        let flags = if args[0] == "run" { self.flags } else { &[] };
+        work.petal([args, &["--db", &url], flags].concat())
+    }
+
+    /// Keys whose row is not as `before`.
+    fn changed(&self, work: &Workplace, schema: u32, before: &BTreeMap<u64, String>) -> Vec<u64> {
+        let now = (self.look)(work, schema);
+        assert_eq!(now.len() as u64, ROWS);
+        now.into_iter().filter(|(key, text)| before[key] != *text).map(|(key, _)| key).collect()
+    }
+}
+
+fn unlimited() -> Stop {
+    Stop::unlimited(Arc::default())
+}
+
+fn seat(session: u32, schema: u32, role: Role) -> Seat {
+    Seat { session, schema, endpoint: 0, role }
+}
+
+fn workload() -> Workload {
+    Workload {
+        seed: 3,
+        cell: 0,
+        repeat: 1,
+        schemas: 2,
+        rows: ROWS,
+        work_unit: UNIT,
+        update_work_unit: UNIT / 2,
+        update_pct: 40,
+        scan_pct: 10,
+        hot_spot: None,
+        hot_schema_frequency: 0,
+        think_time: None,
+        work_loop: 0,
+        rate: None,
+    }
+}
+
+fn choose(workload: &Workload, seat: Seat, count: usize) -> Vec<Operation> {
+    let mut picker = Picker::new(workload, seat);
+    (0..count).map(|_| picker.next_step().operation).collect()
+}
+
+/// Executes all of them, none of which may fail; the rows of each.
+fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
+    let mut done = Outcomes::default();
+    session.execute(batch, &unlimited(), &mut done).unwrap();
+    session.flush_statistics().unwrap();
+    assert_eq!(done.ended.len(), batch.len());
+    for (at, outcome) in done.ended.iter().enumerate() {
+        assert_eq!((outcome.operation as usize, &outcome.error), (at, &None));
+        assert!(outcome.latency_ns > 0);
+    }
+    assert!(done.ended.is_sorted_by_key(|outcome| outcome.end_ns));
+    done.ended.iter().map(|outcome| outcome.rows).collect()
+}
+
+fn n_rows_are_n_blocks(target: &Target) {
+    let (work, engine) = target.loaded(2);
+    for schema in [1, 2] {
+        let placement = engine.placement(schema).unwrap();
+        assert!(placement.is_one_row_per_block(), "{placement:?}");
+        assert_eq!((placement.rows, placement.blocks), (ROWS, ROWS));
+    }
+    let loaded = engine.loaded().unwrap();
+    assert_eq!(loaded.iter().map(|schema| schema.number).collect::<Vec<_>>(), [1, 2]);
+    for schema in loaded {
+        assert_eq!((schema.rows, schema.scan_rows), (ROWS, SCAN_ROWS));
+        assert!(schema.bytes >= ROWS * u64::from(target.block_size));
+    }
+    // It must still hold after updates.
+    let writers = Workload { update_pct: 100, ..workload() };
+    let mut session = engine.connect(seat(1, 1, Role::Mixed)).unwrap();
+    let before = engine.data_bytes().unwrap();
+    execute(session.as_mut(), &choose(&writers, seat(1, 1, Role::Mixed), 1000));
+    drop(session);
+    engine.quiesce().unwrap();
+    engine.settle(&Silent, &unlimited()).unwrap();
+    assert!(engine.placement(1).unwrap().is_one_row_per_block());
+    assert_eq!(engine.data_bytes().unwrap(), before, "rows moved");
+    assert_eq!((target.look)(&work, 1).len() as u64, ROWS);
+}
+
+fn an_operation_touches_its_work_unit(target: &Target) {
+    let (_work, engine) = target.loaded(1);
+    let home = seat(1, 1, Role::Mixed);
+    let mut session = engine.connect(home).unwrap();
+    let batch = choose(&workload(), home, 500);
+    let rows = execute(session.as_mut(), &batch);
+    for (operation, rows) in batch.iter().zip(rows) {
+        let meant = match operation.kind {
+            Kind::Select => u64::from(UNIT),
+            Kind::Update => u64::from(UNIT / 2),
+            Kind::Scan => SCAN_ROWS,
+        };
+        assert_eq!(rows, meant, "{operation:?}");
+    }
+    // The ends of the data, and all of it at once.
+    let all = |first, rows| {
+        [Kind::Select, Kind::Update].map(|kind| Operation {
+            kind,
+            schema: 1,
+            first,
+            rows,
+            stamp: 9,
+            due: None,
+        })
+    };
+    assert_eq!(execute(session.as_mut(), &all(1, 1)), [1, 1]);
+    assert_eq!(execute(session.as_mut(), &all(ROWS, 1)), [1, 1]);
+    assert_eq!(execute(session.as_mut(), &all(1, ROWS as u32)), [ROWS, ROWS]);
+}
+
+fn updates_persist_and_reads_change_nothing(target: &Target) {
+    let (work, engine) = target.loaded(1);
+    let before = (target.look)(&work, 1);
+    let writer = seat(1, 1, Role::Writer);
+    let reader = seat(2, 1, Role::Reader);
+    let updates = choose(&workload(), writer, 40);
+    let reads = choose(&workload(), reader, 200);
+    assert!(updates.iter().all(|update| update.kind == Kind::Update));
+    assert!(reads.iter().all(|read| read.kind != Kind::Update));
+    execute(engine.connect(reader).unwrap().as_mut(), &reads);
+    assert_eq!(target.changed(&work, 1, &before), [0u64; 0]);
+    execute(engine.connect(writer).unwrap().as_mut(), &updates);
+    drop(engine);
+    let mut meant: Vec<u64> =
+        updates.iter().flat_map(|update| update.first..=update.last()).collect();
+    meant.sort_unstable();
+    meant.dedup();
+    assert_eq!(target.changed(&work, 1, &before), meant);
+    // Values differ every time, in unchanged length.
+    let after = (target.look)(&work, 1);
+    assert!(after.iter().all(|(key, text)| text.len() == before[key].len()));
+    let last = updates.last().unwrap();
+    let text = &after[&last.first];
+    let same = after.iter().filter(|(_, other)| *other == text).count() as u64;
+    assert_eq!(same, u64::from(last.rows));
+}
+
+fn a_hot_spot_stays_inside(target: &Target) {
+    let (work, engine) = target.loaded(1);
+    let before = (target.look)(&work, 1);
+    let spot = Spot { first: 300, rows: 100, frequency: 1 };
+    let hot = Workload { update_pct: 100, hot_spot: Some(spot), ..workload() };
+    let home = seat(1, 1, Role::Mixed);
+    execute(engine.connect(home).unwrap().as_mut(), &choose(&hot, home, 300));
+    drop(engine);
+    assert_eq!(target.changed(&work, 1, &before), (300..400).collect::<Vec<u64>>());
+}
+
+fn a_hot_schema_takes_the_operations_of_others(target: &Target) {
+    let (work, engine) = target.loaded(2);
+    let before = [(target.look)(&work, 1), (target.look)(&work, 2)];
+    let home = seat(1, 2, Role::Mixed);
+    let hot = Workload { update_pct: 100, hot_schema_frequency: 1, ..workload() };
+    let mut session = engine.connect(home).unwrap();
+    execute(session.as_mut(), &choose(&hot, home, 50));
+    assert!(!target.changed(&work, 1, &before[0]).is_empty());
+    assert!(target.changed(&work, 2, &before[1]).is_empty());
+    // Every third: the rest stays at home.
+    let hot = Workload { hot_schema_frequency: 3, ..hot };
+    let batch = choose(&hot, home, 90);
+    assert_eq!(batch.iter().filter(|operation| operation.schema == 1).count(), 30);
+    execute(session.as_mut(), &batch);
+    assert!(!target.changed(&work, 2, &before[1]).is_empty());
+}
+
+fn known(io: &IoCounts) -> BTreeMap<String, u64> {
+    let value = serde_json::to_value(io).unwrap();
+    let fields = value.as_object().unwrap().iter();
+    fields.filter_map(|(name, value)| Some((name.clone(), value.as_u64()?))).collect()
+}
+
+fn counters_only_grow_and_agree_with_the_work(target: &Target) {
+    let (_work, engine) = target.loaded(2);
+    let sum = |counters: Vec<Counters>| {
+        let io = counters[1..].iter().fold(counters[0].io, |io, other| io.plus(&other.io));
+        (io, counters.iter().flat_map(|c| c.waits.clone()).collect::<Vec<_>>())
+    };
+    let (opening, _) = sum(engine.snapshot().unwrap());
+    let mut last = known(&opening);
+    let mut times = BTreeMap::new();
+    for round in 0..4u32 {
+        let home = seat(round + 1, round % 2 + 1, Role::Mixed);
+        let mut session = engine.connect(home).unwrap();
+        execute(session.as_mut(), &choose(&workload(), home, 100));
+        // Sessions leave; what they did stays counted.
+        drop(session);
+        let (io, waits) = sum(engine.snapshot().unwrap());
+        let now = known(&io);
+        assert_eq!(now.keys().collect::<Vec<_>>(), last.keys().collect::<Vec<_>>());
+        for (name, value) in &now {
+            assert!(*value >= last[name], "{name} fell from {} to {value}", last[name]);
+        }
+        last = now;
+        for wait in waits {
+            let earlier = times.insert(wait.name.clone(), (wait.time_ns, wait.waits));
+            assert!(earlier.is_none_or(|e| e <= (wait.time_ns, wait.waits)), "{}", wait.name);
+        }
+    }
+    engine.quiesce().unwrap();
+    let (closing, _) = sum(engine.snapshot().unwrap());
+    let work = closing.since(&opening);
+    assert_eq!(work.commits, Some(160));
+    let visited = 4 * (40 * u64::from(UNIT / 2) + 54 * u64::from(UNIT));
+    if let Some(logical) = work.logical_reads {
+        assert!(logical >= visited, "{logical} of {visited}");
+    }
+    if let Some(redo) = work.redo_bytes {
+        assert!(redo > 160 * 100, "{redo}");
+    }
+}
+
+fn the_mix_and_fixed_work_are_exact(target: &Target) {
+    let (work, engine) = target.loaded(2);
+    drop(engine);
+    let args = ["run", "-t", "2", "--work-loop", "200", "--update-pct", "30", "--scan-pct", "5"];
+    let unit = ["--work-unit", "8", "--json"];
+    let run = target.petal(&work, &[&args[..], &unit].concat()).exits(0).json();
+    assert_eq!((count(&run, "/ops/total"), count(&run, "/ops/update")), (800, 240));
+    assert_eq!(count(&run, "/rows/update"), 240 * 8);
+    assert_eq!(count(&run, "/rows/select"), count(&run, "/ops/select") * 8);
+    // 140 SELECTs a session: one whole deck of a hundred with 5, and 40 of another.
+    let scans = count(&run, "/ops/scan");
+    assert!((20..=40).contains(&scans), "{scans}");
+    assert_eq!(count(&run, "/rows/scan"), scans * SCAN_ROWS);
+    assert_eq!(count(&run, "/counters/commits"), 240);
+}
+
+fn readers_read_and_writers_write(target: &Target) {
+    let (work, engine) = target.loaded(2);
+    drop(engine);
+    let args = ["run", "--readers", "3", "--writers", "2", "--work-loop", "40", "--json"];
+    let run = target.petal(&work, &args).exits(0).json();
+    assert_eq!((count(&run, "/ops/select"), count(&run, "/ops/update")), (120, 80));
+    assert_eq!(count(&run, "/sessions"), 5);
+}
+
+fn a_killed_load_is_refused(target: &Target) {
+    let work = Workplace::new();
+    let setup = target.petal(&work, &["setup", "-s", "2", "--scale", "600M"]).start();
+    std::thread::sleep(Duration::from_millis(400));
+    setup.kill();
+    let engine = target.engine(&work);
+    assert!(engine.loaded().unwrap().is_empty());
+    target.petal(&work, &["run", "--work-loop", "1"]).exits(3).telling(&["not loaded"]);
+    engine.load(&target.plan(1), &Silent, &unlimited()).unwrap();
+    assert_eq!(engine.loaded().unwrap().len(), 1);
+}
+
+fn data_is_dropped_and_only_once(target: &Target) {
+    let (_work, engine) = target.loaded(2);
+    assert!(engine.load(&target.plan(1), &Silent, &unlimited()).is_err(), "loaded over");
+    assert_eq!(engine.loaded().unwrap().len(), 2);
+    assert!(!engine.drop_data().unwrap().is_empty());
+    assert!(engine.loaded().unwrap().is_empty());
+    assert!(engine.drop_data().unwrap().is_empty());
+}
+
+fn errors_name_the_target_and_no_password(target: &Target) {
+    let work = Workplace::new();
+    let (url, name) = (target.broken)(&work);
+    for command in ["setup", "run", "drop"] {
+        let ended = work.petal([command, "--db", &url]).exits(3).telling(&[&name]);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+    let engine = target.open(&url).unwrap();
+    let error = engine.loaded().unwrap_err().to_string();
+    assert!(error.contains(&name) && !error.contains("s3cret"), "{error}");
+}
+
+fn sqlite_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    // No operation is under way: closing a connection drops the locks of this process.
+    let path = work.path(format!("petal-data/petal{schema}.db"));
+    let reader = rusqlite::Connection::open(path).unwrap();
+    let mut rows = reader.prepare("SELECT custid, c2 FROM cf1").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+const SQLITE: Target = Target {
+    url: |work| format!("sqlite:{}", work.path("petal-data").display()),
+    flags: &["--direct-io", "TRUE"],
+    settings: || Settings { direct_io: Some(true), ..Settings::default() },
+    block_size: 8192,
+    look: sqlite_look,
+    broken: |work| {
+        let path = work.write("in-the-way", "a file").display().to_string();
+        (format!("sqlite:{path}?password=s3cret"), path)
+    },
+};
+
+const SQLITE_BUFFERED: Target = Target {
+    flags: &["--direct-io", "FALSE"],
+    settings: || Settings { direct_io: Some(false), ..Settings::default() },
+    block_size: 4096,
+    ..SQLITE
+};
+
+macro_rules! cases {
+    ($target:expr; $($case:ident),+ $(,)?) => {$(
+        #[test]
+        fn $case() {
+            super::$case(&$target);
+        }
+    )+};
+}
+
+/// Every case for every target.
+macro_rules! targets {
+    ($($name:ident: $target:expr;)+) => {$(
+        mod $name {
+            cases! {
+                $target;
+                n_rows_are_n_blocks,
+                an_operation_touches_its_work_unit,
+                updates_persist_and_reads_change_nothing,
+                a_hot_spot_stays_inside,
+                a_hot_schema_takes_the_operations_of_others,
+                counters_only_grow_and_agree_with_the_work,
+                the_mix_and_fixed_work_are_exact,
+                readers_read_and_writers_write,
+                a_killed_load_is_refused,
+                data_is_dropped_and_only_once,
+                errors_name_the_target_and_no_password,
+            }
+        }
+    )+};
+}
+
+targets! {
+    sqlite_direct: super::SQLITE;
+    sqlite_buffered: super::SQLITE_BUFFERED;
+}

@@ -1,0 +1,78 @@
+//! What petal says of physical I/O, against the kernel's own counts of a device that nobody else
+//! uses: an ext4 on a loop device.
+
+use serde_json::Value;
+
+use crate::support::{ALONE, Mount, Workplace, findings, number};
+
+/// A run with direct I/O on a disk of its own.
+fn run_on(disk: &Mount, update_pct: &str) -> Value {
+    let work = Workplace::new();
+    let url = disk.url("data");
+    work.petal(["setup", "-s", "2", "--scale", "64M", "--db", &url]).exits(0);
+    let args = ["run", "-t", "2", "--update-pct", update_pct, "--run-time", "4", "--json"];
+    work.petal([&args[..], &["--db", &url]].concat()).watching().exits(0).json()
+}
+
+fn rows(run: &Value) -> f64 {
+    number(run, "/per_second/rows")
+}
+
+fn ratio(run: &Value, over: &str, under: &str) -> f64 {
+    number(run, &format!("/per_second/{over}")) / number(run, &format!("/per_second/{under}"))
+}
+
+#[test]
+fn a_row_is_one_block_read_from_the_device() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Mount::ext4(200) else { return };
+    assert!(disk.is_on_loop());
+    let run = run_on(&disk, "0");
+    let per_row = number(&run, "/per_second/physical_read_blocks") / rows(&run);
+    assert!((per_row - 1.0).abs() < 0.02, "{per_row} blocks per row");
+    let bytes = ratio(&run, "physical_read_bytes", "physical_read_blocks");
+    assert!((bytes - 8192.0).abs() < 1.0, "{bytes} bytes per block");
+    let seen = ratio(&run, "device_read_bytes", "physical_read_bytes");
+    assert!((seen - 1.0).abs() < 0.02, "the device read {seen} times the database's bytes");
+    assert!(!findings(&run).contains(&"not-physical"), "{}", run["findings"]);
+    assert_eq!(number(&run, "/per_second/physical_write_blocks"), 0.0);
+}
+
+#[test]
+fn updates_reach_the_device_as_log_and_as_checkpoints() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Mount::ext4(300) else { return };
+    let run = run_on(&disk, "50");
+    // Log and checkpointed blocks are written; ext4's own journal comes on top.
+    let written =
+        number(&run, "/per_second/redo_bytes") + number(&run, "/per_second/physical_write_bytes");
+    let device = number(&run, "/per_second/device_write_bytes");
+    assert!(number(&run, "/per_second/physical_write_blocks") > 0.0);
+    assert!(device > written * 0.9 && device < written * 1.6, "{device} of {written}");
+    let commits = number(&run, "/per_second/commits");
+    assert!(number(&run, "/per_second/log_syncs") >= commits * 0.999);
+    assert!(!findings(&run).contains(&"not-durable"), "{}", run["findings"]);
+}
+
+#[test]
+fn reads_that_the_page_cache_served_are_called_not_physical() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Mount::ext4(200) else { return };
+    let work = Workplace::new();
+    let url = disk.url("data");
+    work.petal(["setup", "-s", "2", "--scale", "64M", "--db", &url]).exits(0);
+    // Into the page cache.
+    for schema in [1, 2] {
+        std::fs::read(disk.path(&format!("data/petal{schema}.db"))).unwrap();
+    }
+    let args = ["run", "--update-pct", "0", "--run-time", "2", "--direct-io", "FALSE", "--json"];
+    let run = work.petal([&args[..], &["--db", &url]].concat()).watching().exits(0).json();
+    let per_row = number(&run, "/per_second/physical_read_blocks") / rows(&run);
+    assert!((per_row - 1.0).abs() < 0.02, "{per_row} blocks per row");
+    assert!(ratio(&run, "device_read_bytes", "physical_read_bytes") < 0.05);
+    let all = run["findings"].as_array().unwrap();
+    let finding = all.iter().find(|finding| finding["id"] == "not-physical");
+    let finding = finding.unwrap_or_else(|| panic!("{}", run["findings"]));
+    assert!(finding["message"].as_str().unwrap().contains("page cache"), "{finding}");
+    assert!(finding["advice"].as_str().unwrap().contains("DIRECT_IO"), "{finding}");
+}

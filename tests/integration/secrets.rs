@@ -1,0 +1,86 @@
+//! A password goes nowhere: not to the screen, the process list, a child or a file.
+
+use std::fs;
+
+use crate::support::{Workplace, contents};
+
+const PASSWORD: &str = "Geheim-4711";
+
+#[track_caller]
+fn assert_not_in(text: &[u8], place: &str) {
+    let text = String::from_utf8_lossy(text);
+    assert!(!text.contains(PASSWORD), "the password is in {place}:\n{text}");
+}
+
+#[test]
+fn a_password_in_slob_conf_goes_nowhere() {
+    let work = Workplace::loaded(1, "8M");
+    let hook = work.script("hook.sh", "echo \"at $1\"; env");
+    work.write(
+        "slob.conf",
+        format!(
+            "DBA_PRIV_USER=system\nSYSDBA_PASSWD='{PASSWORD}'\nEXTERNAL_SCRIPT={}\n",
+            hook.display()
+        ),
+    );
+    for ended in [
+        work.petal(["run", "--work-loop", "5", "--json"]).exits(0),
+        work.petal(["run", "--work-loop", "5"]).exits(0),
+        work.petal(["run", "--work-loop", "5"]).env("SYSDBA_PASSWD", PASSWORD).exits(0),
+        work.petal(["run", "--update-pct", "x"]).exits(2),
+        work.petal(["setup", "-s", "1", "--scale", "9M"]).exits(2),
+        work.petal(["report", work.runs()[0].to_str().unwrap()]).exits(0),
+        work.petal(["drop"]).exits(0),
+    ] {
+        assert_not_in(ended.stdout.as_bytes(), "stdout");
+        assert_not_in(ended.stderr.as_bytes(), "stderr");
+    }
+    let files = contents(&work.path("petal-results"));
+    assert!(files.keys().any(|path| path.ends_with("hook-pre.log")), "{:?}", files.keys());
+    for (path, text) in &files {
+        assert_not_in(text, &path.display().to_string());
+    }
+}
+
+#[test]
+fn a_password_in_a_url_is_not_shown_by_what_refuses_it() {
+    let work = Workplace::new();
+    let url = format!("postgres://anna:{PASSWORD}@db.example.net/petal");
+    let told = ["anna", "db.example.net"];
+    for command in ["setup", "run", "drop"] {
+        let ended = work.petal([command, "--db", &url]).exits(2).telling(&told);
+        assert_not_in(ended.stderr.as_bytes(), "stderr");
+        let ended = work.petal([command]).env("DB", &url).exits(2).telling(&told);
+        assert_not_in(ended.stderr.as_bytes(), "stderr");
+    }
+    for args in [
+        vec!["run".to_owned(), format!("--db=postgre://anna:{PASSWORD}@h/p")],
+        vec!["run".to_owned(), format!("--sysdba-passwd={PASSWORD}")],
+        vec!["run".to_owned(), "--sysdba-passwd".to_owned(), PASSWORD.to_owned()],
+        vec!["run".to_owned(), url.clone()],
+        vec!["run".to_owned(), "--no-such-flag".to_owned(), "--db".to_owned(), url],
+    ] {
+        let ended = work.petal(&args).exits(2);
+        assert_not_in(ended.stderr.as_bytes(), &format!("stderr of {args:?}"));
+        assert_not_in(ended.stdout.as_bytes(), "stdout");
+    }
+}
+
+#[test]
+fn a_password_on_the_command_line_is_overwritten() {
+    let work = Workplace::loaded(1, "8M");
+    let url = format!("sqlite:petal-data?password={PASSWORD}");
+    let mut run = work.petal(["run", "--db", &url, "--run-time", "100"]).start();
+    let cmdline = format!("/proc/{}/cmdline", run.id());
+    run.until("a second of a run", || !work.journal().is_empty());
+    let arguments = fs::read(&cmdline).unwrap();
+    assert_not_in(&arguments, "/proc/PID/cmdline");
+    assert!(String::from_utf8_lossy(&arguments).contains("--run-time"));
+    run.signal(rustix::process::Signal::INT);
+    let ended = run.ends().exited(130).telling(&["overwritten"]);
+    assert_not_in(ended.stderr.as_bytes(), "stderr");
+    assert_not_in(ended.stdout.as_bytes(), "stdout");
+    for (path, text) in contents(&work.run_folder()) {
+        assert_not_in(&text, &path.display().to_string());
+    }
+}

@@ -1,0 +1,397 @@
+//! The small language of these tests: a workplace, petal in it, and mounts. No test of its own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing here takes longer unless it hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Held by tests whose figures others on the machine would spoil.
+pub static ALONE: Mutex<()> = Mutex::new(());
+
+/// A folder of a test's own, on a real file system: below the build folder.
+pub struct Workplace {
+    folder: TempDir,
+    logs: TempDir,
+    calls: AtomicU32,
+}
+
+impl Workplace {
+    pub fn new() -> Self {
+        let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = |prefix| tempfile::Builder::new().prefix(prefix).tempdir_in(base).unwrap();
+        Self { folder: folder("work-"), logs: folder("logs-"), calls: AtomicU32::new(0) }
+    }
+
+    /// With `schemas` schemas of `scale` loaded.
+    pub fn loaded(schemas: u32, scale: &str) -> Self {
+        let work = Self::new();
+        work.petal(["setup", "-s", &schemas.to_string(), "--scale", scale]).exits(0);
+        work
+    }
+
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// An executable script.
+    pub fn script(&self, name: &str, body: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.write(name, format!("#!/bin/sh\n{body}\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// `petal ARGS` in this workplace, with nothing of the caller's environment, and not yet
+    /// started. It does not watch the host, whose other tests it would wait for.
+    pub fn petal<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Petal {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("petal"));
+        command.args(args).current_dir(self.folder.path()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("NO_OS_PERF_DATA", "TRUE");
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let log = |what: &str| self.logs.path().join(format!("{call}.{what}"));
+        Petal { command, stdout: log("out"), stderr: log("err") }
+    }
+
+    /// The folders of the runs so far, oldest first.
+    pub fn runs(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.path("petal-results")) else { return Vec::new() };
+        let mut runs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        runs.sort_by_key(|run| fs::metadata(run).unwrap().created().unwrap());
+        runs
+    }
+
+    /// The only run's folder.
+    pub fn run_folder(&self) -> PathBuf {
+        let runs = self.runs();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        runs[0].clone()
+    }
+
+    /// Whole seconds in the journal of the only run.
+    pub fn journal(&self) -> Vec<Value> {
+        let Some(run) = self.runs().pop() else { return Vec::new() };
+        let text = fs::read_to_string(run.join("journal.ndjson")).unwrap_or_default();
+        // The last line may be half written.
+        text.lines().skip(1).map_while(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+/// A call of petal.
+pub struct Petal {
+    command: Command,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Petal {
+    pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    /// Lets it watch the processors and the device.
+    pub fn watching(mut self) -> Self {
+        self.command.env_remove("NO_OS_PERF_DATA");
+        self
+    }
+
+    pub fn start(mut self) -> Running {
+        let child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(File::create(&self.stdout).unwrap())
+            .stderr(File::create(&self.stderr).unwrap())
+            .spawn()
+            .unwrap();
+        Running { child, stdout: self.stdout, stderr: self.stderr }
+    }
+
+    /// Runs it to its end.
+    pub fn ends(self) -> Ended {
+        self.start().ends()
+    }
+
+    /// Runs it to its end, which must be this exit code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Ended {
+        self.ends().exited(code)
+    }
+}
+
+/// petal at work. It does not outlive the test.
+pub struct Running {
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits until `done`, which must come while it is at work.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, mut done: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !done() {
+            if self.has_ended() {
+                panic!("petal ended before {what}:\n{}", text(&self.stderr));
+            }
+            assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Ends it without a warning.
+    pub fn kill(mut self) {
+        assert!(!self.has_ended(), "it ended before it could be killed:\n{}", text(&self.stderr));
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    #[track_caller]
+    pub fn ends(mut self) -> Ended {
+        let began = Instant::now();
+        while !self.has_ended() {
+            assert!(began.elapsed() < LIMIT, "petal hangs:\n{}", text(&self.stderr));
+            thread::sleep(POLL);
+        }
+        let code = self.child.wait().unwrap().code();
+        Ended { code, stdout: text(&self.stdout), stderr: text(&self.stderr) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// How a call ended. No code: by a signal.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn exited(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.stderr, self.stdout);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+
+    /// The messages have every one of these words.
+    #[track_caller]
+    pub fn telling(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.stderr.contains(word), "no {word:?} in:\n{}", self.stderr);
+        }
+        self
+    }
+
+    /// Stdout, which is one JSON value and nothing else.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {}", self.stdout))
+    }
+}
+
+/// A number at a JSON pointer.
+#[track_caller]
+pub fn number(value: &Value, pointer: &str) -> f64 {
+    let found = value.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number at {pointer}: {:?}", value.pointer(pointer)))
+}
+
+#[track_caller]
+pub fn count(value: &Value, pointer: &str) -> u64 {
+    let found = value.pointer(pointer).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("no count at {pointer}: {:?}", value.pointer(pointer)))
+}
+
+/// The record of a run.
+pub fn record(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("run.json")).unwrap()).unwrap()
+}
+
+/// Ids of a run's findings.
+pub fn findings(run: &Value) -> Vec<&str> {
+    let all = run["findings"].as_array().unwrap();
+    all.iter().map(|finding| finding["id"].as_str().unwrap()).collect()
+}
+
+/// Every file below a folder, with what is in it.
+pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.clone(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// Names in a folder, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Says why a test does not run here, past the test harness's capture.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+    let require = std::env::var("PETAL_TEST_REQUIRE").unwrap_or_default();
+    assert_ne!(require, "all", "PETAL_TEST_REQUIRE=all, but: {why}");
+}
+
+/// A file system of a test's own, unmounted when dropped. None where it cannot be: a skip.
+pub struct Mount {
+    folder: TempDir,
+    /// The file under a loop device.
+    image: Option<TempDir>,
+}
+
+impl Mount {
+    /// In memory.
+    pub fn tmpfs(options: &str) -> Option<Self> {
+        Self::new("tmpfs", &["-t", "tmpfs", "-o", options], None)
+    }
+
+    /// An ext4 of so many MiB on a loop device that nobody else uses.
+    pub fn ext4(mebibytes: u64) -> Option<Self> {
+        let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let image = base.path().join("image");
+        File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        let path = image.to_str().unwrap().to_owned();
+        // Nothing is left to a background thread, which would write in the middle of a test.
+        let eager = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+        if let Err(why) = run("mkfs.ext4", &["-q", "-E", eager, &path]) {
+            skip(&why);
+            return None;
+        }
+        Self::new(&path, &["-t", "ext4", "-o", "loop,noatime"], Some(base))
+    }
+
+    fn new(source: &str, options: &[&str], image: Option<TempDir>) -> Option<Self> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let target = folder.path().to_str().unwrap();
+        match run("mount", &[options, &[source, target]].concat()) {
+            Ok(()) => Some(Self { folder, image }),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        format!("sqlite:{}", self.text(name))
+    }
+
+    pub fn make_read_only(&self) {
+        run("mount", &["-o", "remount,ro", &self.text("")]).unwrap();
+    }
+
+    pub fn make_writable(&self) {
+        run("mount", &["-o", "remount,rw", &self.text("")]).unwrap();
+    }
+
+    pub fn is_on_loop(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// Takes all the room there is, under a name. Others may write meanwhile.
+    pub fn fill(&self, name: &str) {
+        use rustix::fs::{FallocateFlags, fallocate, statvfs};
+        let file = File::create(self.path(name)).unwrap();
+        let mut taken = 0;
+        loop {
+            let room = statvfs(self.folder.path()).unwrap();
+            let free = room.f_bavail * room.f_frsize;
+            if free == 0 {
+                return;
+            }
+            let step = (free - free / 16).max(room.f_frsize);
+            if fallocate(&file, FallocateFlags::empty(), taken, step).is_ok() {
+                taken += step;
+            }
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let target = self.text("");
+        if run("umount", &[&target]).is_err() {
+            let _ = run("umount", &["-l", &target]);
+        }
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    match Command::new(program).args(args).env("PATH", path).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(format!("{program} {}: {said}", args.join(" ")))
+        }
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
