@@ -84,6 +84,7 @@ pub fn describe(
     let asynchronous = get("synchronous_commit") == "off";
     let details = TargetDetails {
         local: !data_files.is_empty(),
+        in_process: false,
         settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: match shared.loop_side {

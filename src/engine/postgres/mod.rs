@@ -206,6 +206,10 @@ impl Engine for Postgres {
         load::Loader { endpoint, plan, tablespace, progress, stop }.run()
     }
 
+    fn endpoints(&self) -> u32 {
+        self.endpoints.len() as u32
+    }
+
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         let mut least = None;
