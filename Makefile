@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check build docs bench clean
+.PHONY: demo test servers check build docs bench clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short series, leaves a report.
 demo: build
@@ -12,10 +12,14 @@ build:
 	$(CARGO) build --release --locked
 
 # Everything, the fast first.
-test: check
+test: check servers
 	$(CARGO) test --locked --lib
-	$(CARGO) test --locked --no-default-features --lib
+	$(CARGO) test --locked --no-default-features --features sqlite --lib
 	$(CARGO) test --locked --test integration
+
+# What tests start privately, from Debian's packages, where it is missing.
+servers:
+	sh scripts/install-test-servers.sh
 
 # Warnings are errors.
 check:

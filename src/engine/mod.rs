@@ -5,6 +5,8 @@
 //! not judge results: it executes what it is handed and tells what the database saw.
 
 pub mod fake;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -327,6 +329,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
     match settings.db.scheme.as_str() {
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
+        #[cfg(feature = "postgres")]
+        "postgres" => Ok(Arc::new(postgres::Postgres::open(settings)?)),
         other => Err(EngineError::Setting(format!(
             "DB={}: this petal has no engine for {other}:; it has {}",
             settings.db.redacted(),
@@ -339,6 +343,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
 pub const ALL: &[&Capabilities] = &[
     #[cfg(feature = "sqlite")]
     &sqlite::CAPABILITIES,
+    #[cfg(feature = "postgres")]
+    &postgres::CAPABILITIES,
 ];
 
 fn schemes() -> Vec<String> {

@@ -194,7 +194,7 @@ fn every_value_given_arrives_in_the_record() {
     let script = std::env::current_exe().unwrap().display().to_string();
     for parameter in PARAMETERS {
         let text = match (parameter.key, parameter.kind) {
-            ("DB", _) => "postgres://u@h:1/d?x=1",
+            ("DB", _) => "mysql://u@h:1/d?x=1",
             ("EXTERNAL_SCRIPT", _) => script.as_str(),
             ("SQLNET_SERVICE_MAX", _) => "3",
             (_, Kind::Boolean) if parameter.default == "TRUE" => "FALSE",
@@ -210,7 +210,7 @@ fn every_value_given_arrives_in_the_record() {
             _ => "some-text",
         };
         let mut case = Case::default()
-            .environment("PETAL_DB", "postgres://h/d")
+            .environment("PETAL_DB", "mysql://h/d")
             .environment("DO_HOTSPOT", "TRUE")
             .environment("THINK_TM_FREQUENCY", "1")
             .environment("THINK_TM_MAX", "60")

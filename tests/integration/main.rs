@@ -9,6 +9,8 @@ mod disk;
 mod faults;
 mod json;
 mod physical;
+mod postgres;
 mod secrets;
+mod server_postgres;
 mod sessions;
 mod support;

@@ -55,8 +55,10 @@ pub fn column(scheme: &str) -> Option<&'static EngineColumn> {
     COLUMNS.iter().find(|column| column.scheme == scheme)
 }
 
-static COLUMNS: &[EngineColumn] =
-    &[EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE }];
+static COLUMNS: &[EngineColumn] = &[
+    EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE },
+    EngineColumn { scheme: "postgres", product: "PostgreSQL", exceptions: POSTGRES },
+];
 
 const SQLITE: &[(&str, Honour)] = &[
     (
@@ -110,5 +112,55 @@ const SQLITE: &[(&str, Honour)] = &[
     ("DBA_PRIV_USER", NO_SERVER),
     ("SYSDBA_PASSWD", NO_SERVER),
 ];
+
+const POSTGRES: &[(&str, Honour)] = &[
+    (
+        "BLOCK_SZ",
+        Honour::Remark("the server's own, fixed when it was built: another value is refused"),
+    ),
+    (
+        "DIRECT_IO",
+        Honour::Refused {
+            rule: "is not the client's to decide with PostgreSQL, which reads through the page \
+                   cache",
+            way_out: "Leave it out; limit the page cache, or on a test server of version 16 or \
+                      later set debug_io_direct = 'data'.",
+        },
+    ),
+    (
+        "IO_DEPTH",
+        Honour::Only {
+            values: &["1"],
+            rule: "must be 1 with PostgreSQL, where reading ahead is PREFETCH",
+            way_out: "Leave it out and use PREFETCH=n.",
+        },
+    ),
+    (
+        "VERIFY",
+        Honour::Only {
+            values: &["header"],
+            rule: "must be header with PostgreSQL: the other checks are the device engine's",
+            way_out: "Leave it out.",
+        },
+    ),
+    (
+        "PAGE_CACHE_LIMIT",
+        Honour::Refused {
+            rule: "is not there yet for PostgreSQL",
+            way_out: "Leave it out and limit the server's memory, as with a memory cgroup.",
+        },
+    ),
+    (
+        "DATABASE_STATISTICS_TYPE",
+        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+    ),
+    ("ADMIN_SQLNET_SERVICE", NAMED_IN_URL),
+    ("SQLNET_SERVICE_BASE", NAMED_IN_URL),
+    ("SQLNET_SERVICE_MAX", NAMED_IN_URL),
+    ("DBA_PRIV_USER", NAMED_IN_URL),
+    ("SYSDBA_PASSWD", NAMED_IN_URL),
+];
+
+const NAMED_IN_URL: Honour = Honour::NoEffect { reason: "user and hosts are named in the URL" };
 
 const NO_SERVER: Honour = Honour::NoEffect { reason: "there is no server to connect to" };

@@ -1,0 +1,329 @@
+//! What the server counts: its statistics views as they are, and the figures that every engine
+//! answers for, made from them. Which view says what differs from version to version; what a
+//! version does not count is unknown.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use postgres::Client;
+use serde_json::Value;
+
+use super::connect::{Endpoint, engine_error};
+use super::plan;
+use super::waits::Waits;
+use crate::engine::EngineError;
+use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+
+/// The wait events that petal counts from the server's totals.
+pub const READ_EVENT: &str = "DataFileRead";
+pub const WRITE_EVENT: &str = "DataFileWrite";
+pub const LOG_EVENT: &str = "WALSync";
+
+/// What this role's connections have timed by the server.
+#[derive(Clone, Copy)]
+struct Timing {
+    version: u32,
+    /// Reads and writes of data.
+    io: bool,
+    /// Writes and syncs of the log.
+    log: bool,
+}
+
+/// One server's counters, on a connection of petal's own.
+pub struct CounterReader {
+    endpoint: Endpoint,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    client: Option<(Client, Timing)>,
+    checkpoint: Option<String>,
+    /// Checkpoints that were seen to end; two between two looks count as one.
+    checkpoints_ended: u64,
+}
+
+impl CounterReader {
+    pub fn new(endpoint: &Endpoint) -> Self {
+        Self { endpoint: endpoint.clone(), state: Mutex::default() }
+    }
+
+    /// Everything. Connects again if the connection was lost.
+    pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters, EngineError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.client.as_ref().is_none_or(|(client, _)| client.is_closed()) {
+            let mut client = self.endpoint.connect("petal counters")?;
+            let timing = timing(&mut client, &self.endpoint.name)?;
+            state.client = Some((client, timing));
+        }
+        let Some((client, timing)) = &mut state.client else {
+            return Err(EngineError::Database("no connection for counters".to_owned()));
+        };
+        let timing = *timing;
+        let row = client
+            .query_one(&sql(timing.version), &[])
+            .map_err(|error| engine_error(&self.endpoint.name, "reading counters", &error))?;
+        let json: Value = serde_json::from_str(row.get(0)).map_err(|error| {
+            EngineError::Database(format!("{}: odd counters: {error}", self.endpoint.name))
+        })?;
+        let seen: Option<String> = row.get(2);
+        if state.checkpoint.is_some() && state.checkpoint != seen {
+            state.checkpoints_ended += 1;
+        }
+        state.checkpoint = seen;
+        let mut raw = flatten(&json);
+        raw.insert("checkpoints".to_owned(), state.checkpoints_ended);
+        drop(state);
+        let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
+        let facts = Facts { raw: &raw, timing, block_bytes, sync_is_counted };
+        let io = IoCounts {
+            redo_bytes: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
+            ..facts.io()
+        };
+        let mut all = facts.waits();
+        let seen = waits.seen(&self.endpoint.name);
+        all.extend(without(seen.waits, &all));
+        raw.insert("petal_wait_samples".to_owned(), seen.samples);
+        raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
+        if let Some(vacuums) = raw.remove("tables.vacuums") {
+            raw.insert("vacuums".to_owned(), vacuums);
+        }
+        Ok(Counters {
+            endpoint: self.endpoint.name.clone(),
+            io,
+            waits: all,
+            files: Vec::new(),
+            raw,
+        })
+    }
+
+    /// Lets the connection go, as before a load of hours.
+    pub fn disconnect(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).client = None;
+    }
+}
+
+/// As a session of the run has it.
+fn timing(client: &mut Client, server: &str) -> Result<Timing, EngineError> {
+    let version = super::server_version(client, server)?;
+    plan::apply_privileged(client, server)?;
+    let row = client
+        .query_one(
+            "SELECT coalesce(current_setting('track_io_timing', true) = 'on', false), \
+                    coalesce(current_setting('track_wal_io_timing', true) = 'on', false)",
+            &[],
+        )
+        .map_err(|error| engine_error(server, "asking what it times", &error))?;
+    Ok(Timing { version, io: row.get(0), log: row.get(1) })
+}
+
+/// Samples of what is counted as well would count its time twice.
+fn without(sampled: Vec<Wait>, counted: &[Wait]) -> Vec<Wait> {
+    let is_counted =
+        |wait: &Wait| counted.iter().any(|other| other.name == wait.name && other.time_ns > 0);
+    sampled.into_iter().filter(|wait| !is_counted(wait)).collect()
+}
+
+fn sql(version: u32) -> String {
+    let mut views = vec![("pg_stat_bgwriter", "SELECT * FROM pg_stat_bgwriter".to_owned())];
+    if version >= 140_000 {
+        views.push(("pg_stat_wal", "SELECT * FROM pg_stat_wal".to_owned()));
+    }
+    if version >= 160_000 {
+        let bytes = if version >= 180_000 {
+            "sum(read_bytes) AS read_bytes, sum(write_bytes) AS write_bytes, \
+             sum(extend_bytes) AS extend_bytes, "
+        } else {
+            ""
+        };
+        let io = |object: &str| {
+            format!(
+                "SELECT {bytes}sum(reads) AS reads, sum(read_time) AS read_time, \
+                 sum(writes) AS writes, sum(write_time) AS write_time, sum(extends) AS extends, \
+                 sum(fsyncs) AS fsyncs, sum(fsync_time) AS fsync_time, \
+                 sum(writebacks) AS writebacks, sum(hits) AS hits, sum(evictions) AS evictions \
+                 FROM pg_stat_io WHERE object = '{object}'"
+            )
+        };
+        views.push(("pg_stat_io", io("relation")));
+        if version >= 180_000 {
+            views.push(("pg_stat_io_wal", io("wal")));
+        }
+    }
+    if version >= 170_000 {
+        views.push(("pg_stat_checkpointer", "SELECT * FROM pg_stat_checkpointer".to_owned()));
+    }
+    let views: Vec<String> = views
+        .iter()
+        .map(|(name, sql)| format!("'{name}', (SELECT row_to_json(v) FROM ({sql}) AS v),"))
+        .collect();
+    include_str!("sql/counters.sql").replace("{views}", &views.join("\n    "))
+}
+
+/// `view.column`, numbers only; times, which the server gives in milliseconds, in microseconds.
+fn flatten(json: &Value) -> BTreeMap<String, u64> {
+    let mut raw = BTreeMap::new();
+    for (view, columns) in json.as_object().into_iter().flatten() {
+        for (column, value) in columns.as_object().into_iter().flatten() {
+            let Some(number) = value.as_f64() else { continue };
+            match column.ends_with("_time") {
+                true => raw.insert(format!("{view}.{column}_us"), (number * 1000.0) as u64),
+                false => {
+                    let whole = value.as_u64().unwrap_or(number as u64);
+                    raw.insert(format!("{view}.{column}"), whole)
+                }
+            };
+        }
+    }
+    raw
+}
+
+/// Raw counters and what is needed to read them.
+struct Facts<'a> {
+    raw: &'a BTreeMap<String, u64>,
+    timing: Timing,
+    block_bytes: u64,
+    /// False where log files are opened so that writing is syncing, or fsync is off.
+    sync_is_counted: bool,
+}
+
+impl Facts<'_> {
+    fn get(&self, name: &str) -> Option<u64> {
+        self.raw.get(name).copied()
+    }
+
+    fn sum(&self, names: &[&str]) -> Option<u64> {
+        names.iter().map(|name| self.get(name)).sum()
+    }
+
+    fn io(&self) -> IoCounts {
+        let bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * self.block_bytes);
+        let read_blocks = self.get("pg_stat_database.blks_read");
+        let written = self.written_blocks();
+        IoCounts {
+            logical_reads: self.sum(&["pg_stat_database.blks_read", "pg_stat_database.blks_hit"]),
+            physical_read_blocks: read_blocks,
+            // Until 16 every block is a read of its own; 17 merges them and counts blocks.
+            physical_read_requests: match self.timing.version {
+                180_000.. => self.get("pg_stat_io.reads"),
+                170_000.. => None,
+                _ => read_blocks,
+            },
+            physical_read_bytes: bytes(read_blocks),
+            physical_write_blocks: written,
+            physical_write_requests: match self.timing.version {
+                180_000.. => self.sum(&["pg_stat_io.writes", "pg_stat_io.extends"]),
+                170_000.. => None,
+                _ => written,
+            },
+            physical_write_bytes: bytes(written),
+            log_read_blocks: None,
+            redo_bytes: None,
+            commits: self.get("pg_stat_database.xact_commit"),
+            log_syncs: self.log_syncs(),
+        }
+    }
+
+    /// By checkpointer, background writer and sessions; the whole server's.
+    fn written_blocks(&self) -> Option<u64> {
+        match self.timing.version {
+            180_000.. => self
+                .sum(&["pg_stat_io.write_bytes", "pg_stat_io.extend_bytes"])
+                .map(|bytes| bytes / self.block_bytes.max(1)),
+            160_000.. => self.sum(&["pg_stat_io.writes", "pg_stat_io.extends"]),
+            _ => self.sum(&[
+                "pg_stat_bgwriter.buffers_checkpoint",
+                "pg_stat_bgwriter.buffers_clean",
+                "pg_stat_bgwriter.buffers_backend",
+            ]),
+        }
+    }
+
+    fn log_syncs(&self) -> Option<u64> {
+        let name = match self.timing.version {
+            180_000.. => "pg_stat_io_wal.fsyncs",
+            _ => "pg_stat_wal.wal_sync",
+        };
+        self.get(name).filter(|_| self.sync_is_counted)
+    }
+
+    /// Waits with counts and times: none where the server did not time them.
+    fn waits(&self) -> Vec<Wait> {
+        let timed = |is_timed: bool, name: &str, class, waits: Option<u64>, time: &str| {
+            let time_us = self.get(time).filter(|_| is_timed)?;
+            Some(Wait {
+                name: name.to_owned(),
+                class,
+                source: WaitSource::Counted,
+                waits: Some(waits?),
+                time_ns: time_us * 1000,
+                latencies: None,
+            })
+        };
+        let Timing { io, log, .. } = self.timing;
+        let reads = self.io().physical_read_requests;
+        let (syncs, sync_time) = match self.timing.version {
+            180_000.. => (self.log_syncs(), "pg_stat_io_wal.fsync_time_us"),
+            _ => (self.log_syncs(), "pg_stat_wal.wal_sync_time_us"),
+        };
+        let writes = self.get("pg_stat_io.writes");
+        [
+            timed(io, READ_EVENT, WaitClass::UserIo, reads, "pg_stat_database.blk_read_time_us"),
+            timed(io, WRITE_EVENT, WaitClass::SystemIo, writes, "pg_stat_io.write_time_us"),
+            timed(log, LOG_EVENT, WaitClass::Commit, syncs, sync_time),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_kept_by_name_and_times_become_microseconds() {
+        let json = serde_json::json!({
+            "pg_stat_database": {"blks_read": 7, "blk_read_time": 1.5, "datname": "x"},
+            "pg_stat_wal": null,
+        });
+        let raw = flatten(&json);
+        assert_eq!(raw["pg_stat_database.blks_read"], 7);
+        assert_eq!(raw["pg_stat_database.blk_read_time_us"], 1500);
+        assert_eq!(raw.len(), 2);
+    }
+
+    #[test]
+    fn each_version_is_asked_only_what_it_has() {
+        assert!(!sql(130_000).contains("pg_stat_wal'"));
+        assert!(sql(150_000).contains("pg_stat_wal") && !sql(150_000).contains("pg_stat_io"));
+        assert!(sql(160_000).contains("pg_stat_io") && !sql(160_000).contains("read_bytes"));
+        assert!(sql(170_000).contains("pg_stat_checkpointer"));
+        assert!(sql(180_000).contains("read_bytes"));
+    }
+
+    #[test]
+    fn what_a_version_does_not_count_is_unknown() {
+        let raw: BTreeMap<String, u64> = [
+            ("pg_stat_database.blks_read", 10),
+            ("pg_stat_database.blks_hit", 90),
+            ("pg_stat_wal.wal_sync", 5),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let facts = |version, sync_is_counted| Facts {
+            raw: &raw,
+            timing: Timing { version, io: true, log: false },
+            block_bytes: 8192,
+            sync_is_counted,
+        };
+        let io = facts(150_000, true).io();
+        assert_eq!((io.logical_reads, io.physical_read_bytes), (Some(100), Some(81_920)));
+        assert_eq!((io.physical_read_requests, io.log_syncs), (Some(10), Some(5)));
+        assert_eq!(io.physical_write_blocks, None);
+        assert_eq!(facts(170_000, true).io().physical_read_requests, None);
+        assert_eq!(facts(150_000, false).io().log_syncs, None);
+        assert!(facts(150_000, true).waits().is_empty(), "nothing was timed");
+    }
+}

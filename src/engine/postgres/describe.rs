@@ -1,0 +1,206 @@
+//! What the engine states about its target before a run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use postgres::Client;
+
+use super::connect::{Endpoint, engine_error};
+use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::meta::Meta;
+use super::session_server::CLOCK_RESOLUTION_NS;
+use super::{CAPABILITIES, Shared, plan, schema};
+use crate::engine::EngineError;
+use crate::settings::LoopSide;
+use crate::stats::compression;
+use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
+use crate::workload::row::{COLUMNS, load_stamp};
+
+/// Settings of the server that decide durability, I/O and what is measured.
+const SETTINGS: [&str; 31] = [
+    "shared_buffers",
+    "effective_io_concurrency",
+    "io_method",
+    "io_workers",
+    "debug_io_direct",
+    "huge_pages",
+    "fsync",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "full_page_writes",
+    "wal_level",
+    "wal_sync_method",
+    "wal_compression",
+    "wal_buffers",
+    "wal_init_zero",
+    "wal_recycle",
+    "commit_delay",
+    "max_wal_size",
+    "checkpoint_timeout",
+    "checkpoint_completion_target",
+    "bgwriter_lru_maxpages",
+    "backend_flush_after",
+    "checkpoint_flush_after",
+    "autovacuum",
+    "data_checksums",
+    "max_connections",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "statement_timeout",
+    "lock_timeout",
+    "idle_session_timeout",
+];
+
+/// Of the first of `metas`, which must be those of the run.
+pub fn describe(
+    shared: &Shared,
+    endpoint: &Endpoint,
+    metas: &[Meta],
+) -> Result<(Target, TargetDetails), EngineError> {
+    let server = endpoint.name.as_str();
+    let Some(first) = metas.first() else {
+        return Err(EngineError::Data(format!(
+            "{server}: no petal schema is loaded there; load one (petal setup) or name the \
+             database that has some"
+        )));
+    };
+    let mut client = endpoint.connect("petal describe")?;
+    // As a session has them.
+    plan::apply(&mut client, server, shared.prefetch)?;
+    let settings = settings(&mut client, server)?;
+    let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
+    let target = Target {
+        product: CAPABILITIES.product.to_owned(),
+        version: get("server_version"),
+        block_size: first.block_bytes.into(),
+        cache_bytes: Some(cache_bytes(&mut client, server)?),
+        url: shared.url.clone(),
+    };
+    let data_files = if endpoint.is_on_this_host() {
+        data_files(&mut client, server, &get("data_directory"))?
+    } else {
+        Vec::new()
+    };
+    let asynchronous = get("synchronous_commit") == "off";
+    let details = TargetDetails {
+        local: !data_files.is_empty(),
+        in_process: false,
+        settings: listed(shared, first, &settings),
+        data_files,
+        clock_resolution_ns: match shared.loop_side {
+            LoopSide::Client => 1,
+            _ => CLOCK_RESOLUTION_NS,
+        },
+        plan: Some(plan::check(&mut client, server, first.schema, shared.prefetch)?),
+        compression_ratio: compression::ratio(&sample_blocks(first)),
+        direct_io: None,
+        durability: Some(Durability {
+            durable: get("fsync") == "on" && !asynchronous,
+            setting: format!(
+                "fsync={}, synchronous_commit={}",
+                get("fsync"),
+                get("synchronous_commit")
+            ),
+        }),
+        io_events: IoEvents {
+            read: READ_EVENT.to_owned(),
+            write: WRITE_EVENT.to_owned(),
+            log: LOG_EVENT.to_owned(),
+            timed_by: "the server (track_io_timing)".to_owned(),
+        },
+        checkpoint: Some(format!(
+            "by the server, every {} or when the log nears {}",
+            get("checkpoint_timeout"),
+            get("max_wal_size")
+        )),
+    };
+    Ok((target, details))
+}
+
+fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String>, EngineError> {
+    // pg_settings leaves out what a role may not see.
+    let names: Vec<&str> =
+        SETTINGS.iter().copied().chain(["server_version", "data_directory"]).collect();
+    let own: Vec<&str> = plan::session_settings(0).iter().map(|(name, _)| *name).collect();
+    let rows = client
+        .query(
+            "SELECT name, current_setting(name) FROM pg_settings \
+             WHERE name = ANY($1) OR name = ANY($2)",
+            &[&names, &own],
+        )
+        .map_err(|error| engine_error(server, "asking for its settings", &error))?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+fn listed(
+    shared: &Shared,
+    meta: &Meta,
+    settings: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let mut listed: Vec<(String, String)> = SETTINGS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), settings.get(*name)?.clone())))
+        .collect();
+    for (name, value) in plan::session_settings(shared.prefetch) {
+        match listed.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = format!("{value} (set by petal)"),
+            None => listed.push((name.to_owned(), format!("{value} (set by petal)"))),
+        }
+    }
+    let side = match shared.loop_side {
+        LoopSide::Server => "server: petal_run, one execution per operation",
+        LoopSide::Client => "client: one prepared statement per operation",
+        LoopSide::Set => "set: one statement for many SELECTs",
+    };
+    listed.push(("loop".to_owned(), side.to_owned()));
+    listed.push(("filler".to_owned(), meta.filler_name()));
+    listed
+}
+
+fn cache_bytes(client: &mut Client, server: &str) -> Result<u64, EngineError> {
+    client
+        .query_one("SELECT pg_size_bytes(current_setting('shared_buffers'))", &[])
+        .map(|row| row.get::<_, i64>(0).cast_unsigned())
+        .map_err(|error| engine_error(server, "asking for its cache", &error))
+}
+
+/// Folders of data and log where they can be seen from here; empty where they cannot.
+fn data_files(
+    client: &mut Client,
+    server: &str,
+    data_directory: &str,
+) -> Result<Vec<PathBuf>, EngineError> {
+    let data = Path::new(data_directory);
+    if data_directory.is_empty() || !data.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut folders = vec![data.to_owned()];
+    let log = data.join("pg_wal");
+    folders.extend(std::fs::canonicalize(&log).ok());
+    let rows = client
+        .query(
+            "SELECT DISTINCT pg_tablespace_location(c.reltablespace) FROM pg_class c \
+             JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0",
+            &[],
+        )
+        .map_err(|error| engine_error(server, "asking for its tablespaces", &error))?;
+    let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
+    folders.extend(tablespaces.filter(|folder| folder.is_dir()));
+    Ok(folders)
+}
+
+/// Blocks as the load made them: rows and nothing else of note.
+fn sample_blocks(meta: &Meta) -> Vec<Vec<u8>> {
+    let bytes = schema::column_bytes(meta.block_bytes);
+    let keys = (1..=meta.rows).step_by((meta.rows / 64).max(1) as usize);
+    keys.map(|key| {
+        let mut block = vec![0u8; meta.block_bytes as usize];
+        let row = block.len() - bytes * COLUMNS;
+        for (column, number) in block[row..].chunks_exact_mut(bytes).zip(2..) {
+            meta.filler.fill(column, load_stamp(meta.schema, key), number);
+        }
+        block
+    })
+    .collect()
+}

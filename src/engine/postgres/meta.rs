@@ -1,0 +1,170 @@
+//! What a load leaves about itself in `petal_meta`: without it, a schema is not petal's.
+
+use std::collections::BTreeMap;
+
+use postgres::{Client, GenericClient};
+
+use super::connect::engine_error;
+use super::schema;
+use crate::engine::EngineError;
+use crate::stats::target::LoadedSchema;
+use crate::workload::row::Filler;
+
+/// The layout's version.
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    pub schema: u32,
+    pub rows: u64,
+    pub scan_rows: u64,
+    pub block_bytes: u32,
+    pub filler: Filler,
+    pub scatter_seed: u64,
+    pub unique_index: bool,
+}
+
+impl Meta {
+    pub fn write(&self, client: &mut impl GenericClient) -> Result<(), postgres::Error> {
+        let sql =
+            format!("INSERT INTO {}.petal_meta VALUES ($1, $2)", schema::loading_name(self.schema));
+        for (key, value) in [
+            ("format", FORMAT.to_string()),
+            ("petal", env!("CARGO_PKG_VERSION").to_owned()),
+            ("rows", self.rows.to_string()),
+            ("scan_rows", self.scan_rows.to_string()),
+            ("block_size", self.block_bytes.to_string()),
+            ("filler", filler_name(self.filler)),
+            ("scatter_seed", self.scatter_seed.to_string()),
+            ("unique_index", self.unique_index.to_string()),
+        ] {
+            client.execute(&sql, &[&key, &value])?;
+        }
+        Ok(())
+    }
+
+    pub fn read(client: &mut Client, server: &str, schema: u32) -> Result<Self, EngineError> {
+        let name = schema::name(schema);
+        let sql = format!("SELECT key, value FROM {name}.petal_meta");
+        let rows = client
+            .query(&sql, &[])
+            .map_err(|error| engine_error(server, &format!("reading {name}.petal_meta"), &error))?;
+        let values: BTreeMap<String, String> =
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let reader = Reader { values, server, name: &name };
+        if reader.get::<u32>("format")? != FORMAT {
+            return Err(reader.unknown("format"));
+        }
+        Ok(Self {
+            schema,
+            rows: reader.get("rows")?,
+            scan_rows: reader.get("scan_rows")?,
+            block_bytes: reader.get("block_size")?,
+            filler: parse_filler(reader.text("filler")?).ok_or_else(|| reader.unknown("filler"))?,
+            scatter_seed: reader.get("scatter_seed")?,
+            unique_index: reader.get("unique_index")?,
+        })
+    }
+
+    /// With the sizes as they are now.
+    pub fn loaded(
+        &self,
+        client: &mut impl GenericClient,
+        server: &str,
+        name: &str,
+    ) -> Result<LoadedSchema, EngineError> {
+        let main = relation_bytes(client, server, &format!("{name}.cf1"))?;
+        let index = relation_bytes(client, server, &format!("{name}.cf1_custid"))?;
+        relation_bytes(client, server, &format!("{name}.cf2"))?;
+        if main < self.rows * u64::from(self.block_bytes) {
+            return Err(EngineError::Data(format!(
+                "{server}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it anew \
+                 (petal setup --replace)",
+                self.rows
+            )));
+        }
+        Ok(LoadedSchema {
+            number: self.schema,
+            rows: self.rows,
+            scan_rows: self.scan_rows,
+            block_size: self.block_bytes.into(),
+            bytes: main,
+            index_bytes: index,
+        })
+    }
+
+    pub fn filler_name(&self) -> String {
+        filler_name(self.filler)
+    }
+}
+
+/// Bytes of a table or index that must be there.
+pub fn relation_bytes(
+    client: &mut impl GenericClient,
+    server: &str,
+    relation: &str,
+) -> Result<u64, EngineError> {
+    client
+        .query_one("SELECT pg_relation_size(to_regclass($1))", &[&relation])
+        .map_err(|error| engine_error(server, &format!("asking the size of {relation}"), &error))?
+        .get::<_, Option<i64>>(0)
+        .map(i64::cast_unsigned)
+        .ok_or_else(|| {
+            EngineError::Data(format!(
+                "{server}: {relation} is missing; load the data anew (petal setup --replace)"
+            ))
+        })
+}
+
+struct Reader<'a> {
+    values: BTreeMap<String, String>,
+    server: &'a str,
+    name: &'a str,
+}
+
+impl Reader<'_> {
+    fn text(&self, key: &str) -> Result<&str, EngineError> {
+        self.values.get(key).map(String::as_str).ok_or_else(|| self.unknown(key))
+    }
+
+    fn get<T: std::str::FromStr>(&self, key: &str) -> Result<T, EngineError> {
+        self.text(key)?.parse().map_err(|_| self.unknown(key))
+    }
+
+    fn unknown(&self, key: &str) -> EngineError {
+        EngineError::Data(format!(
+            "{}: this petal does not understand {}.petal_meta ({key}); load it again with this \
+             petal (petal setup --replace) or use the petal that loaded it",
+            self.server, self.name
+        ))
+    }
+}
+
+fn filler_name(filler: Filler) -> String {
+    match filler {
+        Filler::Constant => "constant".to_owned(),
+        Filler::Random => "random".to_owned(),
+        Filler::Ratio(ratio) => format!("ratio {ratio}"),
+    }
+}
+
+fn parse_filler(name: &str) -> Option<Filler> {
+    match name {
+        "constant" => Some(Filler::Constant),
+        "random" => Some(Filler::Random),
+        _ => name.strip_prefix("ratio ")?.parse().ok().map(Filler::Ratio),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fillers_are_read_back() {
+        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5)] {
+            assert_eq!(parse_filler(&filler_name(filler)), Some(filler));
+        }
+        assert_eq!(parse_filler("odd"), None);
+    }
+}

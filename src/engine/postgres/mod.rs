@@ -1,0 +1,315 @@
+//! PostgreSQL, 12 and later: one schema of a database per petal schema.
+//!
+//! - `options`, `password_file`, `tls`, `connect`: the way in, and what errors mean
+//! - `schema`, `meta`, `load`, `copy`, `placement`: the data, how it is made, its proof
+//! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
+//! - `counters`, `waits`, `describe`, `settle`: what the server says and is told
+//!
+//! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
+//! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
+//! which report when told to. And the first change of a block after a checkpoint logs all of it.
+
+mod connect;
+mod copy;
+mod counters;
+mod describe;
+mod load;
+mod meta;
+mod options;
+mod password_file;
+mod placement;
+mod plan;
+mod routine;
+mod schema;
+mod session;
+mod session_client;
+mod session_server;
+mod session_set;
+mod settle;
+mod tls;
+mod waits;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use postgres::Client;
+
+use crate::engine::{
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+};
+use crate::settings::{LoopSide, RedoStress, Settings};
+use crate::stats::counters::Counters;
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::seat::Seat;
+use connect::{Endpoint, VERSION_MIN, engine_error};
+use counters::CounterReader;
+use meta::{Meta, relation_bytes};
+use options::{Options, process_environment};
+use session::PostgresSession;
+use waits::Waits;
+
+pub const CAPABILITIES: Capabilities = Capabilities {
+    scheme: "postgres",
+    product: "PostgreSQL",
+    loop_sides: &[LoopSide::Server, LoopSide::Client, LoopSide::Set],
+    // The server's own, fixed when it was built.
+    block_sizes: &[],
+    block_size_default: 8192,
+    prefetch: true,
+    direct_io: false,
+    io_depth: false,
+    endpoints: true,
+    cache_per_session: false,
+    redo_stress: true,
+    // Serialization failure, deadlock, lock timeout.
+    transient_errors: &["40001", "40P01", "55P03"],
+};
+
+/// One database, on one server or on several that hold the same.
+pub struct Postgres {
+    endpoints: Vec<Endpoint>,
+    counters: Vec<CounterReader>,
+    tablespace: Option<String>,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    block_bytes: OnceLock<u32>,
+    shared: Arc<Shared>,
+}
+
+/// What the engine and its sessions share.
+pub struct Shared {
+    url: String,
+    loop_side: LoopSide,
+    redo_stress: RedoStress,
+    prefetch: u32,
+    /// Schemas whose routine was seen to be this petal's.
+    routines: Mutex<BTreeSet<u32>>,
+    waits: Waits,
+}
+
+impl Postgres {
+    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        let options = Options::new(&settings.db, &process_environment)?;
+        let endpoints = Endpoint::all(&options)?;
+        let counters = endpoints.iter().map(CounterReader::new).collect();
+        Ok(Self {
+            counters,
+            endpoints,
+            tablespace: options.tablespace,
+            schemas: settings.schemas,
+            block_bytes: OnceLock::new(),
+            shared: Arc::new(Shared {
+                url: settings.db.redacted(),
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                prefetch: settings.prefetch,
+                routines: Mutex::default(),
+                waits: Waits::default(),
+            }),
+        })
+    }
+
+    /// Where data are loaded, described and settled.
+    fn first(&self) -> Result<&Endpoint, EngineError> {
+        self.endpoints
+            .first()
+            .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
+    }
+
+    fn connect_first(&self) -> Result<(Client, &str), EngineError> {
+        let endpoint = self.first()?;
+        let mut client = endpoint.connect("petal")?;
+        check_version(&mut client, &endpoint.name)?;
+        Ok((client, &endpoint.name))
+    }
+
+    /// Every complete schema.
+    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        let marked = load::marked_schemas(&mut client, server)?;
+        let numbers = marked.iter().filter(|(_, petals)| *petals);
+        numbers
+            .filter_map(|(name, _)| schema::number(name))
+            .map(|number| Meta::read(&mut client, server, number))
+            .collect()
+    }
+
+    /// Those that a run touches.
+    fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(self.shared_schemas());
+        Ok(metas)
+    }
+
+    fn shared_schemas(&self) -> usize {
+        self.schemas.map_or(usize::MAX, |schemas| schemas as usize)
+    }
+
+    fn block_bytes(&self) -> Result<u32, EngineError> {
+        if let Some(bytes) = self.block_bytes.get() {
+            return Ok(*bytes);
+        }
+        let (mut client, server) = self.connect_first()?;
+        let bytes = load::block_bytes(&mut client, server)?;
+        Ok(*self.block_bytes.get_or_init(|| bytes))
+    }
+}
+
+/// Such as 150018.
+fn server_version(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+    let row = client
+        .query_one("SELECT current_setting('server_version_num')::integer", &[])
+        .map_err(|error| engine_error(server, "asking for its version", &error))?;
+    Ok(row.get::<_, i32>(0).cast_unsigned())
+}
+
+fn check_version(client: &mut Client, server: &str) -> Result<(), EngineError> {
+    let version = server_version(client, server)?;
+    if version >= VERSION_MIN {
+        return Ok(());
+    }
+    Err(EngineError::Environment(format!(
+        "{server}: PostgreSQL {} is too old: petal needs {} or later",
+        version / 10_000,
+        VERSION_MIN / 10_000
+    )))
+}
+
+impl Engine for Postgres {
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+        let metas = self.metas()?;
+        let (mut client, server) = self.connect_first()?;
+        let of = |meta: &Meta| meta.loaded(&mut client, server, &schema::name(meta.schema));
+        metas.iter().map(of).collect()
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError> {
+        let endpoint = self.first()?;
+        check_version(&mut endpoint.connect("petal")?, &endpoint.name)?;
+        self.counters.iter().for_each(CounterReader::disconnect);
+        let tablespace = self.tablespace.as_deref();
+        load::Loader { endpoint, plan, tablespace, progress, stop }.run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.endpoints.len() as u32
+    }
+
+    /// Connections that are left for this role, petal's own aside.
+    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+        let mut least = None;
+        for endpoint in &self.endpoints {
+            let mut client = endpoint.connect("petal")?;
+            let free = free_connections(&mut client, &endpoint.name)?;
+            least = Some(least.map_or(free, |least: u32| least.min(free)));
+        }
+        Ok(least)
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+        let numbers: Vec<u32> = self.metas_in_use()?.iter().map(|meta| meta.schema).collect();
+        settle::settle(self.first()?, &numbers, progress, stop)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        let at = seat.endpoint as usize % self.endpoints.len().max(1);
+        let endpoint = match self.endpoints.get(at) {
+            Some(endpoint) => endpoint,
+            None => self.first()?,
+        };
+        Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, seat)?))
+    }
+
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        let block_bytes = self.block_bytes()?;
+        let readers = self.counters.iter();
+        readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
+    }
+
+    fn quiesce(&self) -> Result<(), EngineError> {
+        self.shared.waits.stop();
+        Ok(())
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        let metas = self.metas_in_use()?;
+        let (mut client, server) = self.connect_first()?;
+        let mut bytes = 0;
+        for meta in metas {
+            let name = schema::name(meta.schema);
+            for relation in ["cf1", "cf1_custid"] {
+                bytes += relation_bytes(&mut client, server, &format!("{name}.{relation}"))?;
+            }
+        }
+        Ok(Some(bytes))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        let block_bytes = load::block_bytes(&mut client, server)?;
+        placement::count(&mut client, server, &schema::name(schema), block_bytes)
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+        self.quiesce()?;
+        let (mut client, server) = self.connect_first()?;
+        let mut dropped = Vec::new();
+        for (name, is_petals) in load::marked_schemas(&mut client, server)? {
+            if is_petals {
+                client
+                    .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
+                    .map_err(|error| engine_error(server, &format!("dropping {name}"), &error))?;
+                dropped.push(format!("schema {name} in {server}"));
+            }
+        }
+        Ok(dropped)
+    }
+}
+
+/// Free for this role: what is kept for superusers and what others hold is not.
+fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+    // Counters, waits, and whoever connects between two steps.
+    const PETALS_OWN: i64 = 3;
+    let row = client
+        .query_one(
+            "SELECT current_setting('max_connections')::bigint \
+                 - CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN 0 \
+                   ELSE current_setting('superuser_reserved_connections')::bigint END, \
+                 (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database)::bigint, \
+                 (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)::bigint, \
+                 (SELECT datconnlimit FROM pg_database WHERE datname = current_database())::bigint",
+            &[],
+        )
+        .map_err(|error| engine_error(server, "asking how many sessions it admits", &error))?;
+    // This connection is counted, and goes.
+    let taken: i64 = row.get::<_, i64>(1) - 1;
+    let limits = [Some(row.get::<_, i64>(0) - taken), limit(row.get(2)), limit(row.get(3))];
+    let free = limits.into_iter().flatten().min().unwrap_or(0) - PETALS_OWN;
+    Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
+}
+
+/// A limit of a role or database; -1 is none.
+fn limit(limit: i64) -> Option<i64> {
+    (limit >= 0).then_some(limit)
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.shared.waits.stop();
+    }
+}

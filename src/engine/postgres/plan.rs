@@ -1,0 +1,126 @@
+//! The plan is forced, not hoped for: what every session sets, and EXPLAIN's word that it worked.
+
+use postgres::Client;
+use postgres::error::SqlState;
+
+use super::connect::engine_error;
+use super::schema;
+use crate::engine::EngineError;
+use crate::stats::target::PlanCheck;
+
+/// What a session sets for itself, by the server's own names.
+pub fn session_settings(prefetch: u32) -> Vec<(&'static str, String)> {
+    let reads_ahead = prefetch > 0;
+    let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+    vec![
+        ("plan_cache_mode", "force_generic_plan".to_owned()),
+        ("enable_indexscan", switch(!reads_ahead)),
+        ("enable_bitmapscan", switch(reads_ahead)),
+        ("enable_seqscan", "off".to_owned()),
+        ("effective_io_concurrency", prefetch.to_string()),
+        ("max_parallel_workers_per_gather", "0".to_owned()),
+        ("jit", "off".to_owned()),
+        ("default_transaction_isolation", "read committed".to_owned()),
+    ]
+}
+
+/// Settings that only some roles may change; without them a run measures less.
+const PRIVILEGED: [(&str, &str); 2] = [("track_io_timing", "on"), ("track_wal_io_timing", "on")];
+
+/// Prepares a connection for the operations of a run.
+pub fn apply(client: &mut Client, server: &str, prefetch: u32) -> Result<(), EngineError> {
+    let settings = session_settings(prefetch);
+    let sql: Vec<String> =
+        settings.iter().map(|(name, value)| format!("SET {name} = '{value}'")).collect();
+    client
+        .batch_execute(&sql.join("; "))
+        .map_err(|error| engine_error(server, "setting up a session", &error))?;
+    apply_privileged(client, server)
+}
+
+/// What only some roles may set: without it the server does not time its I/O for petal.
+pub fn apply_privileged(client: &mut Client, server: &str) -> Result<(), EngineError> {
+    for (name, value) in PRIVILEGED {
+        match client.batch_execute(&format!("SET {name} = {value}")) {
+            Ok(()) => {}
+            // Not allowed, or a server too old to have it.
+            Err(error)
+                if matches!(
+                    error.code(),
+                    Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE
+                        || *code == SqlState::UNDEFINED_OBJECT
+                ) => {}
+            Err(error) => return Err(engine_error(server, "setting up a session", &error)),
+        }
+    }
+    Ok(())
+}
+
+/// The SELECT's plan as a session prepared by [`apply`] has it.
+pub fn check(
+    client: &mut Client,
+    server: &str,
+    number: u32,
+    prefetch: u32,
+) -> Result<PlanCheck, EngineError> {
+    let select = schema::select(&schema::name(number));
+    let failed = |error| engine_error(server, "explaining the SELECT", &error);
+    client
+        .batch_execute(&format!("PREPARE petal_plan (bigint, bigint) AS {select}"))
+        .map_err(failed)?;
+    let lines =
+        client.simple_query("EXPLAIN (COSTS OFF) EXECUTE petal_plan (1, 2)").map_err(failed)?;
+    client.batch_execute("DEALLOCATE petal_plan").map_err(failed)?;
+    let lines: Vec<String> = lines
+        .iter()
+        .filter_map(|line| match line {
+            postgres::SimpleQueryMessage::Row(row) => {
+                row.get(0).map(|text| text.trim().trim_start_matches("->").trim().to_owned())
+            }
+            _ => None,
+        })
+        .collect();
+    let as_meant = is_as_meant(&lines, prefetch);
+    Ok(PlanCheck { text: lines.join("; "), as_meant })
+}
+
+fn is_as_meant(lines: &[String], prefetch: u32) -> bool {
+    let access: &[&str] = match prefetch {
+        0 => &["Index Scan using cf1_custid on cf1"],
+        _ => &["Bitmap Heap Scan on cf1", "Bitmap Index Scan on cf1_custid"],
+    };
+    let has_access = access.iter().all(|access| lines.iter().any(|line| line == access));
+    // The aggregate and the accesses; conditions aside, nothing else.
+    let nodes = lines.iter().filter(|line| !line.contains(" Cond: ")).count();
+    has_access && nodes == access.len() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &[&str]) -> Vec<String> {
+        text.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn only_the_meant_plan_is_accepted() {
+        let index = lines(&[
+            "Aggregate",
+            "Index Scan using cf1_custid on cf1",
+            "Index Cond: ((custid >= $1) AND (custid <= $2))",
+        ]);
+        let bitmap = lines(&[
+            "Aggregate",
+            "Bitmap Heap Scan on cf1",
+            "Recheck Cond: ((custid >= $1) AND (custid <= $2))",
+            "Bitmap Index Scan on cf1_custid",
+            "Index Cond: ((custid >= $1) AND (custid <= $2))",
+        ]);
+        assert!(is_as_meant(&index, 0) && !is_as_meant(&index, 8));
+        assert!(is_as_meant(&bitmap, 8) && !is_as_meant(&bitmap, 0));
+        let parallel = [lines(&["Gather"]), index].concat();
+        assert!(!is_as_meant(&parallel, 0));
+        assert!(!is_as_meant(&lines(&["Aggregate", "Seq Scan on cf1"]), 0));
+    }
+}

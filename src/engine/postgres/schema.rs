@@ -1,0 +1,153 @@
+//! The data's layout in SQL: names, tables, statements of the method, and the routine's text.
+
+use super::connect::quoted;
+use crate::workload::row::COLUMNS;
+
+/// Every schema of petal's begins its comment with this.
+pub const MARK: &str = "petal test data";
+/// In the routine's comment; raised when the text of the routine changes.
+pub const ROUTINE_VERSION: u32 = 1;
+
+/// Where a row of 19 columns of 128 bytes leaves room in its page for two more versions.
+const COLUMN_BYTES: usize = 128;
+const BLOCK_BYTES: u32 = 8192;
+
+/// Bytes of each column: smaller pages than the usual have smaller rows.
+pub fn column_bytes(block_bytes: u32) -> usize {
+    COLUMN_BYTES * block_bytes.min(BLOCK_BYTES) as usize / BLOCK_BYTES as usize
+}
+
+pub fn name(schema: u32) -> String {
+    format!("petal{schema}")
+}
+
+/// Its name until it is complete.
+pub fn loading_name(schema: u32) -> String {
+    format!("petal{schema}_loading")
+}
+
+/// The number in a complete schema's name.
+pub fn number(name: &str) -> Option<u32> {
+    name.strip_prefix("petal")?.parse().ok()
+}
+
+pub fn create_tables(schema: &str, tablespace: Option<&str>) -> String {
+    let columns = columns(|column| format!("c{column} text"));
+    let plain = columns_of(|column| format!("ALTER c{column} SET STORAGE PLAIN"), ", ");
+    include_str!("sql/tables.sql")
+        .replace("{schema}", schema)
+        .replace("{columns}", &columns)
+        .replace("{plain}", &plain)
+        .replace("{mark}", MARK)
+        .replace("{tablespace}", &in_tablespace(tablespace))
+}
+
+pub fn create_index(schema: &str, unique: bool, tablespace: Option<&str>) -> String {
+    include_str!("sql/index.sql")
+        .replace("{schema}", schema)
+        .replace("{unique}", if unique { "UNIQUE " } else { "" })
+        .replace("{tablespace}", &in_tablespace(tablespace))
+}
+
+fn in_tablespace(tablespace: Option<&str>) -> String {
+    tablespace.map_or_else(String::new, |name| format!(" TABLESPACE {}", quoted(name)))
+}
+
+pub fn schemas() -> String {
+    include_str!("sql/schemas.sql").replace("{mark}", MARK)
+}
+
+pub fn placement(schema: &str) -> String {
+    include_str!("sql/placement.sql").replace("{schema}", schema)
+}
+
+pub fn routine(schema: &str) -> String {
+    let declarations = columns_of(|column| format!("v{column} text;"), " ");
+    let assign_one = columns_of(
+        |column| match column {
+            2 => "v2 := filler || tail;".to_owned(),
+            3 => "v3 := v2; IF kind IN (4, 14) THEN".to_owned(),
+            _ => format!("v{column} := v2;"),
+        },
+        " ",
+    );
+    let assign_all = columns_of(
+        |column| {
+            let text = format!("v{column} := substr(filler, 1 + {} * width, width);", column - 2);
+            if column == 4 { format!("IF kind IN (4, 14) THEN {text}") } else { text }
+        },
+        " ",
+    );
+    include_str!("sql/routine.sql")
+        .replace("{schema}", schema)
+        .replace("{declarations}", &declarations)
+        .replace("{assign_one}", &(assign_one + " END IF;"))
+        .replace("{assign_all}", &(assign_all + " END IF;"))
+        .replace("{two}", "c2 = v2, c3 = v3")
+        .replace("{all}", &columns(|column| format!("c{column} = v{column}")))
+}
+
+pub fn select(schema: &str) -> String {
+    format!("SELECT count(c2) FROM {schema}.cf1 WHERE custid BETWEEN $1 AND $2")
+}
+
+pub fn scan(schema: &str) -> String {
+    format!("SELECT count(c2) FROM {schema}.cf2")
+}
+
+/// Changes the first `changed` columns.
+pub fn update(schema: &str, changed: usize) -> String {
+    let set: Vec<String> = (0..changed).map(|at| format!("c{} = ${}", at + 2, at + 3)).collect();
+    format!("UPDATE {schema}.cf1 SET {} WHERE custid BETWEEN $1 AND $2", set.join(", "))
+}
+
+fn columns(each: impl Fn(usize) -> String) -> String {
+    columns_of(each, ", ")
+}
+
+fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
+    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_to_fill_in() {
+        for text in [
+            create_tables("petal1_loading", Some("fast \"disk")),
+            create_index("petal1", true, None),
+            placement("petal1"),
+            routine("petal3"),
+        ] {
+            assert!(!text.contains('{') && !text.contains("petal_schema"), "{text}");
+        }
+        assert!(create_tables("p", Some("a\"b")).contains("TABLESPACE \"a\"\"b\""));
+        assert!(schemas().contains("LIKE 'petal test data%'"));
+    }
+
+    #[test]
+    fn three_versions_of_a_row_fit_in_a_page() {
+        for block in [4096u32, 8192, 16384, 32768] {
+            // Header of the tuple, key, and each text with its length.
+            let row = 24 + 8 + COLUMNS * (4 + column_bytes(block)) + 4;
+            assert!(3 * (row + 12) + 24 <= block as usize, "{block}");
+            // The fill factor keeps a second loaded row out.
+            let reserved = block as usize * 9 / 10;
+            assert!(2 * row + reserved > block as usize - 24, "{block}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        assert_eq!(number(&name(12)), Some(12));
+        assert_eq!(number(&loading_name(12)), None);
+    }
+
+    #[test]
+    fn updates_change_as_many_columns_as_asked() {
+        insta::assert_snapshot!(update("petal2", 2), @"UPDATE petal2.cf1 SET c2 = $3, c3 = $4 WHERE custid BETWEEN $1 AND $2");
+        assert!(update("petal2", COLUMNS).contains("c20 = $21"));
+    }
+}

@@ -1,0 +1,309 @@
+//! LOOP=server: a batch goes to the routine inside the server, which returns when each operation
+//! ended. One SQL execution per operation, no round trip between them.
+//!
+//! The server's clock says how long an operation took, to a microsecond. When it ended, on petal's
+//! clock, is counted back from the moment the batch came back.
+
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::time::{Duration, Instant};
+
+use postgres::types::{FromSql, Type};
+use postgres::{Row, Statement};
+
+use super::connect::engine_error;
+use super::session::{Failure, Work, keys, prepared};
+use super::{routine, schema};
+use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
+use crate::settings::RedoStress;
+use crate::workload::op::{Kind, Operation};
+
+/// The clock of the server's timestamps.
+pub const CLOCK_RESOLUTION_NS: u64 = 1000;
+/// Kinds of operations in schema 1 are so much higher in the routine.
+const HOT: i16 = 10;
+/// Characters that differ from UPDATE to UPDATE; what follows is the same in all columns.
+const STAMP_BYTES: usize = 13;
+/// The routine's budget where there is no deadline.
+const BUDGET_MAX: Duration = Duration::from_secs(3600);
+
+/// Microseconds of a timestamptz; only differences mean anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Micros(pub i64);
+
+impl<'a> FromSql<'a> for Micros {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self(i64::from_be_bytes(raw.try_into()?)))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::TIMESTAMPTZ
+    }
+}
+
+impl Micros {
+    /// Nanoseconds from an earlier moment; a clock that was set back gives 0.
+    pub fn since_ns(self, earlier: Self) -> u64 {
+        u64::try_from(self.0 - earlier.0).unwrap_or(0) * 1000
+    }
+}
+
+pub struct ServerLoop {
+    calls: BTreeMap<u32, Statement>,
+    /// Half of the role's statement_timeout: a call stays below it.
+    budget_max: Duration,
+    arguments: Arguments,
+}
+
+/// The routine's arrays, reused from batch to batch.
+#[derive(Default)]
+struct Arguments {
+    kinds: Vec<i16>,
+    firsts: Vec<i64>,
+    lasts: Vec<i64>,
+    fillers: Vec<String>,
+    width: i32,
+    tail: Option<String>,
+}
+
+impl ServerLoop {
+    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+        let timeout_ms: i64 = work
+            .client
+            .query_one(
+                "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'",
+                &[],
+            )
+            .map_err(|error| engine_error(&work.server, "asking for its timeouts", &error))?
+            .get(0);
+        let budget_max = match timeout_ms.cast_unsigned() {
+            0 => BUDGET_MAX,
+            timeout_ms => Duration::from_millis(timeout_ms) / 2,
+        };
+        let mut side = Self { calls: BTreeMap::new(), budget_max, arguments: Arguments::default() };
+        side.prepare(work, work.home)?;
+        Ok(side)
+    }
+
+    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statement, EngineError> {
+        if let Some(call) = self.calls.get(&number) {
+            return Ok(call.clone());
+        }
+        routine::ensure(work, number)?;
+        let sql = format!(
+            "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, NULL, NULL, NULL, NULL, NULL)",
+            schema::name(number)
+        );
+        let call = work
+            .client
+            .prepare(&sql)
+            .map_err(|error| engine_error(&work.server, "preparing the routine", &error))?;
+        self.calls.insert(number, call.clone());
+        Ok(call)
+    }
+
+    pub fn execute(
+        &mut self,
+        work: &mut Work,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        let mut from = 0;
+        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+            let now = Instant::now();
+            if stop.is_due(now) {
+                break;
+            }
+            // The routine of a schema knows its own and the first.
+            let of = |operation: &Operation| match operation.schema {
+                1 => work.home,
+                other => other,
+            };
+            let home = of(&rest[0]);
+            let length = rest.iter().take_while(|operation| of(operation) == home).count();
+            let budget =
+                stop.time_left(now).map_or(self.budget_max, |left| left.min(self.budget_max));
+            from += self.call(work, home, &rest[..length], from, budget, stop, done)?;
+        }
+        Ok(())
+    }
+
+    /// One call; returns how many operations ended.
+    #[allow(clippy::too_many_arguments)]
+    fn call(
+        &mut self,
+        work: &mut Work,
+        home: u32,
+        operations: &[Operation],
+        from: usize,
+        budget: Duration,
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<usize, SessionError> {
+        let call = prepared(self.prepare(work, home))?;
+        self.arguments.fill(work, home, operations)?;
+        let Arguments { kinds, firsts, lasts, fillers, width, tail } = &self.arguments;
+        let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
+        let answer =
+            work.client.query_one(&call, &[kinds, firsts, lasts, fillers, width, tail, &budget_us]);
+        let returned_ns = stop.since_trigger_ns(Instant::now());
+        let answer = match answer.and_then(|row| Answer::read(&row)) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // What the call did is not known: the first operation stands for it.
+                return match work.failure(&error, stop) {
+                    Failure::Fatal(error) => Err(error),
+                    Failure::Counted(code) => {
+                        done.ended.push(Outcome {
+                            operation: from as u32,
+                            latency_ns: 0,
+                            end_ns: returned_ns,
+                            rows: 0,
+                            error: Some(code),
+                        });
+                        Ok(1)
+                    }
+                };
+            }
+        };
+        answer.tell(work, from, returned_ns, stop, done)
+    }
+}
+
+impl Arguments {
+    fn fill(
+        &mut self,
+        work: &mut Work,
+        home: u32,
+        operations: &[Operation],
+    ) -> Result<(), SessionError> {
+        let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
+        self.kinds.clear();
+        self.firsts.clear();
+        self.lasts.clear();
+        self.fillers.resize(if has_updates { operations.len() } else { 0 }, String::new());
+        let update = match work.shared.redo_stress {
+            RedoStress::Lite => 3,
+            RedoStress::Heavy => 4,
+        };
+        let (width, is_constant) = work.shape(home)?;
+        self.width = width as i32;
+        // All columns alike: the stamp is enough, and the rest goes once.
+        let constant = is_constant && work.shape(1).is_ok_and(|hot| hot == (width, true));
+        let columns = work.changed_columns();
+        self.tail = None;
+        for (at, operation) in operations.iter().enumerate() {
+            let kind = match operation.kind {
+                Kind::Select => 1,
+                Kind::Scan => 2,
+                Kind::Update => update,
+            };
+            self.kinds.push(if operation.schema == home { kind } else { kind + HOT });
+            let (first, last) = keys(operation);
+            self.firsts.push(first);
+            self.lasts.push(last);
+            if operation.kind != Kind::Update {
+                continue;
+            }
+            let text = work.filler(operation, if constant { 1 } else { columns })?;
+            let (stamp, tail) = text.split_at(STAMP_BYTES);
+            let filler = &mut self.fillers[at];
+            filler.clear();
+            if constant {
+                filler.push_str(stamp);
+                self.tail.get_or_insert_with(|| tail.to_owned());
+            } else {
+                filler.push_str(text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the routine returns.
+struct Answer {
+    started: Micros,
+    ends: Vec<Micros>,
+    counts: Vec<i64>,
+    errors: Vec<String>,
+}
+
+impl Answer {
+    fn read(row: &Row) -> Result<Self, postgres::Error> {
+        let done: i32 = row.try_get("done")?;
+        let mut ends: Vec<Micros> = row.try_get("ends")?;
+        ends.truncate(usize::try_from(done).unwrap_or(0));
+        Ok(Self {
+            started: row.try_get("started")?,
+            ends,
+            counts: row.try_get("counts")?,
+            errors: row.try_get::<_, Option<Vec<String>>>("errors")?.unwrap_or_default(),
+        })
+    }
+
+    fn tell(
+        &self,
+        work: &Work,
+        from: usize,
+        returned_ns: u64,
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<usize, SessionError> {
+        let Some(&last) = self.ends.last() else { return Ok(0) };
+        let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
+        let mut begin = self.started;
+        for (at, (&end, &rows)) in self.ends.iter().zip(&self.counts).enumerate() {
+            let error = match errors.next_if(|error| error.at == at) {
+                None => None,
+                Some(noted) => match work.noted(noted.code, noted.message, stop) {
+                    Failure::Counted(code) => Some(code),
+                    Failure::Fatal(error) => return Err(error),
+                },
+            };
+            done.ended.push(Outcome {
+                operation: (from + at) as u32,
+                latency_ns: end.since_ns(begin),
+                end_ns: returned_ns.saturating_sub(last.since_ns(end)),
+                rows: rows.cast_unsigned(),
+                error,
+            });
+            begin = end;
+        }
+        Ok(self.ends.len())
+    }
+}
+
+/// `position SQLSTATE text`, as the routine notes an error; positions from 1 there, from 0 here.
+struct Noted<'a> {
+    at: usize,
+    code: &'a str,
+    message: &'a str,
+}
+
+impl<'a> Noted<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (position, rest) = text.split_once(' ')?;
+        let (code, message) = rest.split_once(' ')?;
+        Some(Self { at: position.parse::<usize>().ok()?.checked_sub(1)?, code, message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noted_errors_are_read() {
+        let noted = Noted::parse("12 40P01 deadlock detected").unwrap();
+        assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
+        assert!(Noted::parse("0 40P01 odd").is_none());
+        assert!(Noted::parse("odd").is_none());
+    }
+
+    #[test]
+    fn a_clock_set_back_is_no_huge_latency() {
+        assert_eq!(Micros(5).since_ns(Micros(3)), 2000);
+        assert_eq!(Micros(3).since_ns(Micros(5)), 0);
+    }
+}

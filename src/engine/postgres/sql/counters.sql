@@ -1,0 +1,34 @@
+-- All that the server counts and petal keeps, as one JSON object by view; some only where
+-- this version has them. Tables are petal's own.
+SELECT json_build_object(
+    {views}
+    'pg_stat_database', (SELECT row_to_json(v) FROM (
+        SELECT blks_read, blks_hit, xact_commit, xact_rollback, deadlocks, conflicts, temp_bytes,
+               blk_read_time, blk_write_time
+        FROM pg_stat_database WHERE datname = current_database()) AS v),
+    'tables', (SELECT row_to_json(v) FROM (
+        SELECT coalesce(sum(n_tup_upd), 0) AS n_tup_upd,
+               coalesce(sum(n_tup_hot_upd), 0) AS n_tup_hot_upd,
+               coalesce(sum(seq_scan), 0) AS seq_scan,
+               coalesce(sum(idx_scan), 0) AS idx_scan,
+               coalesce(sum(idx_tup_fetch), 0) AS idx_tup_fetch,
+               coalesce(sum(vacuum_count + autovacuum_count), 0) AS vacuums
+        FROM pg_stat_user_tables
+        WHERE schemaname ~ '^petal[1-9][0-9]*$' AND relname IN ('cf1', 'cf2')) AS v),
+    'cf1', (SELECT row_to_json(v) FROM (
+        SELECT coalesce(sum(heap_blks_read), 0) AS heap_blks_read,
+               coalesce(sum(heap_blks_hit), 0) AS heap_blks_hit,
+               coalesce(sum(idx_blks_read), 0) AS idx_blks_read,
+               coalesce(sum(idx_blks_hit), 0) AS idx_blks_hit
+        FROM pg_statio_user_tables
+        WHERE schemaname ~ '^petal[1-9][0-9]*$' AND relname = 'cf1') AS v),
+    'cf2', (SELECT row_to_json(v) FROM (
+        SELECT coalesce(sum(heap_blks_read), 0) AS heap_blks_read,
+               coalesce(sum(heap_blks_hit), 0) AS heap_blks_hit
+        FROM pg_statio_user_tables
+        WHERE schemaname ~ '^petal[1-9][0-9]*$' AND relname = 'cf2') AS v)
+)::text,
+CASE WHEN pg_is_in_recovery() THEN NULL
+     ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint END,
+(SELECT checkpoint_lsn::text FROM pg_control_checkpoint()),
+current_setting('wal_sync_method'), current_setting('fsync')::boolean

@@ -1,0 +1,4 @@
+SET LOCAL maintenance_work_mem = '256MB';
+CREATE {unique}INDEX cf1_custid ON {schema}.cf1 (custid){tablespace};
+ANALYZE {schema}.cf1;
+ANALYZE {schema}.cf2;

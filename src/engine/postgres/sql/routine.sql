@@ -1,0 +1,110 @@
+-- petal's loop inside the server: executes the operations that it is handed, in order, each UPDATE
+-- with its own commit, and tells when each ended.
+--
+-- kinds: 1 SELECT, 2 scan, 3 UPDATE of two columns, 4 of all; 10 more: in schema 1.
+-- fillers: for an UPDATE the new text, either what all columns begin with (followed by tail) or
+--   all columns' texts one after the other, width characters each.
+-- It ends early when budget_us is over. An error that a session survives is noted in errors as
+-- 'position SQLSTATE text'; any other ends the loop after it is noted.
+--
+-- COMMIT may not stand in a block with EXCEPTION, nor may the procedure have SET or SECURITY
+-- DEFINER, nor the CALL stand in a transaction. SELECTs share a block as long as pause lasts;
+-- then a commit lets go of the snapshot, so that others' dead rows can be pruned.
+CREATE OR REPLACE PROCEDURE {schema}.petal_run(
+    kinds smallint[], firsts bigint[], lasts bigint[], fillers text[],
+    width integer, tail text, budget_us bigint,
+    INOUT done integer, INOUT started timestamptz, INOUT ends timestamptz[],
+    INOUT counts bigint[], INOUT errors text[])
+LANGUAGE plpgsql AS $petal$
+DECLARE
+    total CONSTANT integer := cardinality(kinds);
+    pause_length CONSTANT interval := '10 ms';
+    kind smallint;
+    low bigint;
+    high bigint;
+    touched bigint;
+    filler text;
+    moment timestamptz;
+    deadline timestamptz;
+    pause timestamptz;
+    {declarations}
+BEGIN
+    started := clock_timestamp();
+    moment := started;
+    deadline := started + budget_us * interval '1 microsecond';
+    ends := array_fill(started, ARRAY[total]);
+    counts := array_fill(0::bigint, ARRAY[total]);
+    done := 0;
+    <<operations>>
+    WHILE done < total AND moment < deadline LOOP
+        pause := least(deadline, moment + pause_length);
+        kind := kinds[done + 1];
+        BEGIN
+            WHILE moment < pause AND done < total LOOP
+                kind := kinds[done + 1];
+                low := firsts[done + 1];
+                high := lasts[done + 1];
+                IF kind = 1 THEN
+                    SELECT count(c2) INTO touched FROM {schema}.cf1
+                        WHERE custid BETWEEN low AND high;
+                ELSIF kind = 11 THEN
+                    SELECT count(c2) INTO touched FROM petal1.cf1
+                        WHERE custid BETWEEN low AND high;
+                ELSIF kind = 2 THEN
+                    SELECT count(c2) INTO touched FROM {schema}.cf2;
+                ELSIF kind = 12 THEN
+                    SELECT count(c2) INTO touched FROM petal1.cf2;
+                ELSE
+                    EXIT;
+                END IF;
+                moment := clock_timestamp();
+                done := done + 1;
+                ends[done] := moment;
+                counts[done] := touched;
+            END LOOP;
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            moment := clock_timestamp();
+            done := done + 1;
+            ends[done] := moment;
+            errors := errors || concat_ws(' ', done, SQLSTATE, SQLERRM);
+            EXIT operations WHEN SQLSTATE NOT IN ('40001', '40P01', '55P03');
+        END;
+        IF done < total AND kind IN (3, 4, 13, 14) AND moment < deadline THEN
+            low := firsts[done + 1];
+            high := lasts[done + 1];
+            filler := fillers[done + 1];
+            IF tail IS NOT NULL THEN
+                {assign_one}
+            ELSE
+                {assign_all}
+            END IF;
+            BEGIN
+                IF kind = 3 THEN
+                    UPDATE {schema}.cf1 SET {two} WHERE custid BETWEEN low AND high;
+                ELSIF kind = 4 THEN
+                    UPDATE {schema}.cf1 SET {all} WHERE custid BETWEEN low AND high;
+                ELSIF kind = 13 THEN
+                    UPDATE petal1.cf1 SET {two} WHERE custid BETWEEN low AND high;
+                ELSE
+                    UPDATE petal1.cf1 SET {all} WHERE custid BETWEEN low AND high;
+                END IF;
+                GET DIAGNOSTICS touched = ROW_COUNT;
+            EXCEPTION WHEN query_canceled OR OTHERS THEN
+                touched := 0;
+                errors := errors || concat_ws(' ', done + 1, SQLSTATE, SQLERRM);
+            END;
+            COMMIT;
+            moment := clock_timestamp();
+            done := done + 1;
+            ends[done] := moment;
+            counts[done] := touched;
+            EXIT WHEN touched = 0 AND errors IS NOT NULL
+                AND split_part(errors[cardinality(errors)], ' ', 1)::integer = done
+                AND split_part(errors[cardinality(errors)], ' ', 2)
+                    NOT IN ('40001', '40P01', '55P03');
+        ELSE
+            COMMIT;
+        END IF;
+    END LOOP;
+END
+$petal$;

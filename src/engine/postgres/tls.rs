@@ -1,0 +1,189 @@
+//! TLS by libpq's sslmode: who is trusted, and how much of a certificate is checked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::options::{SslMode, TlsOptions};
+use crate::engine::EngineError;
+
+/// Where psql keeps the certificates that it trusts.
+const ROOT_FILE: &str = ".postgresql/root.crt";
+
+pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, EngineError> {
+    let provider = Arc::new(ring::default_provider());
+    let verifier = verifier(options, &provider)?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| EngineError::Environment(format!("TLS cannot be set up: {error}")))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let config = match (&options.certificate, &options.key) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(certificate)?;
+            let secret =
+                PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
+            builder
+                .with_client_auth_cert(chain, secret)
+                .map_err(|error| unusable(certificate, &error))?
+        }
+        (None, None) => builder.with_no_client_auth(),
+        _ => {
+            return Err(EngineError::Setting(
+                "DB=postgres:...: sslcert and sslkey belong together; give both".to_owned(),
+            ));
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn verifier(
+    options: &TlsOptions,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, EngineError> {
+    let checks_name = options.mode == SslMode::VerifyFull;
+    // As libpq has it: with a root certificate named, `require` verifies it.
+    let verifies = checks_name || options.mode == SslMode::VerifyCa || options.root.is_some();
+    if !verifies {
+        return Ok(Arc::new(Unverified(Arc::clone(provider))));
+    }
+    let roots = Arc::new(roots(options)?);
+    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
+        .build()
+        .map_err(|error| {
+        EngineError::Environment(format!(
+            "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
+        ))
+    })?;
+    Ok(if checks_name { strict } else { Arc::new(AnyName(strict)) })
+}
+
+fn roots(options: &TlsOptions) -> Result<RootCertStore, EngineError> {
+    let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(ROOT_FILE));
+    let file = match options.root.as_deref() {
+        Some("system") => None,
+        Some(named) => Some(PathBuf::from(named)),
+        None => own.filter(|file| file.exists()),
+    };
+    let mut roots = RootCertStore::empty();
+    match file {
+        Some(file) => {
+            for certificate in certificates(&file)? {
+                roots.add(certificate).map_err(|error| unusable(&file, &error))?;
+            }
+        }
+        None => {
+            // Single certificates that cannot be read are no hindrance: the handshake decides.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, EngineError> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
+    EngineError::Environment(format!(
+        "{}: cannot be used for TLS: {error}; name readable PEM files",
+        path.display()
+    ))
+}
+
+/// `prefer` and `require`: encrypted, to whoever answers.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// `verify-ca`: signed by a trusted authority, whatever its name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // The chain is verified before the name.
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,203 @@
+//! What petal's sessions wait for, by asking pg_stat_activity ten times a second on a connection of
+//! its own per server. Samples give shares of time, neither counts nor single waits.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use postgres::Client;
+
+use super::connect::Endpoint;
+use crate::engine::EngineError;
+use crate::stats::counters::{Wait, WaitClass, WaitSource};
+
+const EVERY: Duration = Duration::from_millis(100);
+/// A gap longer than this says nothing about what went on in it.
+const GAP_MAX: Duration = Duration::from_secs(1);
+const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), count(*) \
+                      FROM pg_stat_activity WHERE pid = ANY($1) AND state = 'active' \
+                      GROUP BY 1, 2";
+
+/// Sessions that are not waiting.
+pub const ON_CPU: &str = "on CPU";
+
+/// All sampling of an engine.
+#[derive(Default)]
+pub struct Waits {
+    shared: Arc<Mutex<Shared>>,
+    thread: Mutex<Option<Sampler>>,
+}
+
+struct Sampler {
+    stop: Arc<AtomicBool>,
+    handle: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    endpoints: BTreeMap<String, Watched>,
+}
+
+/// One server: whom to watch, and what was seen since petal began.
+struct Watched {
+    endpoint: Endpoint,
+    processes: Vec<i32>,
+    totals: BTreeMap<(String, String), u64>,
+    samples: u64,
+    asking_ns: u64,
+}
+
+/// What was seen at one server.
+#[derive(Default)]
+pub struct Seen {
+    pub waits: Vec<Wait>,
+    pub samples: u64,
+    /// Time that asking took, petal's side.
+    pub asking_ns: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Waits {
+    /// Watches one more server process, and begins if nothing is watched yet.
+    pub fn watch(&self, endpoint: &Endpoint, process: i32) -> Result<(), EngineError> {
+        locked(&self.shared)
+            .endpoints
+            .entry(endpoint.name.clone())
+            .or_insert_with(|| Watched {
+                endpoint: endpoint.clone(),
+                processes: Vec::new(),
+                totals: BTreeMap::new(),
+                samples: 0,
+                asking_ns: 0,
+            })
+            .processes
+            .push(process);
+        let mut thread = locked(&self.thread);
+        if thread.is_some() {
+            return Ok(());
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (shared, flag) = (Arc::clone(&self.shared), Arc::clone(&stop));
+        let started = std::thread::Builder::new()
+            .name("waits".to_owned())
+            .spawn(move || sample_until(&shared, &flag));
+        let handle = started.map_err(|error| {
+            EngineError::Environment(format!("the sampling of waits cannot start: {error}"))
+        })?;
+        *thread = Some(Sampler { stop, handle });
+        Ok(())
+    }
+
+    /// Ends sampling; totals stay.
+    pub fn stop(&self) {
+        let Some(sampler) = locked(&self.thread).take() else { return };
+        sampler.stop.store(true, Ordering::Relaxed);
+        sampler.handle.thread().unpark();
+        // Its panic would be a fault of petal's that costs only samples.
+        let _ = sampler.handle.join();
+        for watched in locked(&self.shared).endpoints.values_mut() {
+            watched.processes.clear();
+        }
+    }
+
+    /// What was seen of one server so far.
+    pub fn seen(&self, endpoint: &str) -> Seen {
+        let shared = locked(&self.shared);
+        let Some(watched) = shared.endpoints.get(endpoint) else { return Seen::default() };
+        let waits = watched.totals.iter().map(|((kind, event), &time_ns)| Wait {
+            name: name(kind, event),
+            class: class(kind, event),
+            source: WaitSource::Sampled,
+            waits: None,
+            time_ns,
+            latencies: None,
+        });
+        Seen { waits: waits.collect(), samples: watched.samples, asking_ns: watched.asking_ns }
+    }
+}
+
+fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
+    let mut clients: BTreeMap<String, Option<Client>> = BTreeMap::new();
+    let mut last = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(EVERY.saturating_sub(last.elapsed()));
+        let now = Instant::now();
+        let span = now - last;
+        last = now;
+        let watched: Vec<(Endpoint, Vec<i32>)> = locked(shared)
+            .endpoints
+            .values()
+            .map(|watched| (watched.endpoint.clone(), watched.processes.clone()))
+            .collect();
+        for (endpoint, processes) in watched {
+            let name = endpoint.name.clone();
+            // A server that cannot be asked has no samples: the run itself tells of it.
+            let client =
+                clients.entry(name.clone()).or_insert_with(|| endpoint.connect("petal waits").ok());
+            let Some(asked) = client.as_mut() else { continue };
+            let asking = Instant::now();
+            match asked.query(SAMPLE, &[&processes]) {
+                Ok(rows) => {
+                    let mut shared = locked(shared);
+                    let Some(watched) = shared.endpoints.get_mut(&name) else { continue };
+                    watched.samples += 1;
+                    watched.asking_ns += asking.elapsed().as_nanos() as u64;
+                    if span > GAP_MAX {
+                        continue;
+                    }
+                    for row in rows {
+                        let sessions: i64 = row.get(2);
+                        let time_ns = span.as_nanos() as u64 * sessions.cast_unsigned();
+                        *watched.totals.entry((row.get(0), row.get(1))).or_default() += time_ns;
+                    }
+                }
+                Err(_) => *client = None,
+            }
+        }
+    }
+}
+
+/// I/O events stand alone, as petal counts them under the same names; the rest with their type.
+fn name(kind: &str, event: &str) -> String {
+    match kind {
+        "" => ON_CPU.to_owned(),
+        "IO" => event.to_owned(),
+        _ => format!("{kind}:{event}"),
+    }
+}
+
+fn class(kind: &str, event: &str) -> WaitClass {
+    match (kind, event) {
+        ("", _) => WaitClass::Cpu,
+        ("IO", _) if event.starts_with("WAL") => WaitClass::Commit,
+        ("IO", _) => WaitClass::UserIo,
+        ("LWLock", "WALWrite" | "WALWriteLock") => WaitClass::Commit,
+        ("LWLock" | "BufferPin", _) => WaitClass::Concurrency,
+        ("Lock", _) => WaitClass::Application,
+        ("IPC", "SyncRep") => WaitClass::Commit,
+        ("Client", _) => WaitClass::Network,
+        ("Activity", _) => WaitClass::Idle,
+        _ => WaitClass::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_have_names_and_classes_of_their_own() {
+        assert_eq!(name("IO", "DataFileRead"), "DataFileRead");
+        assert_eq!(name("LWLock", "WALWrite"), "LWLock:WALWrite");
+        assert_eq!(class("IO", "DataFileRead"), WaitClass::UserIo);
+        assert_eq!(class("IO", "WALSync"), WaitClass::Commit);
+        assert_eq!(class("LWLock", "WALWrite"), WaitClass::Commit);
+        assert_eq!(class("Lock", "transactionid"), WaitClass::Application);
+        assert_eq!((name("", ""), class("", "")), (ON_CPU.to_owned(), WaitClass::Cpu));
+    }
+}

@@ -1,0 +1,321 @@
+//! What only PostgreSQL has: schemas of others, HOT updates, plans, statistics that are flushed,
+//! timeouts, terminated sessions, a server that dies.
+
+use std::thread;
+use std::time::Duration;
+
+use petal::engine::{self, Engine, EngineError, LoadPlan, Outcomes, Silent, Stop};
+use petal::settings::url::TargetUrl;
+use petal::settings::{LoopSide, RedoStress, Settings};
+use petal::workload::op::{Kind, Operation};
+use petal::workload::row::Filler;
+use petal::workload::seat::{Role, Seat};
+use std::sync::Arc;
+
+use crate::server_postgres::{Server, shared};
+use crate::support::{Workplace, count, findings, number, record};
+
+const ROWS: u64 = 2048;
+
+fn unlimited() -> Stop {
+    Stop::unlimited(Arc::default())
+}
+
+fn open(url: &str, settings: Settings) -> Arc<dyn Engine> {
+    engine::open(&Settings { db: TargetUrl::parse(url).unwrap(), ..settings }).unwrap()
+}
+
+fn plan(schemas: u32, filler: Filler) -> LoadPlan {
+    LoadPlan {
+        schemas: (1..=schemas).collect(),
+        rows: ROWS,
+        scan_rows: 32,
+        block_size: 8192,
+        degree: 2,
+        unique_index: false,
+        filler,
+        seed: 7,
+        replace: false,
+    }
+}
+
+fn load(url: &str, schemas: u32, filler: Filler) {
+    let engine = open(url, Settings::default());
+    engine.load(&plan(schemas, filler), &Silent, &unlimited()).unwrap();
+}
+
+fn seat(session: u32) -> Seat {
+    Seat { session, schema: 1, endpoint: 0, role: Role::Mixed }
+}
+
+fn update(first: u64, rows: u32, stamp: u64) -> Operation {
+    Operation { kind: Kind::Update, schema: 1, first, rows, stamp, due: None }
+}
+
+fn select(first: u64, rows: u32) -> Operation {
+    Operation { kind: Kind::Select, ..update(first, rows, 0) }
+}
+
+#[test]
+fn every_update_is_hot_and_nothing_grows() {
+    for (number, redo_stress, side, filler) in [
+        (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
+        (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
+        (3, RedoStress::Heavy, LoopSide::Client, Filler::Ratio(2.0)),
+    ] {
+        let database = format!("hot{number}");
+        let url = shared().url(&database);
+        load(&url, 1, filler);
+        let settings = Settings { redo_stress, loop_side: Some(side), ..Settings::default() };
+        let engine = open(&url, settings);
+        let before = engine.data_bytes().unwrap();
+        let updates: Vec<Operation> =
+            (0..400u64).map(|at| update(at * 37 % (ROWS - 64) + 1, 64, at + 1)).collect();
+        let mut session = engine.connect(seat(1)).unwrap();
+        let mut done = Outcomes::default();
+        session.execute(&updates, &unlimited(), &mut done).unwrap();
+        session.flush_statistics().unwrap();
+        assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
+        let raw = engine.snapshot().unwrap().remove(0).raw;
+        assert_eq!(raw["tables.n_tup_upd"], 400 * 64);
+        assert_eq!(raw["tables.n_tup_hot_upd"], raw["tables.n_tup_upd"], "{side:?}");
+        assert_eq!(engine.data_bytes().unwrap(), before);
+        assert!(engine.placement(1).unwrap().is_one_row_per_block());
+        // As many columns as asked hold the text that the filler has for them.
+        let mut texts = [[0u8; 128]; 2];
+        filler.fill(&mut texts[0], 400, 3);
+        filler.fill(&mut texts[1], 400, 20);
+        let first = updates[399].first as i64;
+        let row = shared()
+            .client(&database)
+            .query_one("SELECT c3, c20 FROM petal1.cf1 WHERE custid = $1", &[&first])
+            .unwrap();
+        assert_eq!(row.get::<_, &str>(0).as_bytes(), texts[0]);
+        let is_heavy = redo_stress == RedoStress::Heavy;
+        assert_eq!(row.get::<_, &str>(1).as_bytes() == texts[1], is_heavy);
+    }
+}
+
+#[test]
+fn schemas_of_others_are_left_alone() {
+    let url = shared().url("of_others");
+    let mut client = shared().client("of_others");
+    client
+        .batch_execute(
+            "CREATE SCHEMA petal1; CREATE TABLE petal1.petal_meta (key text, value text); \
+             INSERT INTO petal1.petal_meta VALUES ('mine', 'yes'); CREATE SCHEMA petal2_loading",
+        )
+        .unwrap();
+    let engine = open(&url, Settings::default());
+    let loaded = engine.load(&plan(1, Filler::Constant), &Silent, &unlimited());
+    assert!(matches!(&loaded, Err(EngineError::Data(text)) if text.contains("petal1 without")));
+    let replacing = LoadPlan { replace: true, ..plan(2, Filler::Constant) };
+    assert!(engine.load(&replacing, &Silent, &unlimited()).is_err());
+    assert_eq!(engine.drop_data().unwrap(), [""; 0]);
+    assert!(engine.loaded().unwrap().is_empty());
+    let rows = client.query("SELECT value FROM petal1.petal_meta", &[]).unwrap();
+    assert_eq!(rows[0].get::<_, &str>(0), "yes");
+    client.batch_execute("DROP SCHEMA petal2_loading").unwrap();
+}
+
+#[test]
+fn replacing_loads_anew_and_keeps_the_old_until_then() {
+    let url = shared().url("replacing");
+    load(&url, 1, Filler::Constant);
+    let engine = open(&url, Settings::default());
+    let again = LoadPlan { replace: true, rows: 1500, ..plan(2, Filler::Constant) };
+    // Stopped at once: the old is there.
+    let stopped = Stop::unlimited(Arc::new(1.into()));
+    assert!(matches!(engine.load(&again, &Silent, &stopped), Err(EngineError::Interrupted)));
+    assert_eq!(engine.loaded().unwrap()[0].rows, ROWS);
+    engine.load(&again, &Silent, &unlimited()).unwrap();
+    let rows: Vec<u64> = engine.loaded().unwrap().iter().map(|schema| schema.rows).collect();
+    assert_eq!(rows, [1500, 1500]);
+}
+
+#[test]
+fn counters_agree_with_the_rows_visited() {
+    let url = shared().url("agreeing");
+    load(&url, 2, Filler::Constant);
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "--update-pct", "0", "--run-time", "5", "--json"];
+    let run = work.petal(args).exits(0).json();
+    let visited = count(&run, "/rows/select") as f64;
+    let heap =
+        number(&run, "/counters/cf1.heap_blks_read") + number(&run, "/counters/cf1.heap_blks_hit");
+    assert!((heap / visited - 1.0).abs() < 0.02, "{heap} of {visited}");
+    assert_eq!(number(&run, "/counters/tables.idx_tup_fetch"), visited);
+    assert!(number(&run, "/counters/petal_wait_samples") > 20.0);
+    assert!(!findings(&run).contains(&"wrong-plan"));
+}
+
+#[test]
+fn the_plan_is_the_meant_one_with_and_without_prefetch() {
+    let url = shared().url("plans");
+    load(&url, 1, Filler::Constant);
+    for (prefetch, node) in [(0, "Index Scan"), (16, "Bitmap Heap Scan")] {
+        let engine = open(&url, Settings { prefetch, ..Settings::default() });
+        let (target, details) = engine.describe(1, 1).unwrap();
+        let plan = details.plan.unwrap();
+        assert!(plan.as_meant && plan.text.contains(node), "{}", plan.text);
+        assert_eq!(target.cache_bytes, Some(64 << 20));
+        assert!(details.local && details.durability.unwrap().durable);
+        let setting = |name: &str| {
+            details.settings.iter().find(|(known, _)| known == name).unwrap().1.clone()
+        };
+        assert_eq!(setting("effective_io_concurrency"), format!("{prefetch} (set by petal)"));
+        let mut session = engine.connect(seat(1)).unwrap();
+        let mut done = Outcomes::default();
+        session.execute(&[select(1, 64)], &unlimited(), &mut done).unwrap();
+        assert_eq!(done.ended[0].rows, 64);
+    }
+    // Without its index the plan is another, and is told.
+    shared().client("plans").batch_execute("DROP INDEX petal1.cf1_custid").unwrap();
+    let engine = open(&url, Settings::default());
+    assert!(matches!(engine.loaded(), Err(EngineError::Data(text)) if text.contains("cf1_custid")));
+    assert!(!engine.describe(1, 1).unwrap().1.plan.unwrap().as_meant);
+}
+
+#[test]
+fn an_error_costs_one_operation_and_not_the_batch() {
+    let url = shared().url("deadlocks");
+    load(&url, 1, Filler::Constant);
+    for side in [LoopSide::Server, LoopSide::Client] {
+        let engine = open(&url, Settings { loop_side: Some(side), ..Settings::default() });
+        let mut client = shared().client("deadlocks");
+        client
+            .batch_execute("ALTER ROLE petal IN DATABASE deadlocks SET lock_timeout = 100")
+            .unwrap();
+        let mut session = engine.connect(seat(1)).unwrap();
+        client
+            .batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 500 FOR UPDATE")
+            .unwrap();
+        let batch =
+            [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
+        let mut done = Outcomes::default();
+        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        let ended: Vec<_> =
+            done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
+        let locked = (0, Some("55P03"));
+        assert_eq!(ended, [(8, None), (8, None), locked, (8, None), (8, None)], "{side:?}");
+        assert!(done.ended[2].latency_ns >= 100_000_000);
+        client.batch_execute("ROLLBACK").unwrap();
+    }
+}
+
+#[test]
+fn timeouts_of_the_role_are_kept_and_explained() {
+    let url = shared().url("timeouts");
+    load(&url, 1, Filler::Constant);
+    let mut client = shared().client("timeouts");
+    client
+        .batch_execute("ALTER ROLE petal IN DATABASE timeouts SET statement_timeout = '300ms'")
+        .unwrap();
+    let engine = open(&url, Settings::default());
+    let mut session = engine.connect(seat(1)).unwrap();
+    // A batch far longer than the timeout ends in full.
+    let batch: Vec<Operation> = (0..4096).map(|_| select(1, 1024)).collect();
+    let mut done = Outcomes::default();
+    session.execute(&batch, &unlimited(), &mut done).unwrap();
+    assert_eq!(done.ended.len(), batch.len());
+    // One operation that is longer is fatal, and told.
+    client.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
+    let mut done = Outcomes::default();
+    let error =
+        session.execute(&[select(1, 8), update(1, 8, 1)], &unlimited(), &mut done).unwrap_err();
+    assert_eq!((error.code.as_str(), done.ended.len()), ("57014", 1));
+    assert!(error.message.contains("statement_timeout"), "{error}");
+}
+
+#[test]
+fn an_operation_in_flight_is_cut() {
+    let url = shared().url("cut");
+    load(&url, 1, Filler::Constant);
+    let engine = open(&url, Settings::default());
+    let mut client = shared().client("cut");
+    client.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
+    let mut session = engine.connect(seat(1)).unwrap();
+    let cancel = session.canceller();
+    let mut done = Outcomes::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            cancel.cancel();
+        });
+        let batch = [select(1, 8), update(1, 8, 1), select(1, 8)];
+        session.execute(&batch, &unlimited(), &mut done).unwrap();
+    });
+    let errors: Vec<_> = done.ended.iter().map(|outcome| outcome.error.as_deref()).collect();
+    assert_eq!(errors[..2], [None, Some(engine::CUT)]);
+}
+
+#[test]
+fn a_terminated_session_is_named_and_the_others_go_on() {
+    let url = shared().url("terminated");
+    load(&url, 2, Filler::Constant);
+    let work = Workplace::new();
+    let mut running = work.petal(["run", "--db", &url, "--run-time", "4", "--json"]).start();
+    running.until("operations", || work.journal().len() >= 2);
+    let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE application_name = 'petal session 2' AND datname = 'terminated'";
+    let ended: i64 = shared().client("postgres").query_one(sql, &[]).unwrap().get(0);
+    assert_eq!(ended, 1);
+    let run = running.ends().exited(1).json();
+    assert_eq!(run["sessions_lost"][0]["session"], 2);
+    assert_eq!(run["sessions_lost"][0]["code"], "57P01");
+    assert_eq!(run["status"], "complete");
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
+    let mut server = Server::start(&["shared_buffers=16MB"]);
+    let url = server.url("dying");
+    load(&url, 2, Filler::Constant);
+    let work = Workplace::new();
+    let mut running = work.petal(["run", "--db", &url, "--run-time", "60", "--json"]).start();
+    running.until("operations", || work.journal().len() >= 2);
+    server.stop("QUIT");
+    let run = running.ends().exited(1).json();
+    assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 2);
+    assert!(count(&run, "/ops/total") > 0);
+    assert!(number(&run, "/elapsed_s") < 30.0);
+    // A load that dies with its server leaves nothing.
+    let mut server = Server::start(&["shared_buffers=16MB"]);
+    let url = server.url("dying");
+    let setup = work.petal(["setup", "--db", &url, "-s", "2", "--scale", "2G"]).start();
+    thread::sleep(Duration::from_millis(500));
+    server.crash();
+    setup.ends().exited(3);
+    assert!(open(&url, Settings::default()).loaded().unwrap().is_empty());
+}
+
+#[test]
+fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
+    let server = Server::start(&["shared_buffers=16MB", "max_connections=12"]);
+    let url = server.url("small");
+    load(&url, 1, Filler::Constant);
+    let work = Workplace::new();
+    work.petal(["run", "--db", &url, "-t", "20", "--work-loop", "1"])
+        .exits(2)
+        .telling(&["20 sessions", "admits"]);
+    work.petal(["run", "--db", &url, "-t", "6", "--work-loop", "1"]).exits(0);
+}
+
+#[test]
+fn a_role_without_privileges_runs_and_is_told_what_it_misses() {
+    let url = shared().url("plain");
+    shared()
+        .client("plain")
+        .batch_execute("CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE plain TO plain")
+        .unwrap();
+    let url = url.replace("petal@", "plain@");
+    load(&url, 1, Filler::Constant);
+    let work = Workplace::new();
+    let run = work.petal(["run", "--db", &url, "--run-time", "2", "--json"]).exits(0).json();
+    assert!(count(&run, "/ops/update") > 0);
+    let settled = record(&work.run_folder())["details"]["settled"].to_string();
+    assert!(settled.contains("pg_checkpoint"), "{settled}");
+    // Reads are not timed for it: unknown, not zero.
+    let waits = run["waits"].as_array().unwrap();
+    assert!(waits.iter().all(|wait| wait["source"] != "counted"), "{waits:?}");
+}

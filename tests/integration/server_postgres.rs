@@ -1,0 +1,209 @@
+//! Private PostgreSQL servers for tests: made by `initdb` as an ordinary user in a folder of their
+//! own, on a free port and a socket of their own, and gone when the test's process is, however it
+//! ends. No test of its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+use tempfile::TempDir;
+
+/// Who runs servers when the tests are root's.
+const ORDINARY_USER: &str = "postgres";
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Runs a server until its own standard input ends, which it does with the test's process; then
+/// stops it and removes what it had.
+const KEEPER: &str = r#"
+folder=$1; shift
+"$@" >>"$folder/log" 2>&1 </dev/null &
+server=$!
+read -r how
+kill -"${how:-INT}" "$server" 2>/dev/null
+wait "$server"
+[ "$how" = QUIT ] || rm -rf "$folder"
+"#;
+
+pub struct Server {
+    // Closed first: then the keeper ends.
+    input: Option<ChildStdin>,
+    keeper: Child,
+    folder: TempDir,
+    pub port: u16,
+    settings: Vec<String>,
+    databases: Mutex<BTreeSet<String>>,
+}
+
+/// The newest installation; PETAL_TEST_POSTGRES names another's folder of programs.
+pub fn programs() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("PETAL_TEST_POSTGRES") {
+        return Some(named.into());
+    }
+    let mut found: Vec<(u32, PathBuf)> = fs::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let version = path.file_name()?.to_str()?.parse().ok()?;
+            let programs = path.join("bin");
+            programs.join("initdb").exists().then_some((version, programs))
+        })
+        .collect();
+    found.sort();
+    found.pop().map(|(_, programs)| programs)
+}
+
+/// Names and numbers of the user that runs servers; None: whoever runs the tests.
+fn ordinary_user() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let accounts = fs::read_to_string("/etc/passwd").unwrap();
+    let line = accounts
+        .lines()
+        .find(|line| line.split(':').next() == Some(ORDINARY_USER))
+        .expect("the PostgreSQL package makes this user");
+    let field = |at: usize| line.split(':').nth(at).unwrap().parse().unwrap();
+    Some((field(2), field(3)))
+}
+
+fn as_ordinary_user(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = ordinary_user() {
+        command.uid(user).gid(group);
+    }
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").current_dir("/");
+    command
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Server {
+    /// With `name=value` settings beside a few that make it quick to start.
+    pub fn start(settings: &[&str]) -> Self {
+        let folder = Self::folder();
+        let data = folder.path().join("data");
+        let initdb = programs().expect("PostgreSQL is installed").join("initdb");
+        let made = as_ordinary_user(&initdb)
+            .args(["-A", "trust", "-U", "petal", "-N", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self::run(folder, settings.iter().map(|&setting| setting.to_owned()).collect())
+    }
+
+    fn folder() -> TempDir {
+        // Outside of what only root may enter; short, for the socket's name.
+        let folder = tempfile::Builder::new().prefix("petal-pg-").tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        if let Some((user, group)) = ordinary_user() {
+            chown(folder.path(), Some(user), Some(group)).unwrap();
+        }
+        folder
+    }
+
+    fn run(folder: TempDir, settings: Vec<String>) -> Self {
+        let port = free_port();
+        let (input, keeper) = Self::spawn(folder.path(), port, &settings);
+        let databases = Mutex::default();
+        let server = Self { input: Some(input), keeper, folder, port, settings, databases };
+        server.wait_until_up();
+        server
+    }
+
+    fn spawn(folder: &Path, port: u16, settings: &[String]) -> (ChildStdin, Child) {
+        let mut command = as_ordinary_user(Path::new("/bin/sh"));
+        command.arg("-c").arg(KEEPER).arg("keeper").arg(folder);
+        command.arg(programs().unwrap().join("postgres")).arg("-D").arg(folder.join("data"));
+        command.arg("-k").arg(folder).arg("-p").arg(port.to_string());
+        for setting in ["listen_addresses=127.0.0.1", "max_connections=400"] {
+            command.arg("-c").arg(setting);
+        }
+        settings.iter().for_each(|setting| {
+            command.arg("-c").arg(setting);
+        });
+        let mut keeper = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        (keeper.stdin.take().unwrap(), keeper)
+    }
+
+    fn wait_until_up(&self) {
+        let began = Instant::now();
+        while let Err(error) = self.try_connect("postgres") {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(began.elapsed() < STARTS_WITHIN, "{error}: {log}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn try_connect(&self, database: &str) -> Result<Client, postgres::Error> {
+        let folder = self.folder.path().display();
+        let parameters = format!("host={folder} port={} user=petal dbname={database}", self.port);
+        Client::connect(&parameters, NoTls)
+    }
+
+    pub fn client(&self, database: &str) -> Client {
+        self.try_connect(database).unwrap()
+    }
+
+    /// A database of this name, made when it is first asked for.
+    pub fn database(&self, name: &str) {
+        if self.databases.lock().unwrap().insert(name.to_owned()) {
+            let sql = format!("CREATE DATABASE {name}");
+            self.client("postgres").batch_execute(&sql).unwrap();
+        }
+    }
+
+    /// The URL of a database by the socket.
+    pub fn url(&self, database: &str) -> String {
+        self.database(database);
+        let folder = self.folder.path().display();
+        format!("postgres://petal@/{database}?host={folder}&port={}", self.port)
+    }
+
+    /// Ends it at once, as a power cut would, and starts it again.
+    pub fn crash(&mut self) {
+        self.stop("QUIT");
+        (self.input, self.keeper) = {
+            let (input, keeper) = Self::spawn(self.folder.path(), self.port, &self.settings);
+            (Some(input), keeper)
+        };
+        self.wait_until_up();
+    }
+
+    /// Ends it by a signal: INT cleanly, QUIT at once and with its data kept.
+    pub fn stop(&mut self, how: &str) {
+        if let Some(mut input) = self.input.take() {
+            use std::io::Write as _;
+            let _ = writeln!(input, "{how}");
+        }
+        let _ = self.keeper.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop("INT");
+    }
+}
+
+/// The one that most tests share, each with a database of its own.
+pub fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(|| Server::start(&["shared_buffers=64MB", "max_wal_size=2GB"]))
+}
