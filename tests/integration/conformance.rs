@@ -133,6 +133,7 @@ fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
 }
 
 fn n_rows_are_n_blocks(target: &Target) {
+    let _alone = server_postgres::alone();
     let (work, engine) = target.loaded(2);
     for schema in [1, 2] {
         let placement = engine.placement(schema).unwrap();
@@ -367,7 +368,7 @@ const SQLITE: Target = Target {
     look: sqlite_look,
     broken: |work| {
         let path = work.write("in-the-way", "a file").display().to_string();
-        (format!("sqlite:{path}?password=s3cret"), path)
+        (format!("sqlite:{path}"), path)
     },
 };
 

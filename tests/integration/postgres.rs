@@ -12,7 +12,7 @@ use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 use std::sync::Arc;
 
-use crate::server_postgres::{Server, shared};
+use crate::server_postgres::{Server, alone, shared};
 use crate::support::{Workplace, count, findings, number, record};
 
 const ROWS: u64 = 2048;
@@ -58,6 +58,7 @@ fn select(first: u64, rows: u32) -> Operation {
 
 #[test]
 fn every_update_is_hot_and_nothing_grows() {
+    let _alone = alone();
     for (number, redo_stress, side, filler) in [
         (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
         (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
