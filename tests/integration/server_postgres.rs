@@ -102,6 +102,21 @@ impl Server {
         Self::run(folder, settings.iter().map(|&setting| setting.to_owned()).collect())
     }
 
+    /// A streaming standby of this server.
+    pub fn standby(&self) -> Self {
+        let folder = Self::folder();
+        let copied = as_ordinary_user(&programs().unwrap().join("pg_basebackup"))
+            .args(["-R", "-c", "fast", "--no-sync", "-U", "petal", "-p", &self.port.to_string()])
+            .arg("-h")
+            .arg(self.folder.path())
+            .arg("-D")
+            .arg(folder.path().join("data"))
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        Self::run(folder, self.settings.clone())
+    }
+
     fn folder() -> TempDir {
         // Outside of what only root may enter; short, for the socket's name.
         let folder = tempfile::Builder::new().prefix("petal-pg-").tempdir_in("/var/tmp").unwrap();
@@ -166,6 +181,16 @@ impl Server {
         if self.databases.lock().unwrap().insert(name.to_owned()) {
             let sql = format!("CREATE DATABASE {name}");
             self.client("postgres").batch_execute(&sql).unwrap();
+        }
+    }
+
+    /// A file in the server's folder that only it may read.
+    pub fn secret_file(&self, name: &str, text: &str) {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = ordinary_user() {
+            chown(&path, Some(user), Some(group)).unwrap();
         }
     }
 
