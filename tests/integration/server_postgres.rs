@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
+use crate::support::skip;
+
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
@@ -61,7 +63,16 @@ pub fn programs() -> Option<PathBuf> {
     found.pop().map(|(_, programs)| programs)
 }
 
-/// Names and numbers of the user that runs servers; None: whoever runs the tests.
+/// Whether these tests can run here; tells the skip where not.
+pub fn is_there() -> bool {
+    let there = programs().is_some();
+    if !there {
+        skip("no PostgreSQL server is installed: scripts/install-test-servers.sh does it");
+    }
+    there
+}
+
+/// Numbers of the user that runs servers; None: whoever runs the tests.
 fn ordinary_user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -101,6 +112,21 @@ impl Server {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         Self::run(folder, settings.iter().map(|&setting| setting.to_owned()).collect())
+    }
+
+    /// A streaming standby of this server.
+    pub fn standby(&self) -> Self {
+        let folder = Self::folder();
+        let copied = as_ordinary_user(&programs().unwrap().join("pg_basebackup"))
+            .args(["-R", "-c", "fast", "--no-sync", "-U", "petal", "-p", &self.port.to_string()])
+            .arg("-h")
+            .arg(self.folder.path())
+            .arg("-D")
+            .arg(folder.path().join("data"))
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        Self::run(folder, self.settings.clone())
     }
 
     fn folder() -> TempDir {
@@ -167,6 +193,16 @@ impl Server {
         if self.databases.lock().unwrap().insert(name.to_owned()) {
             let sql = format!("CREATE DATABASE {name}");
             self.client("postgres").batch_execute(&sql).unwrap();
+        }
+    }
+
+    /// A file in the server's folder that only it may read.
+    pub fn secret_file(&self, name: &str, text: &str) {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = ordinary_user() {
+            chown(&path, Some(user), Some(group)).unwrap();
         }
     }
 

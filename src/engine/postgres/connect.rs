@@ -2,6 +2,7 @@
 //! code, and a way out; never the password.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use postgres::error::{DbError, SqlState};
 use postgres::{Client, Config, Error};
@@ -13,6 +14,8 @@ use crate::engine::EngineError;
 
 /// The oldest server that has all that petal uses.
 pub const VERSION_MIN: u32 = 120_000;
+
+const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// One server of the run.
 #[derive(Clone)]
@@ -38,6 +41,11 @@ impl Endpoint {
                 .user(&options.user)
                 .dbname(&options.database)
                 .connect_timeout(options.connect_timeout)
+                // A server that vanishes without a word is found out within half a minute.
+                .keepalives_idle(KEEPALIVE)
+                .keepalives_interval(KEEPALIVE / 2)
+                .keepalives_retries(3)
+                .tcp_user_timeout(KEEPALIVE * 3)
                 .ssl_mode(match options.tls.mode {
                     SslMode::Disable => postgres::config::SslMode::Disable,
                     SslMode::Prefer => postgres::config::SslMode::Prefer,

@@ -40,7 +40,7 @@ use crate::engine::{
 use crate::settings::{LoopSide, RedoStress, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
-use crate::workload::seat::Seat;
+use crate::workload::seat::{Role, Seat};
 use connect::{Endpoint, VERSION_MIN, engine_error};
 use counters::CounterReader;
 use meta::{Meta, relation_bytes};
@@ -73,6 +73,10 @@ pub struct Postgres {
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     block_bytes: OnceLock<u32>,
+    /// Which endpoints are standbys, asked once.
+    standbys: OnceLock<Vec<bool>>,
+    /// Some session may write.
+    writes: bool,
     shared: Arc<Shared>,
 }
 
@@ -98,6 +102,11 @@ impl Postgres {
             tablespace: options.tablespace,
             schemas: settings.schemas,
             block_bytes: OnceLock::new(),
+            standbys: OnceLock::new(),
+            writes: match (settings.readers, settings.writers) {
+                (None, None) => settings.update_pct > 0,
+                (_, writers) => writers.unwrap_or(0) > 0,
+            },
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
@@ -109,11 +118,25 @@ impl Postgres {
         })
     }
 
-    /// Where data are loaded, described and settled.
+    /// Where data are loaded, described and settled: the primary, or else the first.
     fn first(&self) -> Result<&Endpoint, EngineError> {
+        let standbys = self.standbys()?;
+        let at = standbys.iter().position(|is_standby| !is_standby).unwrap_or(0);
         self.endpoints
-            .first()
+            .get(at)
             .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
+    }
+
+    /// Which endpoints only read. One that stands alone need not be asked.
+    fn standbys(&self) -> Result<&[bool], EngineError> {
+        if let Some(known) = self.standbys.get() {
+            return Ok(known);
+        }
+        let asked = match self.endpoints.as_slice() {
+            [_] => vec![false],
+            several => several.iter().map(is_standby).collect::<Result<_, _>>()?,
+        };
+        Ok(self.standbys.get_or_init(|| asked))
     }
 
     fn connect_first(&self) -> Result<(Client, &str), EngineError> {
@@ -153,6 +176,14 @@ impl Postgres {
         let bytes = load::block_bytes(&mut client, server)?;
         Ok(*self.block_bytes.get_or_init(|| bytes))
     }
+}
+
+fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
+    endpoint
+        .connect("petal")?
+        .query_one("SELECT pg_is_in_recovery()", &[])
+        .map(|row| row.get(0))
+        .map_err(|error| engine_error(&endpoint.name, "asking whether it is a standby", &error))
 }
 
 /// Such as 150018.
@@ -232,7 +263,10 @@ impl Engine for Postgres {
             Some(endpoint) => endpoint,
             None => self.first()?,
         };
-        Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, seat)?))
+        let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
+        let may_write = self.writes && seat.role != Role::Reader;
+        let primary = if is_standby && may_write { Some(self.first()?) } else { None };
+        Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, primary, seat)?))
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {

@@ -23,8 +23,15 @@ const CANCELLED: &str = "57014";
 /// The first server that can be told to report a session's statistics at once.
 pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
+/// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
-    pub work: Work,
+    home: Connected,
+    primary: Option<Connected>,
+}
+
+/// One connection, ready for operations.
+struct Connected {
+    work: Work,
     side: Side,
     flush: Option<Statement>,
 }
@@ -55,11 +62,21 @@ pub enum Failure {
 }
 
 impl PostgresSession {
+    /// `primary` where the endpoint is a standby, and the session may have to write.
     pub fn connect(
         shared: &Arc<Shared>,
         endpoint: &Endpoint,
+        primary: Option<&Endpoint>,
         seat: Seat,
     ) -> Result<Self, EngineError> {
+        let home = Connected::new(shared, endpoint, seat)?;
+        let primary = primary.map(|primary| Connected::new(shared, primary, seat)).transpose()?;
+        Ok(Self { home, primary })
+    }
+}
+
+impl Connected {
+    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
         let mut client = endpoint.connect(&format!("petal session {}", seat.session))?;
         let server = endpoint.name.clone();
         let version = super::server_version(&mut client, &server)?;
@@ -184,7 +201,7 @@ pub fn keys(operation: &Operation) -> (i64, i64) {
     }
 }
 
-impl Session for PostgresSession {
+impl Connected {
     fn execute(
         &mut self,
         batch: &[Operation],
@@ -199,7 +216,7 @@ impl Session for PostgresSession {
         }
     }
 
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    fn flush(&mut self) -> Result<(), EngineError> {
         let Some(flush) = &self.flush else { return Ok(()) };
         self.work
             .client
@@ -207,9 +224,46 @@ impl Session for PostgresSession {
             .map(|_| ())
             .map_err(|error| engine_error(&self.work.server, "flushing statistics", &error))
     }
+}
+
+impl Session for PostgresSession {
+    fn execute(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        let Some(primary) = &mut self.primary else {
+            return self.home.execute(batch, stop, done);
+        };
+        let mut from = 0;
+        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+            let writes = rest[0].kind == Kind::Update;
+            let length = rest.iter().take_while(|next| (next.kind == Kind::Update) == writes);
+            let length = length.count();
+            let before = done.ended.len();
+            let side = if writes { &mut *primary } else { &mut self.home };
+            let result = side.execute(&rest[..length], stop, done);
+            let ended = done.ended.iter_mut().skip(before);
+            ended.for_each(|outcome| outcome.operation += from as u32);
+            result?;
+            if done.ended.len() - before < length {
+                break; // Only the stop can have ended it.
+            }
+            from += length;
+        }
+        Ok(())
+    }
+
+    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+        self.home.flush()?;
+        self.primary.as_mut().map_or(Ok(()), Connected::flush)
+    }
 
     fn canceller(&self) -> Box<dyn Cancel> {
-        Box::new(Canceller(Arc::clone(&self.work.cancelling)))
+        let connections = [Some(&self.home), self.primary.as_ref()];
+        let cancelling = |connected: &Connected| Arc::clone(&connected.work.cancelling);
+        Box::new(Canceller(connections.into_iter().flatten().map(cancelling).collect()))
     }
 }
 
@@ -221,21 +275,23 @@ struct Cancelling {
     tls: MakeRustlsConnect,
 }
 
-struct Canceller(Arc<Cancelling>);
+struct Canceller(Vec<Arc<Cancelling>>);
 
 impl Cancel for Canceller {
     /// Asks on a connection of its own, from a thread of its own: a server that does not answer
     /// must not hold up the others.
     fn cancel(&self) {
-        let shared = Arc::clone(&self.0);
-        shared.requested.store(true, Ordering::Relaxed);
-        if shared.is_sending.swap(true, Ordering::AcqRel) {
-            return;
+        for shared in &self.0 {
+            shared.requested.store(true, Ordering::Relaxed);
+            if shared.is_sending.swap(true, Ordering::AcqRel) {
+                continue;
+            }
+            let shared = Arc::clone(shared);
+            std::thread::spawn(move || {
+                // One that does not arrive is sent again: the driver asks until the session ends.
+                let _ = shared.token.cancel_query(shared.tls.clone());
+                shared.is_sending.store(false, Ordering::Release);
+            });
         }
-        std::thread::spawn(move || {
-            // One that does not arrive is sent again: the driver asks until the session ends.
-            let _ = shared.token.cancel_query(shared.tls.clone());
-            shared.is_sending.store(false, Ordering::Release);
-        });
     }
 }

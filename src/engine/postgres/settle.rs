@@ -20,6 +20,11 @@ pub fn settle(
     let server = endpoint.name.as_str();
     let mut client = endpoint.connect("petal settle")?;
     let mut done = Vec::new();
+    let is_standby: bool = client
+        .query_one("SELECT pg_is_in_recovery()", &[])
+        .map_err(|error| engine_error(server, "settling", &error))?
+        .get(0);
+    let schemas = if is_standby { &[] } else { schemas };
     progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
     for &number in schemas {
         if stop.is_requested() {

@@ -123,7 +123,7 @@ const POSTGRES: &[(&str, Honour)] = &[
         Honour::Refused {
             rule: "is not the client's to decide with PostgreSQL, which reads through the page \
                    cache",
-            way_out: "Leave it out; limit the page cache, or on a test server of version 16 or \
+            way_out: "Leave it out; use PAGE_CACHE_LIMIT, or on a test server of version 16 or \
                       later set debug_io_direct = 'data'.",
         },
     ),
@@ -143,13 +143,7 @@ const POSTGRES: &[(&str, Honour)] = &[
             way_out: "Leave it out.",
         },
     ),
-    (
-        "PAGE_CACHE_LIMIT",
-        Honour::Refused {
-            rule: "is not there yet for PostgreSQL",
-            way_out: "Leave it out and limit the server's memory, as with a memory cgroup.",
-        },
-    ),
+    ("PAGE_CACHE_LIMIT", Honour::Remark("for a server on this host only")),
     (
         "DATABASE_STATISTICS_TYPE",
         Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },

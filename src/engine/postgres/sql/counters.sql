@@ -28,7 +28,8 @@ SELECT json_build_object(
         FROM pg_statio_user_tables
         WHERE schemaname ~ '^petal[1-9][0-9]*$' AND relname = 'cf2') AS v)
 )::text,
-CASE WHEN pg_is_in_recovery() THEN NULL
+-- A standby makes no log of its own.
+CASE WHEN pg_is_in_recovery() THEN 0
      ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint END,
 (SELECT checkpoint_lsn::text FROM pg_control_checkpoint()),
 current_setting('wal_sync_method'), current_setting('fsync')::boolean
