@@ -381,21 +381,15 @@ const SQLITE_BUFFERED: Target = Target {
     ..SQLITE
 };
 
-/// A database for each workplace.
-fn postgres_database(work: &Workplace) -> String {
-    let name = work.path("").file_name().unwrap().to_str().unwrap().to_lowercase();
-    name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '_' }).collect()
-}
-
 fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
-    let mut client = server_postgres::shared().client(&postgres_database(work));
+    let mut client = server_postgres::of(work).client("conformance");
     let rows = client.query(&format!("SELECT custid, c2 FROM petal{schema}.cf1"), &[]).unwrap();
     rows.iter().map(|row| (row.get::<_, i64>(0) as u64, row.get(1))).collect()
 }
 
 const POSTGRES: Target = Target {
     is_there: server_postgres::is_there,
-    url: |work| server_postgres::shared().url(&postgres_database(work)),
+    url: |work| server_postgres::of(work).url("conformance"),
     flags: &[],
     settings: Settings::default,
     block_size: 8192,

@@ -9,14 +9,14 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
-use crate::support::skip;
+use crate::support::{Workplace, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
@@ -195,6 +195,17 @@ impl Server {
         }
     }
 
+    /// A tablespace in a folder that everybody may write.
+    pub fn tablespace(&self, name: &str, below: &Path) {
+        let folder = below.join("space");
+        fs::create_dir(&folder).unwrap();
+        if let Some((user, group)) = ordinary_user() {
+            chown(&folder, Some(user), Some(group)).unwrap();
+        }
+        let sql = format!("CREATE TABLESPACE \"{name}\" LOCATION '{}'", folder.display());
+        self.client("postgres").batch_execute(&sql).unwrap();
+    }
+
     /// A file in the server's folder that only it may read.
     pub fn secret_file(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);
@@ -236,6 +247,27 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop("INT");
     }
+}
+
+/// A server of a test's own, for as long as its workplace is there. Another test's long
+/// transaction keeps old row versions from being pruned, in every database of a server: then
+/// updates are no longer HOT.
+pub fn of(work: &Workplace) -> Arc<Server> {
+    static SERVERS: Mutex<Vec<(PathBuf, Arc<Server>)>> = Mutex::new(Vec::new());
+    let path = work.path("");
+    let known = |servers: &[(PathBuf, Arc<Server>)]| {
+        let found = servers.iter().find(|(other, _)| *other == path);
+        found.map(|(_, server)| Arc::clone(server))
+    };
+    // Those of tests that have ended stop when they are dropped, which takes a moment.
+    let gone: Vec<_> = SERVERS.lock().unwrap().extract_if(.., |(path, _)| !path.exists()).collect();
+    drop(gone);
+    if let Some(server) = known(&SERVERS.lock().unwrap()) {
+        return server;
+    }
+    let server = Arc::new(Server::start(&["shared_buffers=32MB", "max_wal_size=2GB"]));
+    SERVERS.lock().unwrap().push((path, Arc::clone(&server)));
+    server
 }
 
 /// The one that most tests share, each with a database of its own.
