@@ -135,6 +135,7 @@ fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
 }
 
 fn n_rows_are_n_blocks(target: &Target) {
+    let _alone = server_postgres::alone();
     let (work, engine) = target.loaded(2);
     for schema in [1, 2] {
         let placement = engine.placement(schema).unwrap();
@@ -370,7 +371,7 @@ const SQLITE: Target = Target {
     look: sqlite_look,
     broken: |work| {
         let path = work.write("in-the-way", "a file").display().to_string();
-        (format!("sqlite:{path}?password=s3cret"), path)
+        (format!("sqlite:{path}"), path)
     },
 };
 
@@ -381,15 +382,21 @@ const SQLITE_BUFFERED: Target = Target {
     ..SQLITE
 };
 
+/// A database for each workplace.
+fn postgres_database(work: &Workplace) -> String {
+    let name = work.path("").file_name().unwrap().to_str().unwrap().to_lowercase();
+    name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '_' }).collect()
+}
+
 fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
-    let mut client = server_postgres::of(work).client("conformance");
+    let mut client = server_postgres::shared().client(&postgres_database(work));
     let rows = client.query(&format!("SELECT custid, c2 FROM petal{schema}.cf1"), &[]).unwrap();
     rows.iter().map(|row| (row.get::<_, i64>(0) as u64, row.get(1))).collect()
 }
 
 const POSTGRES: Target = Target {
     is_there: server_postgres::is_there,
-    url: |work| server_postgres::of(work).url("conformance"),
+    url: |work| server_postgres::shared().url(&postgres_database(work)),
     flags: &[],
     settings: Settings::default,
     block_size: 8192,

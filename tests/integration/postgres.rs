@@ -13,7 +13,7 @@ use petal::workload::op::{Kind, Operation};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
-use crate::server_postgres::{Server, is_there, shared};
+use crate::server_postgres::{Server, alone, is_there, shared};
 use crate::support::{Mount, Workplace, count, findings, number, record};
 
 const ROWS: u64 = 2048;
@@ -62,15 +62,14 @@ fn every_update_is_hot_and_nothing_grows() {
     if !is_there() {
         return;
     }
-    // Nobody else's transactions may hold back the pruning of row versions.
-    let server = Server::start(&["shared_buffers=32MB"]);
+    let _alone = alone();
     for (number, redo_stress, side, filler) in [
         (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
         (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
         (3, RedoStress::Heavy, LoopSide::Client, Filler::Ratio(2.0)),
     ] {
         let database = format!("hot{number}");
-        let url = server.url(&database);
+        let url = shared().url(&database);
         load(&url, 1, filler);
         let settings = Settings { redo_stress, loop_side: Some(side), ..Settings::default() };
         let engine = open(&url, settings);
@@ -92,7 +91,7 @@ fn every_update_is_hot_and_nothing_grows() {
         filler.fill(&mut texts[0], 400, 3);
         filler.fill(&mut texts[1], 400, 20);
         let first = updates[399].first as i64;
-        let row = server
+        let row = shared()
             .client(&database)
             .query_one("SELECT c3, c20 FROM petal1.cf1 WHERE custid = $1", &[&first])
             .unwrap();

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::server_postgres::shared;
 use crate::support::{Workplace, contents};
 
 const PASSWORD: &str = "Geheim-4711";
@@ -45,13 +46,16 @@ fn a_password_in_slob_conf_goes_nowhere() {
 #[test]
 fn a_password_in_a_url_is_not_shown_by_what_refuses_it() {
     let work = Workplace::new();
-    let url = format!("postgres://anna:{PASSWORD}@db.example.net/petal");
-    let told = ["anna", "db.example.net"];
+    // One scheme that no engine has, one whose server is not there.
+    let unknown = format!("mysql://anna:{PASSWORD}@db.invalid/petal");
+    let url = format!("postgres://anna:{PASSWORD}@127.0.0.1:1/petal");
     for command in ["setup", "run", "drop"] {
-        let ended = work.petal([command, "--db", &url]).exits(2).telling(&told);
-        assert_not_in(ended.stderr.as_bytes(), "stderr");
-        let ended = work.petal([command]).env("DB", &url).exits(2).telling(&told);
-        assert_not_in(ended.stderr.as_bytes(), "stderr");
+        for (url, exit, told) in [(&unknown, 2, "db.invalid"), (&url, 3, "127.0.0.1")] {
+            let ended = work.petal([command, "--db", url]).exits(exit).telling(&[told]);
+            assert_not_in(ended.stderr.as_bytes(), "stderr");
+            let ended = work.petal([command]).env("DB", url).exits(exit).telling(&[told]);
+            assert_not_in(ended.stderr.as_bytes(), "stderr");
+        }
     }
     for args in [
         vec!["run".to_owned(), format!("--db=postgre://anna:{PASSWORD}@h/p")],
@@ -68,8 +72,9 @@ fn a_password_in_a_url_is_not_shown_by_what_refuses_it() {
 
 #[test]
 fn a_password_on_the_command_line_is_overwritten() {
-    let work = Workplace::loaded(1, "8M");
-    let url = format!("sqlite:petal-data?password={PASSWORD}");
+    let work = Workplace::new();
+    let url = shared().url("secret").replacen("petal@", &format!("petal:{PASSWORD}@"), 1);
+    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
     let mut run = work.petal(["run", "--db", &url, "--run-time", "100"]).start();
     let cmdline = format!("/proc/{}/cmdline", run.id());
     run.until("a second of a run", || !work.journal().is_empty());

@@ -2,6 +2,7 @@
 //! own, on a free port and a socket of their own, and gone when the test's process is, however it
 //! ends. No test of its own.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
@@ -9,14 +10,14 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
-use crate::support::{Workplace, skip};
+use crate::support::skip;
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
@@ -249,29 +250,33 @@ impl Drop for Server {
     }
 }
 
-/// A server of a test's own, for as long as its workplace is there. Another test's long
-/// transaction keeps old row versions from being pruned, in every database of a server: then
-/// updates are no longer HOT.
-pub fn of(work: &Workplace) -> Arc<Server> {
-    static SERVERS: Mutex<Vec<(PathBuf, Arc<Server>)>> = Mutex::new(Vec::new());
-    let path = work.path("");
-    let known = |servers: &[(PathBuf, Arc<Server>)]| {
-        let found = servers.iter().find(|(other, _)| *other == path);
-        found.map(|(_, server)| Arc::clone(server))
-    };
-    // Those of tests that have ended stop when they are dropped, which takes a moment.
-    let gone: Vec<_> = SERVERS.lock().unwrap().extract_if(.., |(path, _)| !path.exists()).collect();
-    drop(gone);
-    if let Some(server) = known(&SERVERS.lock().unwrap()) {
-        return server;
-    }
-    let server = Arc::new(Server::start(&["shared_buffers=32MB", "max_wal_size=2GB"]));
-    SERVERS.lock().unwrap().push((path, Arc::clone(&server)));
-    server
-}
-
-/// The one that most tests share, each with a database of its own.
+/// The one that most tests share, each with a database of its own; for a thread that is
+/// [`alone`], another, which nobody else uses meanwhile.
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
-    SHARED.get_or_init(|| Server::start(&["shared_buffers=64MB", "max_wal_size=2GB"]))
+    static QUIET: OnceLock<Server> = OnceLock::new();
+    let server = if ALONE.get() { &QUIET } else { &SHARED };
+    server.get_or_init(|| Server::start(&["shared_buffers=64MB", "max_wal_size=2GB"]))
+}
+
+thread_local! {
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While this lives, [`shared`] answers this thread with a server that no other test uses. For
+/// tests of where rows lie: a transaction that writes in any database of a server keeps the
+/// versions that it might see from being pruned, and a row that finds no room leaves its block.
+pub struct Alone(#[allow(dead_code)] MutexGuard<'static, ()>);
+
+pub fn alone() -> Alone {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    ALONE.set(true);
+    Alone(turn)
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        ALONE.set(false);
+    }
 }
