@@ -14,7 +14,7 @@ use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
 use crate::server_postgres::{Server, alone, is_there, shared};
-use crate::support::{Workplace, count, findings, number, record};
+use crate::support::{Mount, Workplace, count, findings, number, record};
 
 const ROWS: u64 = 2048;
 
@@ -512,4 +512,29 @@ fn tls_verifies_as_much_as_sslmode_says() {
     let error = try_it("127.0.0.1", "sslmode=require").unwrap_err();
     assert!(error.contains("TLS"), "{error}");
     try_it("127.0.0.1", "sslmode=prefer").unwrap();
+}
+
+#[test]
+fn a_full_disk_refuses_the_load_and_leaves_nothing() {
+    if !is_there() {
+        return;
+    }
+    let Some(disk) = Mount::tmpfs("size=64m,mode=777") else { return };
+    let url = shared().url("fullness");
+    shared().tablespace("full", &disk.path(""));
+    let work = Workplace::new();
+    let small = format!("{url}&tablespace=full");
+    work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"])
+        .exits(3)
+        .telling(&["53100", "No space left"]);
+    assert!(open(&url, Settings::default()).loaded().unwrap().is_empty());
+    // Where there is room, that is where the data go.
+    load(&small, 1, Filler::Constant);
+    let sql = "SELECT count(*) FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace \
+               WHERE spcname = 'full' AND relname IN ('cf1', 'cf2', 'cf1_custid')";
+    let mut client = shared().client("fullness");
+    assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 3);
+    open(&url, Settings::default()).drop_data().unwrap();
+    client.batch_execute("CHECKPOINT").unwrap();
+    client.batch_execute("DROP TABLESPACE \"full\"").unwrap();
 }

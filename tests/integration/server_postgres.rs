@@ -196,6 +196,17 @@ impl Server {
         }
     }
 
+    /// A tablespace in a folder that everybody may write.
+    pub fn tablespace(&self, name: &str, below: &Path) {
+        let folder = below.join("space");
+        fs::create_dir(&folder).unwrap();
+        if let Some((user, group)) = ordinary_user() {
+            chown(&folder, Some(user), Some(group)).unwrap();
+        }
+        let sql = format!("CREATE TABLESPACE \"{name}\" LOCATION '{}'", folder.display());
+        self.client("postgres").batch_execute(&sql).unwrap();
+    }
+
     /// A file in the server's folder that only it may read.
     pub fn secret_file(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);

@@ -4,15 +4,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 use serde_json::Value;
 
 use super::connect::{Endpoint, engine_error};
 use super::plan;
+use super::session::FLUSH_VERSION_MIN;
 use super::waits::Waits;
 use crate::engine::EngineError;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+
+/// How long the statistics collector of 14 and before may take to show what it was told.
+const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
+const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
 /// The wait events that petal counts from the server's totals.
 pub const READ_EVENT: &str = "DataFileRead";
@@ -95,6 +101,43 @@ impl CounterReader {
             files: Vec::new(),
             raw,
         })
+    }
+
+    /// True for a server whose sessions report when they like: 14 and before.
+    pub fn lags(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.client.as_ref().is_some_and(|(_, timing)| timing.version < FLUSH_VERSION_MIN)
+    }
+
+    /// At such a server, ends the sessions, which then report all that they counted; elsewhere they
+    /// have been told to.
+    pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
+        if !self.lags() {
+            return Ok(());
+        }
+        self.end(processes)
+    }
+
+    fn end(&self, processes: &[i32]) -> Result<(), EngineError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((client, _)) = &mut state.client else { return Ok(()) };
+        let failed = |error| engine_error(&self.endpoint.name, "ending sessions", &error);
+        client
+            .execute(
+                "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid",
+                &[&processes],
+            )
+            .map_err(failed)?;
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
+        let begin = Instant::now();
+        while client.query_one(left, &[&processes]).map_err(failed)?.get::<_, i64>(0) > 0
+            && begin.elapsed() < ENDING_LIMIT
+        {
+            std::thread::sleep(COLLECTOR_DELAY / 10);
+        }
+        // The collector writes what it was sent.
+        std::thread::sleep(COLLECTOR_DELAY);
+        Ok(())
     }
 
     /// Lets the connection go, as before a load of hours.

@@ -38,7 +38,7 @@ use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
 use crate::settings::{LoopSide, RedoStress, Settings};
-use crate::stats::counters::Counters;
+use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use connect::{Endpoint, VERSION_MIN, engine_error};
@@ -275,7 +275,20 @@ impl Engine for Postgres {
         readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
     }
 
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        let mut counters = self.snapshot()?;
+        let readers = counters.iter_mut().zip(&self.counters);
+        for (counters, _) in readers.filter(|(_, reader)| reader.lags()) {
+            // Only the log's position is of this second.
+            counters.io = IoCounts { redo_bytes: counters.io.redo_bytes, ..IoCounts::default() };
+        }
+        Ok(counters)
+    }
+
     fn quiesce(&self) -> Result<(), EngineError> {
+        for (reader, endpoint) in self.counters.iter().zip(&self.endpoints) {
+            reader.settle(&self.shared.waits.processes(&endpoint.name))?;
+        }
         self.shared.waits.stop();
         Ok(())
     }

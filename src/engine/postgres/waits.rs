@@ -105,6 +105,12 @@ impl Waits {
         }
     }
 
+    /// The server processes that are watched.
+    pub fn processes(&self, endpoint: &str) -> Vec<i32> {
+        let shared = locked(&self.shared);
+        shared.endpoints.get(endpoint).map_or_else(Vec::new, |watched| watched.processes.clone())
+    }
+
     /// What was seen of one server so far.
     pub fn seen(&self, endpoint: &str) -> Seen {
         let shared = locked(&self.shared);
