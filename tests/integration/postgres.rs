@@ -538,3 +538,23 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
     client.batch_execute("CHECKPOINT").unwrap();
     client.batch_execute("DROP TABLESPACE \"full\"").unwrap();
 }
+
+#[test]
+fn a_signal_ends_a_load_also_while_its_index_is_made() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("signalled");
+    let work = Workplace::new();
+    let mut setup = work.petal(["setup", "--db", &url, "--scale", "600M"]).start();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'signalled' \
+               AND query LIKE '%CREATE INDEX%' AND pid <> pg_backend_pid()";
+    let mut client = shared().client("postgres");
+    setup.until("an index", || client.query_one(sql, &[]).unwrap().get::<_, i64>(0) == 1);
+    setup.signal(rustix::process::Signal::INT);
+    setup.ends().exited(130);
+    assert!(open(&url, Settings::default()).loaded().unwrap().is_empty());
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'petal%'";
+    let left: i64 = shared().client("signalled").query_one(left, &[]).unwrap().get(0);
+    assert_eq!(left, 0);
+}
