@@ -558,3 +558,38 @@ fn a_signal_ends_a_load_also_while_its_index_is_made() {
     let left: i64 = shared().client("signalled").query_one(left, &[]).unwrap().get(0);
     assert_eq!(left, 0);
 }
+
+#[test]
+fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("routines");
+    load(&url, 1, Filler::Constant);
+    let mut client = shared().client("routines");
+    let name = client
+        .query_one("SELECT oid::regprocedure::text FROM pg_proc WHERE proname = 'petal_run'", &[])
+        .unwrap()
+        .get::<_, String>(0);
+    let mut comment = |version: u32| {
+        let sql = format!("COMMENT ON PROCEDURE {name} IS 'loop of petal, version {version}'");
+        client.batch_execute(&sql).unwrap();
+    };
+    comment(4_000_000_000);
+    let refused = open(&url, Settings::default()).connect(seat(1)).err().unwrap().to_string();
+    assert!(refused.contains("newer petal") && refused.contains("LOOP=client"), "{refused}");
+    let by_client = Settings { loop_side: Some(LoopSide::Client), ..Settings::default() };
+    open(&url, by_client).connect(seat(1)).unwrap();
+    comment(0);
+    let mut client = shared().client("routines");
+    // An older one with other arguments, which would stand beside the new one.
+    let older = "CREATE PROCEDURE petal1.petal_run(x int) LANGUAGE sql AS 'SELECT 1'";
+    client.batch_execute(&format!("DROP PROCEDURE {name}; {older}")).unwrap();
+    let engine = open(&url, Settings::default());
+    let mut session = engine.connect(seat(1)).unwrap();
+    let mut done = Outcomes::default();
+    session.execute(&[select(1, 8)], &unlimited(), &mut done).unwrap();
+    assert_eq!(done.ended[0].rows, 8);
+    let sql = "SELECT count(*) FROM pg_proc WHERE proname = 'petal_run'";
+    assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 1);
+}
