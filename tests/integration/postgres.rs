@@ -538,3 +538,58 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
     client.batch_execute("CHECKPOINT").unwrap();
     client.batch_execute("DROP TABLESPACE \"full\"").unwrap();
 }
+
+#[test]
+fn a_signal_ends_a_load_also_while_its_index_is_made() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("signalled");
+    let work = Workplace::new();
+    let mut setup = work.petal(["setup", "--db", &url, "--scale", "600M"]).start();
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'signalled' \
+               AND query LIKE '%CREATE INDEX%' AND pid <> pg_backend_pid()";
+    let mut client = shared().client("postgres");
+    setup.until("an index", || client.query_one(sql, &[]).unwrap().get::<_, i64>(0) == 1);
+    setup.signal(rustix::process::Signal::INT);
+    setup.ends().exited(130);
+    assert!(open(&url, Settings::default()).loaded().unwrap().is_empty());
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'petal%'";
+    let left: i64 = shared().client("signalled").query_one(left, &[]).unwrap().get(0);
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("routines");
+    load(&url, 1, Filler::Constant);
+    let mut client = shared().client("routines");
+    let name = client
+        .query_one("SELECT oid::regprocedure::text FROM pg_proc WHERE proname = 'petal_run'", &[])
+        .unwrap()
+        .get::<_, String>(0);
+    let mut comment = |version: u32| {
+        let sql = format!("COMMENT ON PROCEDURE {name} IS 'loop of petal, version {version}'");
+        client.batch_execute(&sql).unwrap();
+    };
+    comment(4_000_000_000);
+    let refused = open(&url, Settings::default()).connect(seat(1)).err().unwrap().to_string();
+    assert!(refused.contains("newer petal") && refused.contains("LOOP=client"), "{refused}");
+    let by_client = Settings { loop_side: Some(LoopSide::Client), ..Settings::default() };
+    open(&url, by_client).connect(seat(1)).unwrap();
+    comment(0);
+    let mut client = shared().client("routines");
+    // An older one with other arguments, which would stand beside the new one.
+    let older = "CREATE PROCEDURE petal1.petal_run(x int) LANGUAGE sql AS 'SELECT 1'";
+    client.batch_execute(&format!("DROP PROCEDURE {name}; {older}")).unwrap();
+    let engine = open(&url, Settings::default());
+    let mut session = engine.connect(seat(1)).unwrap();
+    let mut done = Outcomes::default();
+    session.execute(&[select(1, 8)], &unlimited(), &mut done).unwrap();
+    assert_eq!(done.ended[0].rows, 8);
+    let sql = "SELECT count(*) FROM pg_proc WHERE proname = 'petal_run'";
+    assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 1);
+}

@@ -106,7 +106,10 @@ pub fn describe(
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),
             log: LOG_EVENT.to_owned(),
-            timed_by: "the server (track_io_timing)".to_owned(),
+            timed_by: match shared.prefetch {
+                0 => "the server (track_io_timing)".to_owned(),
+                _ => "the server: what reading ahead left to wait for".to_owned(),
+            },
         },
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",

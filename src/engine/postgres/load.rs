@@ -9,7 +9,7 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use postgres::{Client, Transaction};
 
@@ -24,6 +24,8 @@ use crate::workload::scatter::Permutation;
 
 /// What is sent at once.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Between two looks at the stop flag.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Two setups at once would be in each other's way.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -151,6 +153,34 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, failed: &AtomicBool) -> Result<Complete, EngineError> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect(&format!("petal setup {schema}"))?;
+        let token = client.cancel_token();
+        let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
+        let ended = AtomicBool::new(false);
+        // Making an index and counting pages take their time, and end only when they are told to.
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    if is_over() {
+                        // Asked again until it is heard.
+                        let _ = token.cancel_query(self.endpoint.tls.clone());
+                    }
+                    std::thread::park_timeout(LOOK_EVERY);
+                }
+            });
+            let result = self.load_in(&mut client, schema, failed, begin);
+            ended.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            result.map_err(|error| if is_over() { EngineError::Interrupted } else { error })
+        })
+    }
+
+    fn load_in(
+        &self,
+        client: &mut Client,
+        schema: u32,
+        failed: &AtomicBool,
+        begin: Instant,
+    ) -> Result<Complete, EngineError> {
         let transaction = client.transaction().map_err(|error| self.error("beginning", &error))?;
         let mut filling = Filling { loader: self, schema, transaction, failed };
         let (meta, placement) = filling.run()?;

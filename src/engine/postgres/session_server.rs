@@ -204,6 +204,10 @@ impl Arguments {
             self.firsts.push(first);
             self.lasts.push(last);
             if operation.kind != Kind::Update {
+                // What an earlier batch left there need not travel.
+                if let Some(filler) = self.fillers.get_mut(at) {
+                    filler.clear();
+                }
                 continue;
             }
             let text = work.filler(operation, if constant { 1 } else { columns })?;
