@@ -4,6 +4,8 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+#[cfg(feature = "device")]
+pub mod device;
 pub mod fake;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -40,6 +42,8 @@ pub struct Capabilities {
     pub cache_per_session: bool,
     /// REDO_STRESS changes how much log is written.
     pub redo_stress: bool,
+    /// Rows are filled with incompressible data unless the settings say otherwise.
+    pub incompressible: bool,
     /// Error codes after which a session goes on with its next operation.
     pub transient_errors: &'static [&'static str],
 }
@@ -322,6 +326,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
     match settings.db.scheme.as_str() {
         #[cfg(feature = "sqlite")]
         "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
+        #[cfg(feature = "device")]
+        "device" => Ok(Arc::new(device::Device::open(settings)?)),
         other => Err(EngineError::Setting(format!(
             "DB={}: this petal has no engine for {other}:; it has {}",
             settings.db.redacted(),
@@ -334,6 +340,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
 pub const ALL: &[&Capabilities] = &[
     #[cfg(feature = "sqlite")]
     &sqlite::CAPABILITIES,
+    #[cfg(feature = "device")]
+    &device::CAPABILITIES,
 ];
 
 fn schemes() -> Vec<String> {
