@@ -5,10 +5,12 @@
 
 mod cli;
 mod conformance;
+mod device;
 mod disk;
 mod faults;
 mod json;
 mod physical;
+mod sandbox;
 mod secrets;
 mod sessions;
 mod support;

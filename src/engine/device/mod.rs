@@ -159,9 +159,11 @@ impl Shared {
         };
         let reason = match (signature, found) {
             (Some(signature), _) => format!("it bears {signature}"),
+            (None, Found::Foreign) if is_device && safety::is_blank(&file, bytes) => return Ok(()),
             (None, Found::Foreign) => "petal did not fill it".to_owned(),
             (None, _) => return Ok(()),
         };
+        safety::refuse_in_use(&self.path, &self.roots)?;
         let given_up = self.destroy_data.as_deref();
         safety::refuse_foreign(&self.path, &self.url_path, &reason, given_up)
     }

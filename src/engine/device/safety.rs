@@ -195,6 +195,18 @@ pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
     ZFS_RING.step_by(1024).any(|offset| has(offset, &ZFS_MAGIC)).then_some("a ZFS pool's label")
 }
 
+/// Bytes at either end that must be blank.
+const BLANK_BYTES: u64 = 1 << 20;
+
+/// A block device with nothing at either end holds nobody's data, as far as anybody can tell.
+pub fn is_blank(file: &File, bytes: u64) -> bool {
+    let ends = [0, bytes.saturating_sub(BLANK_BYTES)];
+    ends.into_iter().all(|offset| {
+        let mut end = vec![0; BLANK_BYTES.min(bytes) as usize];
+        file.read_exact_at(&mut end, offset).is_ok() && end.iter().all(|byte| *byte == 0)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +238,14 @@ mod tests {
         let zfs = file_with(200 << 10, &ZFS_MAGIC);
         assert_eq!(signature_of(&zfs, size), Some("a ZFS pool's label"));
         assert_eq!(signature_of(&file_with(0, b"XFSB"), 2), Some("an XFS file system"));
+    }
+
+    #[test]
+    fn blank_is_blank_at_both_ends() {
+        let size = 4 << 20;
+        assert!(is_blank(&file_with(2 << 20, b"x"), size));
+        assert!(!is_blank(&file_with(5000, b"x"), size));
+        assert!(!is_blank(&file_with(size - 1, b"x"), size));
     }
 
     #[test]

@@ -84,7 +84,6 @@ const DEVICE: &[(&str, Honour)] = &[
             way_out: "Leave it out and use DIRECT_IO=TRUE.",
         },
     ),
-    ("REDO_STRESS", Honour::Remark("log record of 200 bytes a row with LITE, 2,500 with HEAVY")),
     ("OBFUSCATE_COLUMNS", Honour::Remark("incompressible data unless FALSE is given")),
     ("UNIQUE_INDEX", Honour::NoEffect { reason: "a device has no index" }),
     (
