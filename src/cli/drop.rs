@@ -20,6 +20,7 @@ pub fn command() -> Command {
     let command = Command::new("drop")
         .about("Remove the schemas that petal loaded, and nothing else")
         .after_help(EXAMPLES);
+    let command = source::destroy_arg(command);
     source::with_settings(command, CommandKind::Target)
 }
 

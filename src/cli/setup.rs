@@ -40,6 +40,7 @@ pub fn command() -> Command {
                 .help("Load anew over petal's own schemas that are there already"),
         );
     let command = source::schemas_args(command, "How many schemas [default: 1]");
+    let command = source::destroy_arg(command);
     source::with_settings(command, CommandKind::Setup)
 }
 

@@ -38,6 +38,20 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
     )
 }
 
+/// `--destroy-data PATH`, for the commands that write over a target.
+pub fn destroy_arg(command: Command) -> Command {
+    command.arg(
+        Arg::new("destroy-data")
+            .long("destroy-data")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .help(
+                "Overwrite what petal did not make: repeats the exact path of --db device:PATH. \
+                 What is mounted or in use is refused all the same",
+            ),
+    )
+}
+
 /// Reads and validates what arguments, environment and file say together; tells the notes.
 pub fn read(
     matches: &ArgMatches,
@@ -45,7 +59,7 @@ pub fn read(
     schemas: Option<u32>,
     console: &Console,
 ) -> Result<Settings, Failure> {
-    let settings = read::read(&Sources {
+    let mut settings = read::read(&Sources {
         command,
         flags: flags::given(matches, command),
         environment: &read::process_environment,
@@ -53,6 +67,9 @@ pub fn read(
         directory: Some(PathBuf::from(".")),
         schemas,
     })?;
+    // Only some commands have it.
+    let destroy = matches.try_get_one::<PathBuf>("destroy-data");
+    settings.destroy_data = destroy.ok().flatten().cloned();
     if let Some(file) = &settings.conf_file {
         console.warn(&format!("settings from {}", file.display()));
     }

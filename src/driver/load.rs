@@ -39,7 +39,7 @@ pub fn plan(
         block_size,
         degree: settings.load_parallel_degree,
         unique_index: settings.unique_index,
-        filler: filler(settings),
+        filler: filler(settings, capabilities.incompressible),
         seed,
         replace,
     };
@@ -85,10 +85,14 @@ pub fn load(
     }
 }
 
-fn filler(settings: &Settings) -> Filler {
+/// `incompressible`: what the engine takes where nobody says how rows compress.
+fn filler(settings: &Settings, incompressible: bool) -> Filler {
     match (settings.compress_ratio, settings.obfuscate_columns) {
         (Some(ratio), _) => Filler::Ratio(ratio),
         (None, true) => Filler::Random,
+        (None, false) if incompressible && !settings.is_given("OBFUSCATE_COLUMNS") => {
+            Filler::Random
+        }
         (None, false) => Filler::Constant,
     }
 }

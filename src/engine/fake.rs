@@ -29,6 +29,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     endpoints: false,
     cache_per_session: false,
     redo_stress: true,
+    incompressible: false,
     transient_errors: &["busy"],
 };
 

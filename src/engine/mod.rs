@@ -4,6 +4,8 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+#[cfg(feature = "device")]
+pub mod device;
 pub mod fake;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -42,6 +44,8 @@ pub struct Capabilities {
     pub cache_per_session: bool,
     /// REDO_STRESS changes how much log is written.
     pub redo_stress: bool,
+    /// Rows are filled with incompressible data unless the settings say otherwise.
+    pub incompressible: bool,
     /// Error codes after which a session goes on with its next operation.
     pub transient_errors: &'static [&'static str],
 }
@@ -331,6 +335,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
         "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(postgres::Postgres::open(settings)?)),
+        #[cfg(feature = "device")]
+        "device" => Ok(Arc::new(device::Device::open(settings)?)),
         other => Err(EngineError::Setting(format!(
             "DB={}: this petal has no engine for {other}:; it has {}",
             settings.db.redacted(),
@@ -345,6 +351,8 @@ pub const ALL: &[&Capabilities] = &[
     &sqlite::CAPABILITIES,
     #[cfg(feature = "postgres")]
     &postgres::CAPABILITIES,
+    #[cfg(feature = "device")]
+    &device::CAPABILITIES,
 ];
 
 fn schemes() -> Vec<String> {

@@ -75,6 +75,8 @@ pub struct Settings {
     /// None: drawn for each run.
     pub seed: Option<u64>,
     pub out: PathBuf,
+    /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
+    pub destroy_data: Option<PathBuf>,
     /// `-s`: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
     /// The settings file, if one was read.

@@ -365,6 +365,7 @@ impl Values {
             out: self.path("OUT").unwrap_or_default(),
             schemas: None,
             conf_file: None,
+            destroy_data: None,
             origins: self.origins(),
             notes: Vec::new(),
         }

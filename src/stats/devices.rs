@@ -112,6 +112,15 @@ pub fn find_under(
     DataDevices { roots, counted, unseen }
 }
 
+/// Where a block device is mounted, by its major and minor number or as the source of a mount.
+pub fn mounted_at(roots: &Roots, number: (u32, u32)) -> Vec<PathBuf> {
+    let is_source = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|about| about.file_type().is_block_device() && split(about.rdev()) == number)
+    };
+    Mounts::read(roots).points(|mounted, source| mounted == number || is_source(source))
+}
+
 fn split(number: u64) -> (u32, u32) {
     (rustix::fs::major(number), rustix::fs::minor(number))
 }

@@ -6,6 +6,7 @@ pub mod counters;
 pub mod devices;
 pub mod histogram;
 pub mod host;
+pub mod ledger;
 pub mod os;
 pub mod target;
 pub mod timeline;

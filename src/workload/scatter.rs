@@ -34,11 +34,30 @@ impl Permutation {
         image
     }
 
+    /// The index whose image this is.
+    pub fn invert(&self, image: u64) -> u64 {
+        assert!(image < self.size, "{image} is outside of a permutation of {}", self.size);
+        let mut index = self.decrypt(image);
+        while index >= self.size {
+            index = self.decrypt(index);
+        }
+        index
+    }
+
     fn encrypt(&self, index: u64) -> u64 {
         let mask = (1u64 << self.half_bits) - 1;
         let (mut left, mut right) = (index >> self.half_bits, index & mask);
         for key in self.keys {
             (left, right) = (right, left ^ (mix(right ^ key) & mask));
+        }
+        left << self.half_bits | right
+    }
+
+    fn decrypt(&self, image: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (image >> self.half_bits, image & mask);
+        for key in self.keys.into_iter().rev() {
+            (left, right) = (right ^ (mix(left ^ key) & mask), left);
         }
         left << self.half_bits | right
     }
@@ -63,6 +82,7 @@ mod tests {
         fn every_key_gets_exactly_one_block(size in 1u64..5_000, seed: u64) {
             let permutation = Permutation::new(size, seed);
             let mut images: Vec<u64> = (0..size).map(|index| permutation.apply(index)).collect();
+            prop_assert!((0..size).all(|index| permutation.invert(images[index as usize]) == index));
             images.sort_unstable();
             prop_assert!(images.into_iter().eq(0..size));
         }

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use petal::engine::device::{
+    block,
+    layout::{Found, Header},
+};
 use petal::engine::{self, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
 use petal::settings::url::TargetUrl;
-use petal::settings::{LoopSide, RedoStress, Settings};
+use petal::settings::{LoopSide, RedoStress, Settings, Verify};
 use petal::stats::counters::{Counters, IoCounts};
 use petal::workload::op::{Kind, Operation};
 use petal::workload::picker::Picker;
@@ -424,6 +428,55 @@ const POSTGRES_SET: Target = Target {
     ..POSTGRES
 };
 
+/// What background writers have still to write takes them a moment: looked at until it stays.
+fn device_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    let mut last = device_rows(work, schema);
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = device_rows(work, schema);
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    last
+}
+
+fn device_rows(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    let bytes = std::fs::read(work.path("petal.dat")).unwrap();
+    let Found::Petal(header) = Header::decode(&bytes) else { panic!("no header of petal's") };
+    let area = header.schema(schema).unwrap();
+    let main = &bytes[area.main_offset as usize..];
+    let blocks = main.chunks_exact(header.block_bytes as usize).take(area.rows as usize);
+    let row = |block: &[u8]| {
+        let c2 = block::column(block, 0).iter().map(|byte| char::from(*byte)).collect();
+        (block::key(block), c2)
+    };
+    blocks.map(row).collect()
+}
+
+const DEVICE: Target = Target {
+    url: |work| format!("device:{}?log=2M", work.path("petal.dat").display()),
+    flags: &["--io-depth", "8", "--verify", "checksum"],
+    settings: || Settings { io_depth: 8, verify: Verify::Checksum, ..Settings::default() },
+    block_size: 8192,
+    is_there: || true,
+    commits: ("commits", false),
+    look: device_look,
+    broken: |work| {
+        let path = work.write("in-the-way/x", "a folder").parent().unwrap().display().to_string();
+        (format!("device:{path}"), path)
+    },
+};
+
+const DEVICE_PREAD: Target = Target {
+    url: |work| format!("device:{}?log=2M&io=pread", work.path("petal.dat").display()),
+    flags: &["--direct-io", "FALSE"],
+    settings: || Settings { direct_io: Some(false), ..Settings::default() },
+    block_size: 4096,
+    ..DEVICE
+};
+
 macro_rules! cases {
     ($target:expr; $($case:ident),+ $(,)?) => {$(
         #[test]
@@ -464,4 +517,6 @@ targets! {
     postgres_server: super::POSTGRES;
     postgres_client: super::POSTGRES_CLIENT;
     postgres_set: super::POSTGRES_SET;
+    device_direct: super::DEVICE;
+    device_pread: super::DEVICE_PREAD;
 }

@@ -5,11 +5,13 @@
 
 mod cli;
 mod conformance;
+mod device;
 mod disk;
 mod faults;
 mod json;
 mod physical;
 mod postgres;
+mod sandbox;
 mod secrets;
 mod server_postgres;
 mod sessions;

@@ -106,6 +106,17 @@ pub struct Petal {
 }
 
 impl Petal {
+    /// Forbids it io_uring, as containers do.
+    pub fn without_uring(mut self) -> Self {
+        use std::os::unix::process::CommandExt as _;
+        // SAFETY: between fork and exec only two system calls are made, on memory of its own.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.command.pre_exec(crate::sandbox::forbid_uring);
+        }
+        self
+    }
+
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
@@ -384,10 +395,53 @@ impl Drop for Mount {
     }
 }
 
-fn run(program: &str, args: &[&str]) -> Result<(), String> {
+/// A loop device of a test's own, detached when dropped. None where it cannot be: a skip.
+pub struct Loop {
+    device: String,
+    _image: TempDir,
+}
+
+impl Loop {
+    pub fn new(mebibytes: u64) -> Option<Self> {
+        let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let image = base.path().join("image");
+        File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        match say("losetup", &["--find", "--show", image.to_str().unwrap()]) {
+            Ok(device) => Some(Self { device: device.trim().to_owned(), _image: base }),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// All that is on it.
+    pub fn bytes(&self) -> Vec<u8> {
+        fs::read(&self.device).unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = run("losetup", &["-d", &self.device]);
+    }
+}
+
+pub fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    say(program, args).map(|_| ())
+}
+
+/// What a program prints.
+fn say(program: &str, args: &[&str]) -> Result<String, String> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     match Command::new(program).args(args).env("PATH", path).output() {
-        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             Err(format!("{program} {}: {said}", args.join(" ")))

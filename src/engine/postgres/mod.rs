@@ -61,6 +61,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     endpoints: true,
     cache_per_session: false,
     redo_stress: true,
+    incompressible: false,
     // Serialization failure, deadlock, lock timeout.
     transient_errors: &["40001", "40P01", "55P03"],
 };

@@ -1,17 +1,17 @@
 //! What the VFS shim saw, on the safe side: the kinds of events, one recorder per connection, and
 //! the statistics of the engine that they are folded into.
 //!
-//! A call of the shim costs a recorder two stores into its own ring: no lock, no histogram. The
-//! ring is folded when it is full, when its session flushes, when a snapshot is taken and when
-//! its connection closes. Nothing here knows SQLite's types.
+//! How events are kept and folded is [`crate::stats::ledger`]'s affair. Nothing here knows SQLite's
+//! types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::stats::counters::{Counters, FileCounts, IoCounts, Wait, WaitClass, WaitSource};
-use crate::stats::histogram::Latencies;
+use crate::stats::counters::{Counters, FileCounts, IoCounts, WaitClass};
+pub use crate::stats::ledger::locked;
+use crate::stats::ledger::{self, EventName, Ledger, Totals};
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +45,11 @@ macro_rules! events {
         pub enum Event { $($event),+ }
 
         impl Event {
-            const ALL: &'static [Event] = &[$(Event::$event),+];
+            const NAMES: &'static [EventName] =
+                &[$(EventName { name: $name, class: WaitClass::$class }),+];
 
             pub fn name(self) -> &'static str {
-                match self { $(Event::$event => $name),+ }
-            }
-
-            fn class(self) -> WaitClass {
-                match self { $(Event::$event => WaitClass::$class),+ }
+                Self::NAMES[self as usize].name
             }
         }
     };
@@ -75,8 +72,6 @@ events! {
     WriterLock "writer lock" Concurrency,
 }
 
-const EVENTS: usize = Event::WriterLock as usize + 1;
-
 impl Event {
     /// The event of a call, by whose connection makes it and on which kind of file.
     pub fn of(role: Role, kind: FileKind, call: Call) -> Self {
@@ -95,43 +90,6 @@ impl Event {
             (_, FileKind::Wal, Call::Sync) => Self::WalSync,
         }
     }
-}
-
-/// SQLite reads and writes database files a page at a time. Smaller calls (the header, 100 bytes;
-/// its change counter, 16) carry no page.
-const PAGE_BYTES_MIN: u64 = 512;
-
-/// What was counted of one event.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    pub calls: u64,
-    pub time_ns: u64,
-    pub bytes: u64,
-    /// Calls that carried a whole page.
-    pub pages: u64,
-}
-
-impl Totals {
-    fn add(&mut self, latency_ns: u64, bytes: u64) {
-        self.calls += 1;
-        self.time_ns += latency_ns;
-        self.bytes += bytes;
-        self.pages += u64::from(bytes >= PAGE_BYTES_MIN);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.time_ns += other.time_ns;
-        self.bytes += other.bytes;
-        self.pages += other.pages;
-    }
-}
-
-/// Totals and histograms of many recorders. A histogram exists once its event happened.
-#[derive(Default)]
-struct Shard {
-    totals: [Totals; EVENTS],
-    latencies: [Option<Box<Latencies>>; EVENTS],
 }
 
 /// Cumulative figures that are no timed events, by the names under which the record keeps them.
@@ -163,28 +121,19 @@ const COUNTS: [(Count, &str); 10] = [
     (Count::DirectFallbacks, "direct_fallbacks"),
 ];
 
-/// Few shards suffice: one is locked once per ring, not per call.
-const SHARDS: usize = 4;
-
 /// All that an engine counted since it was opened.
 pub struct Statistics {
-    shards: [Mutex<Shard>; SHARDS],
+    ledger: Arc<Ledger>,
     counts: [AtomicU64; COUNTS.len()],
     wal_bytes_max: AtomicU64,
-    /// For the next recorder's shard.
-    recorders_made: AtomicU64,
-    /// Those whose rings a snapshot must fold first.
-    recorders: Mutex<Vec<Weak<Recorder>>>,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
         Self {
-            shards: Default::default(),
+            ledger: Arc::new(Ledger::new(Event::NAMES)),
             counts: Default::default(),
             wal_bytes_max: AtomicU64::new(0),
-            recorders_made: AtomicU64::new(0),
-            recorders: Mutex::default(),
         }
     }
 }
@@ -192,19 +141,12 @@ impl Default for Statistics {
 impl Statistics {
     /// A recorder for one more connection.
     pub fn recorder(self: &Arc<Self>, role: Role) -> Arc<Recorder> {
-        let made = self.recorders_made.fetch_add(1, Ordering::Relaxed);
-        let recorder = Arc::new(Recorder {
+        Arc::new(Recorder {
             role,
-            shard: made as usize % SHARDS,
+            events: self.ledger.recorder(),
             statistics: Arc::clone(self),
-            ring: Ring::default(),
-            folding: Mutex::default(),
             wal_end_bytes: AtomicU64::new(0),
-        });
-        let mut recorders = locked(&self.recorders);
-        recorders.retain(|other| other.strong_count() > 0);
-        recorders.push(Arc::downgrade(&recorder));
-        recorder
+        })
     }
 
     pub fn count(&self, count: Count, more: u64) {
@@ -228,36 +170,17 @@ impl Statistics {
 
     /// Counters of all work so far; with single waits if asked.
     pub fn collect(&self, endpoint: &str, with_latencies: bool) -> Counters {
-        let live: Vec<_> = locked(&self.recorders).iter().filter_map(Weak::upgrade).collect();
-        live.iter().for_each(|recorder| recorder.fold());
-        drop(live);
-        let mut totals = [Totals::default(); EVENTS];
-        let mut latencies: [Option<Latencies>; EVENTS] = Default::default();
-        for shard in &self.shards {
-            let shard = locked(shard);
-            for (sum, part) in totals.iter_mut().zip(&shard.totals) {
-                sum.merge(part);
-            }
-            if with_latencies {
-                for (sum, part) in latencies.iter_mut().zip(&shard.latencies) {
-                    match (sum, part) {
-                        (Some(sum), Some(part)) => sum.add(part),
-                        (sum, Some(part)) => *sum = Some(part.as_ref().clone()),
-                        (_, None) => {}
-                    }
-                }
-            }
-        }
+        let (totals, latencies) = self.ledger.collect(with_latencies);
         Counters {
             endpoint: endpoint.to_owned(),
             io: self.io_counts(&totals),
-            waits: waits(&totals, latencies),
+            waits: self.ledger.waits(&totals, latencies),
             files: files(&totals),
             raw: self.raw(&totals),
         }
     }
 
-    fn io_counts(&self, totals: &[Totals; EVENTS]) -> IoCounts {
+    fn io_counts(&self, totals: &[Totals]) -> IoCounts {
         let of = |event: Event| totals[event as usize];
         let (main, checkpoint) = (of(Event::MainWrite), of(Event::CheckpointWrite));
         IoCounts {
@@ -275,7 +198,7 @@ impl Statistics {
         }
     }
 
-    fn raw(&self, totals: &[Totals; EVENTS]) -> BTreeMap<String, u64> {
+    fn raw(&self, totals: &[Totals]) -> BTreeMap<String, u64> {
         let mut raw: BTreeMap<String, u64> =
             COUNTS.iter().map(|&(count, name)| (name.to_owned(), self.counted(count))).collect();
         raw.insert("wal_bytes_max".to_owned(), self.wal_bytes_max.load(Ordering::Relaxed));
@@ -296,7 +219,7 @@ impl Statistics {
 
 /// I/O by kind of file: what sessions, checkpoints and loaders did to it together. A checkpoint
 /// reads the WAL and writes the main file; its syncs of both stand with the main file.
-fn files(totals: &[Totals; EVENTS]) -> Vec<FileCounts> {
+fn files(totals: &[Totals]) -> Vec<FileCounts> {
     let sum = |events: &[Event]| {
         let mut sum = Totals::default();
         events.iter().for_each(|&event| sum.merge(&totals[event as usize]));
@@ -327,66 +250,19 @@ fn files(totals: &[Totals; EVENTS]) -> Vec<FileCounts> {
     ]
 }
 
-fn waits(totals: &[Totals; EVENTS], latencies: [Option<Latencies>; EVENTS]) -> Vec<Wait> {
-    let events = Event::ALL.iter().zip(totals).zip(latencies);
-    events
-        .filter(|((_, total), _)| total.calls > 0)
-        .map(|((event, total), latencies)| Wait {
-            name: event.name().to_owned(),
-            class: event.class(),
-            source: WaitSource::Timed,
-            waits: Some(total.calls),
-            time_ns: total.time_ns,
-            latencies,
-        })
-        .collect()
-}
-
-/// Events that fit into a ring before it is folded.
-const RING: usize = 256;
-const BYTES_BITS: u32 = 56;
-
-/// One writer's events: a latency and, packed, the event and its bytes.
-struct Ring {
-    slots: Box<[[AtomicU64; 2]]>,
-    /// Events ever written.
-    head: AtomicU64,
-    /// Events ever folded.
-    tail: AtomicU64,
-}
-
-impl Default for Ring {
-    fn default() -> Self {
-        Self {
-            slots: (0..RING).map(|_| Default::default()).collect(),
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-        }
-    }
-}
-
 /// What one connection did. Only the connection itself records (SQLite allows one thread at a
 /// time in it); anybody may fold.
 pub struct Recorder {
     pub role: Role,
-    shard: usize,
+    events: Arc<ledger::Recorder>,
     statistics: Arc<Statistics>,
-    ring: Ring,
-    folding: Mutex<()>,
     /// Where this connection's last write to the WAL ended: the WAL's size in use.
     wal_end_bytes: AtomicU64,
 }
 
 impl Recorder {
     pub fn record(&self, event: Event, latency_ns: u64, bytes: u64) {
-        let head = self.ring.head.load(Ordering::Relaxed);
-        if head - self.ring.tail.load(Ordering::Acquire) >= RING as u64 {
-            self.fold();
-        }
-        let [latency, what] = &self.ring.slots[head as usize % RING];
-        latency.store(latency_ns, Ordering::Relaxed);
-        what.store((event as u64) << BYTES_BITS | bytes, Ordering::Relaxed);
-        self.ring.head.store(head + 1, Ordering::Release);
+        self.events.record(event as usize, latency_ns, bytes);
     }
 
     /// The WAL was written up to here.
@@ -403,30 +279,9 @@ impl Recorder {
         self.statistics.count(count, more);
     }
 
-    /// Moves what the ring holds into the statistics.
+    /// Makes the statistics current.
     pub fn fold(&self) {
-        let _folding = locked(&self.folding);
-        let (tail, head) =
-            (self.ring.tail.load(Ordering::Relaxed), self.ring.head.load(Ordering::Acquire));
-        if tail == head {
-            return;
-        }
-        let mut shard = locked(&self.statistics.shards[self.shard]);
-        for index in tail..head {
-            let [latency, what] = &self.ring.slots[index as usize % RING];
-            let (latency_ns, what) =
-                (latency.load(Ordering::Relaxed), what.load(Ordering::Relaxed));
-            let (event, bytes) = ((what >> BYTES_BITS) as usize, what & ((1 << BYTES_BITS) - 1));
-            shard.totals[event].add(latency_ns, bytes);
-            shard.latencies[event].get_or_insert_default().record(latency_ns);
-        }
-        self.ring.tail.store(head, Ordering::Release);
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.fold();
+        self.events.fold();
     }
 }
 
@@ -456,11 +311,6 @@ impl Context {
     pub fn current() -> Self {
         CONTEXT.with(|context| context.borrow().clone())
     }
-}
-
-/// A lock whose holder panicked still holds counters that are right.
-pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

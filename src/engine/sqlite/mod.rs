@@ -61,6 +61,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     cache_per_session: true,
     // Whole pages are logged, however many columns changed.
     redo_stress: false,
+    incompressible: false,
     transient_errors: &["busy"],
 };
 

@@ -58,6 +58,44 @@ pub fn column(scheme: &str) -> Option<&'static EngineColumn> {
 static COLUMNS: &[EngineColumn] = &[
     EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE },
     EngineColumn { scheme: "postgres", product: "PostgreSQL", exceptions: POSTGRES },
+    EngineColumn { scheme: "device", product: "Device", exceptions: DEVICE },
+];
+
+const DEVICE: &[(&str, Honour)] = &[
+    (
+        "LOOP",
+        Honour::Only {
+            values: &["client"],
+            rule: "must be client with the bare device: there is no server to loop in",
+            way_out: "Leave it out, or write LOOP=client.",
+        },
+    ),
+    (
+        "PREFETCH",
+        Honour::Only {
+            values: &["0"],
+            rule: "must be 0 with the bare device, which has IO_DEPTH instead",
+            way_out: "Leave it out; raise IO_DEPTH for more requests in flight.",
+        },
+    ),
+    (
+        "PAGE_CACHE_LIMIT",
+        Honour::Refused {
+            rule: "is for local servers; the device's reads can go past the page cache",
+            way_out: "Leave it out and use DIRECT_IO=TRUE.",
+        },
+    ),
+    ("OBFUSCATE_COLUMNS", Honour::Remark("incompressible data unless FALSE is given")),
+    ("UNIQUE_INDEX", Honour::NoEffect { reason: "a device has no index" }),
+    (
+        "DATABASE_STATISTICS_TYPE",
+        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+    ),
+    ("ADMIN_SQLNET_SERVICE", NO_SERVER),
+    ("SQLNET_SERVICE_BASE", NO_SERVER),
+    ("SQLNET_SERVICE_MAX", NO_SERVER),
+    ("DBA_PRIV_USER", NO_SERVER),
+    ("SYSDBA_PASSWD", NO_SERVER),
 ];
 
 const SQLITE: &[(&str, Honour)] = &[

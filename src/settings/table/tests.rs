@@ -205,10 +205,14 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         it. For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
         petal's own process: there is no server to loop in.
+        Device: must be client with the bare device: there is no server to
+        loop in.
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
         SQLite: must be 0 with SQLite, which reads one block at a time and
         cannot read ahead.
+        Device: must be 0 with the bare device, which has IO_DEPTH
+        instead.
     ");
 }

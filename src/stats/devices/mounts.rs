@@ -35,6 +35,12 @@ impl Mounts {
             .or_else(|| self.above(path, |_| true))
     }
 
+    /// The points of the mounts that are wanted by their number and source.
+    pub fn points(&self, wanted: impl Fn((u32, u32), &Path) -> bool) -> Vec<PathBuf> {
+        let mounts = self.0.iter().filter(|mount| wanted(mount.number, &mount.source));
+        mounts.map(|mount| mount.point.clone()).collect()
+    }
+
     fn above(&self, path: &Path, wanted: impl Fn(&&Mount) -> bool) -> Option<&Mount> {
         let above = self.0.iter().filter(|mount| path.starts_with(&mount.point)).filter(wanted);
         above.max_by_key(|mount| mount.point.components().count())

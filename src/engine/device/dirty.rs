@@ -1,0 +1,370 @@
+//! Blocks that UPDATEs changed and that background writers have still to write: the dirty set,
+//! bounded, and the thread that empties it at a depth of its own.
+//!
+//! A block in it is read from here; one that is being written stays here until its write ended.
+//! So no session reads from the target what a writer of petal's is about to change.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use super::Shared;
+use super::block;
+use super::data::{Data, LOOK_EVERY};
+use super::queue::{Call, Completion, Queue};
+use super::statistics::Event;
+use super::target::AlignedBuffer;
+use crate::stats::ledger::{Recorder, locked};
+
+const SHARDS: u64 = 16;
+
+struct Entry {
+    image: Arc<Box<[u8]>>,
+    /// It changed again while it was being written.
+    again: bool,
+    writing: bool,
+}
+
+/// The dirty set.
+pub struct Dirty {
+    shards: Vec<Mutex<HashMap<u64, Entry>>>,
+    /// Blocks in it, to see cheaply that it is empty.
+    blocks: AtomicU64,
+    /// Blocks in it or promised to UPDATEs under way.
+    taken: Mutex<u64>,
+    room: Condvar,
+    blocks_max: AtomicU64,
+    queue: Mutex<VecDeque<u64>>,
+    queued: Condvar,
+    /// Log bytes since the last background sync.
+    log_bytes: AtomicU64,
+    log_bytes_max: AtomicU64,
+    stopping: AtomicBool,
+    failed: Mutex<Option<String>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why an UPDATE got no room.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    Cut,
+    /// The writers failed; nothing that is dirty will be written any more.
+    Failed(String),
+}
+
+impl Default for Dirty {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            blocks: AtomicU64::new(0),
+            taken: Mutex::new(0),
+            room: Condvar::new(),
+            blocks_max: AtomicU64::new(0),
+            queue: Mutex::default(),
+            queued: Condvar::new(),
+            log_bytes: AtomicU64::new(0),
+            log_bytes_max: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            failed: Mutex::default(),
+            writer: Mutex::default(),
+        }
+    }
+}
+
+impl Dirty {
+    /// How many blocks it holds at most, and after how many bytes of log what was written in the
+    /// background is synced.
+    pub fn limit(&self, blocks: u64, log_bytes: u64) {
+        self.blocks_max.store(blocks, Ordering::Relaxed);
+        self.log_bytes_max.store(log_bytes, Ordering::Relaxed);
+    }
+
+    /// The newest image of a block, if it is still to be written.
+    pub fn get(&self, address: u64) -> Option<Arc<Box<[u8]>>> {
+        if self.blocks.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        locked(self.shard(address)).get(&address).map(|entry| Arc::clone(&entry.image))
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Acquire)
+    }
+
+    /// Promises room for an UPDATE; one that is larger than all the room gets it when it is alone.
+    pub fn try_reserve(&self, blocks: u64) -> bool {
+        let mut taken = locked(&self.taken);
+        let fits = *taken + blocks <= self.blocks_max.load(Ordering::Relaxed) || *taken == 0;
+        if fits {
+            *taken += blocks;
+        }
+        fits
+    }
+
+    pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
+        while !self.try_reserve(blocks) {
+            if let Some(failed) = self.failed() {
+                return Err(NoRoom::Failed(failed));
+            }
+            if is_cut() {
+                return Err(NoRoom::Cut);
+            }
+            let waited = self.room.wait_timeout(locked(&self.taken), LOOK_EVERY);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    pub fn give_back(&self, blocks: u64) {
+        *locked(&self.taken) -= blocks;
+        self.room.notify_all();
+    }
+
+    pub fn failed(&self) -> Option<String> {
+        locked(&self.failed).clone()
+    }
+
+    /// Takes committed blocks over, whose room was reserved, and `log_bytes` of log before them.
+    pub fn put(&self, images: impl Iterator<Item = (u64, Box<[u8]>)>, log_bytes: u64) {
+        let mut new = Vec::new();
+        let mut spare = 0;
+        for (address, image) in images {
+            let mut shard = locked(self.shard(address));
+            match shard.get_mut(&address) {
+                Some(entry) => {
+                    entry.image = Arc::new(image);
+                    entry.again = entry.writing;
+                    spare += 1;
+                }
+                None => {
+                    let image = Arc::new(image);
+                    shard.insert(address, Entry { image, again: false, writing: false });
+                    self.blocks.fetch_add(1, Ordering::AcqRel);
+                    new.push(address);
+                }
+            }
+        }
+        if spare > 0 {
+            self.give_back(spare);
+        }
+        self.log_bytes.fetch_add(log_bytes, Ordering::Relaxed);
+        locked(&self.queue).extend(new);
+        self.queued.notify_one();
+    }
+
+    /// Starts the writer if it is not at work.
+    pub fn start(&self, shared: &Arc<Shared>, data: &Arc<Data>) -> std::io::Result<()> {
+        let mut writer = locked(&self.writer);
+        if writer.is_none() {
+            self.stopping.store(false, Ordering::Release);
+            let at_work = Writer::new(shared, data);
+            let thread = std::thread::Builder::new().name("background-writer".into());
+            *writer = Some(thread.spawn(move || at_work.run())?);
+        }
+        Ok(())
+    }
+
+    /// Writes all that is dirty, makes it durable and ends the writer.
+    pub fn stop(&self) -> Result<(), String> {
+        let writer = locked(&self.writer).take();
+        self.stopping.store(true, Ordering::Release);
+        self.queued.notify_all();
+        if let Some(writer) = writer
+            && writer.join().is_err()
+        {
+            return Err("the background writer panicked".to_owned());
+        }
+        self.failed().map_or(Ok(()), Err)
+    }
+
+    fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Entry>> {
+        // Addresses are multiples of a block: their low bits tell nothing.
+        &self.shards[(address / 4096 % SHARDS) as usize]
+    }
+
+    /// The image to write now.
+    fn begin(&self, address: u64) -> Option<Arc<Box<[u8]>>> {
+        let mut shard = locked(self.shard(address));
+        let entry = shard.get_mut(&address)?;
+        entry.writing = true;
+        Some(Arc::clone(&entry.image))
+    }
+
+    /// A write ended. The block leaves, unless it changed meanwhile.
+    fn end(&self, address: u64) {
+        let mut shard = locked(self.shard(address));
+        let Some(entry) = shard.get_mut(&address) else { return };
+        entry.writing = false;
+        if std::mem::take(&mut entry.again) {
+            drop(shard);
+            locked(&self.queue).push_back(address);
+            return;
+        }
+        shard.remove(&address);
+        drop(shard);
+        self.blocks.fetch_sub(1, Ordering::AcqRel);
+        self.give_back(1);
+    }
+}
+
+/// The thread that writes.
+struct Writer {
+    shared: Arc<Shared>,
+    data: Arc<Data>,
+    recorder: Arc<Recorder>,
+    /// Address, version and begin of each slot's write.
+    slots: Vec<Option<(u64, u32, Instant)>>,
+    free: Vec<usize>,
+}
+
+impl Writer {
+    fn new(shared: &Arc<Shared>, data: &Arc<Data>) -> Self {
+        let depth = shared.options.write_depth as usize;
+        Self {
+            shared: Arc::clone(shared),
+            data: Arc::clone(data),
+            recorder: shared.statistics.recorder(),
+            slots: vec![None; depth],
+            free: (0..depth).collect(),
+        }
+    }
+
+    fn run(mut self) {
+        if let Err(error) = self.work() {
+            *locked(&self.shared.dirty.failed) =
+                Some(format!("{}: {error}", self.shared.path.display()));
+        }
+        self.recorder.fold();
+    }
+
+    fn work(&mut self) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let target = shared.target().map_err(std::io::Error::other)?;
+        let block_bytes = self.data.header.block_bytes as usize;
+        let slots = self.slots.iter().map(|_| AlignedBuffer::new(block_bytes)).collect();
+        let means = shared.means().map_err(std::io::Error::other)?;
+        let mut queue = Queue::new(&means, &target.file, slots)?;
+        let mut done = Vec::new();
+        loop {
+            let is_sync_due = self.is_sync_due();
+            if !is_sync_due {
+                self.submit(&mut queue)?;
+            }
+            let in_flight = self.slots.len() - self.free.len();
+            if in_flight > 0 {
+                queue.wait(&mut done)?;
+                self.ended(&mut done)?;
+            } else if is_sync_due {
+                self.sync(&target.file)?;
+            } else if !self.wait_for_work() {
+                return self.sync(&target.file);
+            }
+        }
+    }
+
+    fn is_sync_due(&self) -> bool {
+        let dirty = &self.shared.dirty;
+        let bytes_max = dirty.log_bytes_max.load(Ordering::Relaxed);
+        dirty.log_bytes.load(Ordering::Relaxed) >= bytes_max
+    }
+
+    fn submit(&mut self, queue: &mut Queue) -> std::io::Result<()> {
+        let dirty = &self.shared.dirty;
+        while let Some(&slot) = self.free.last() {
+            let Some(address) = locked(&dirty.queue).pop_front() else { break };
+            let Some(image) = dirty.begin(address) else { continue };
+            queue.slot(slot).copy_from_slice(&image);
+            queue.push(slot, Call::Write { offset: address, bytes: image.len() as u32 })?;
+            self.slots[slot] = Some((address, block::version(&image), Instant::now()));
+            self.free.pop();
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, done: &mut Vec<Completion>) -> std::io::Result<()> {
+        let now = Instant::now();
+        let bytes = u64::from(self.data.header.block_bytes);
+        for Completion { slot, result } in done.drain(..) {
+            let Some((address, version, begin)) = self.slots[slot].take() else { continue };
+            self.free.push(slot);
+            result?;
+            let latency_ns = (now - begin).as_nanos() as u64;
+            self.recorder.record(Event::BackgroundWrite as usize, latency_ns, bytes);
+            if let Some(area) = self.data.areas.iter().find(|area| area.holds(address)) {
+                area.wrote(address, version);
+            }
+            self.shared.dirty.end(address);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, file: &std::fs::File) -> std::io::Result<()> {
+        let begin = Instant::now();
+        self.shared.dirty.log_bytes.store(0, Ordering::Relaxed);
+        file.sync_data()?;
+        let latency_ns = begin.elapsed().as_nanos() as u64;
+        self.recorder.record(Event::BackgroundSync as usize, latency_ns, 0);
+        Ok(())
+    }
+
+    /// False when there is none and none will come.
+    fn wait_for_work(&self) -> bool {
+        let dirty = &self.shared.dirty;
+        let queue = locked(&dirty.queue);
+        if !queue.is_empty() {
+            return true;
+        }
+        if dirty.stopping.load(Ordering::Acquire) {
+            return false;
+        }
+        self.recorder.fold();
+        drop(dirty.queued.wait_timeout(queue, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(byte: u8) -> Box<[u8]> {
+        vec![byte; 8].into()
+    }
+
+    #[test]
+    fn a_block_is_here_until_its_newest_image_is_written() {
+        let dirty = Dirty::default();
+        dirty.limit(4, 1 << 20);
+        assert!(dirty.get(4096).is_none());
+        assert!(dirty.try_reserve(1));
+        dirty.put([(4096, image(1))].into_iter(), 0);
+        assert_eq!(dirty.begin(4096).unwrap()[0], 1);
+        // It changes while it is being written: what is read is the newest, and it is written again.
+        assert!(dirty.try_reserve(1));
+        dirty.put([(4096, image(2))].into_iter(), 0);
+        locked(&dirty.queue).clear();
+        dirty.end(4096);
+        assert_eq!(dirty.get(4096).unwrap()[0], 2);
+        assert_eq!(*locked(&dirty.queue), [4096]);
+        assert_eq!(dirty.begin(4096).unwrap()[0], 2);
+        dirty.end(4096);
+        assert!(dirty.get(4096).is_none());
+        assert_eq!((dirty.blocks(), *locked(&dirty.taken)), (0, 0));
+    }
+
+    #[test]
+    fn room_is_bounded_and_an_update_of_any_size_gets_it_alone() {
+        let dirty = Dirty::default();
+        dirty.limit(4, 1 << 20);
+        assert!(dirty.try_reserve(4));
+        assert!(!dirty.try_reserve(1));
+        assert_eq!(dirty.reserve(1, &|| true), Err(NoRoom::Cut));
+        dirty.give_back(4);
+        assert!(dirty.try_reserve(100));
+        assert!(!dirty.try_reserve(1));
+        *locked(&dirty.failed) = Some("broken".to_owned());
+        assert_eq!(dirty.reserve(1, &|| false), Err(NoRoom::Failed("broken".to_owned())));
+    }
+}

@@ -1,0 +1,229 @@
+//! Where things lie on the target, and the header that says so. Pure; no I/O here.
+//!
+//! ```text
+//! 0        header area (1 MiB): petal's mark, checksum, length, the rest as JSON
+//! 1 MiB    log, written round and round
+//! ...      schema 1: main blocks, then scan blocks; schema 2: ...
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::target::LoadedSchema;
+use crate::workload::row::Filler;
+use crate::workload::scatter::Permutation;
+
+/// The first bytes of whatever petal filled.
+pub const MARK: &[u8; 8] = b"PETALDEV";
+/// Grows when older petals cannot read the data.
+pub const FORMAT: u32 = 1;
+pub const HEADER_BYTES: u64 = 1 << 20;
+/// Areas begin at multiples of this, so that large direct reads are aligned everywhere.
+pub const ALIGNMENT: u64 = 64 << 10;
+/// Mark, checksum and length stand before the JSON.
+const PREFIX_BYTES: usize = 16;
+
+/// All that petal knows of a target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    pub petal_version: String,
+    pub block_bytes: u32,
+    pub log_bytes: u64,
+    /// Complete schemas only, in the order of their offsets.
+    pub schemas: Vec<SchemaArea>,
+}
+
+/// One loaded schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SchemaArea {
+    pub number: u32,
+    pub rows: u64,
+    pub scan_rows: u64,
+    /// Of the scatter permutation.
+    pub seed: u64,
+    /// Drawn afresh by each load: a block of an earlier load has another.
+    pub generation: u64,
+    /// `constant`, `random` or `ratio N`.
+    pub filler: String,
+    pub main_offset: u64,
+    pub scan_offset: u64,
+}
+
+impl Header {
+    pub fn new(block_bytes: u32, log_bytes: u64) -> Self {
+        Self {
+            format: FORMAT,
+            petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+            block_bytes,
+            log_bytes,
+            schemas: Vec::new(),
+        }
+    }
+
+    pub fn log_offset(&self) -> u64 {
+        HEADER_BYTES
+    }
+
+    /// Where the next schema begins.
+    pub fn end(&self) -> u64 {
+        let log_end = aligned(self.log_offset() + self.log_bytes);
+        self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
+    }
+
+    pub fn schema(&self, number: u32) -> Option<&SchemaArea> {
+        self.schemas.iter().find(|area| area.number == number)
+    }
+
+    /// As it stands at the start of the target; None if it does not fit there.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let json = serde_json::to_vec(self).ok()?;
+        let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
+        bytes.extend_from_slice(MARK);
+        bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
+        bytes.extend_from_slice(&u32::try_from(json.len()).ok()?.to_le_bytes());
+        bytes.extend_from_slice(&json);
+        if bytes.len() as u64 > HEADER_BYTES {
+            return None;
+        }
+        bytes.resize(HEADER_BYTES as usize, 0);
+        Some(bytes)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Found {
+        if bytes.get(..8) != Some(&MARK[..]) {
+            return Found::Foreign;
+        }
+        let number = |at: usize| {
+            let four = bytes.get(at..at + 4)?;
+            Some(u32::from_le_bytes(four.try_into().ok()?))
+        };
+        let header = || {
+            let (checksum, length) = (number(8)?, number(12)? as usize);
+            let json = bytes.get(PREFIX_BYTES..PREFIX_BYTES.checked_add(length)?)?;
+            (crc32fast::hash(json) == checksum).then_some(())?;
+            serde_json::from_slice::<Self>(json).ok()
+        };
+        match header() {
+            Some(header) if header.format <= FORMAT => Found::Petal(header),
+            _ => Found::Damaged,
+        }
+    }
+}
+
+/// What stands at the start of a target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// Petal's, with the complete schemas that are there; none while a load is under way.
+    Petal(Header),
+    /// Petal's mark, and no header that this petal understands.
+    Damaged,
+    Foreign,
+}
+
+impl SchemaArea {
+    /// An area at `offset`.
+    pub fn at(offset: u64, block_bytes: u32, about: &Self) -> Self {
+        let main_bytes = about.rows * u64::from(block_bytes);
+        Self { main_offset: offset, scan_offset: aligned(offset + main_bytes), ..about.clone() }
+    }
+
+    pub fn end(&self, block_bytes: u32) -> u64 {
+        aligned(self.scan_offset + self.scan_rows * u64::from(block_bytes))
+    }
+
+    pub fn permutation(&self) -> Permutation {
+        Permutation::new(self.rows.max(1), self.seed)
+    }
+
+    pub fn filler(&self) -> Filler {
+        match self.filler.as_str() {
+            "constant" => Filler::Constant,
+            other => match other.strip_prefix("ratio ").and_then(|ratio| ratio.parse().ok()) {
+                Some(ratio) => Filler::Ratio(ratio),
+                None => Filler::Random,
+            },
+        }
+    }
+
+    pub fn loaded(&self, block_bytes: u32) -> LoadedSchema {
+        let block_size = u64::from(block_bytes);
+        LoadedSchema {
+            number: self.number,
+            rows: self.rows,
+            scan_rows: self.scan_rows,
+            block_size,
+            bytes: self.rows * block_size,
+            index_bytes: 0,
+        }
+    }
+}
+
+/// A filler as a header keeps it.
+pub fn filler_name(filler: Filler) -> String {
+    match filler {
+        Filler::Constant => "constant".into(),
+        Filler::Random => "random".into(),
+        Filler::Ratio(ratio) => format!("ratio {ratio}"),
+    }
+}
+
+fn aligned(offset: u64) -> u64 {
+    offset.next_multiple_of(ALIGNMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn area(rows: u64, scan_rows: u64, filler: Filler) -> SchemaArea {
+        SchemaArea {
+            number: 1,
+            rows,
+            scan_rows,
+            seed: u64::MAX,
+            generation: u64::MAX - 1,
+            filler: filler_name(filler),
+            main_offset: 0,
+            scan_offset: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_come_back_and_areas_do_not_overlap(
+            rows in 1u64..1 << 40, scan_rows in 0u64..1 << 30, schemas in 0usize..40, ratio in 1.0f64..50.0,
+        ) {
+            let mut header = Header::new(8192, 5 << 20);
+            for number in 0..schemas {
+                let offset = header.end();
+                let about = area(rows + number as u64, scan_rows, Filler::Ratio(ratio));
+                let area = SchemaArea::at(offset, 8192, &about);
+                prop_assert!(area.main_offset >= header.log_offset() + header.log_bytes);
+                prop_assert!(area.main_offset + area.rows * 8192 <= area.scan_offset);
+                prop_assert!(header.schemas.iter().all(|other| other.end(8192) <= offset));
+                prop_assert_eq!(area.filler(), Filler::Ratio(ratio));
+                header.schemas.push(area);
+            }
+            let bytes = header.encode().unwrap();
+            prop_assert_eq!(bytes.len() as u64, HEADER_BYTES);
+            prop_assert_eq!(Header::decode(&bytes), Found::Petal(header));
+        }
+
+        #[test]
+        fn no_bytes_upset_the_reader(bytes: Vec<u8>) {
+            Header::decode(&bytes);
+            Header::decode(&[&MARK[..], &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn damage_is_told_from_what_is_not_petals() {
+        let mut bytes = Header::new(4096, 1 << 20).encode().unwrap();
+        bytes[40] ^= 1;
+        assert_eq!(Header::decode(&bytes), Found::Damaged);
+        bytes[0] ^= 1;
+        assert_eq!(Header::decode(&bytes), Found::Foreign);
+        assert_eq!(Header::decode(&[]), Found::Foreign);
+    }
+}

@@ -1,0 +1,368 @@
+//! Loading: every block and the log written in large direct requests, several at once, made
+//! durable, read back and proved; the header names a schema only after that. A load that is cut
+//! off leaves petal's mark and no schema of its own.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use rand::TryRng as _;
+
+use super::data::{Area, Data};
+use super::layout::{Found, HEADER_BYTES, Header, SchemaArea, filler_name};
+use super::target::{AlignedBuffer, Kind, Target, unusable};
+use super::{CAPABILITIES, Shared, block, placement, safety, target};
+use crate::engine::{
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
+};
+use crate::stats::ledger::locked;
+use crate::workload::row::load_stamp;
+use crate::workload::scatter::Permutation;
+
+/// Bytes of each write.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Sets scan blocks apart from main blocks of the same number.
+const SCAN_STAMP: u64 = 1 << 39;
+
+pub struct Loader<'a> {
+    pub shared: &'a Shared,
+    pub plan: &'a LoadPlan,
+    pub progress: &'a dyn Progress,
+    pub stop: &'a Stop,
+}
+
+/// A piece of an area to be written at once.
+struct Chunk {
+    offset: u64,
+    bytes: u64,
+    what: What,
+}
+
+enum What {
+    Log,
+    /// Main or scan blocks from this number on, of the area at this place.
+    Main(usize, u64),
+    Scan(usize, u64),
+}
+
+impl Loader<'_> {
+    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+        let begin = Instant::now();
+        let path = &self.shared.path;
+        let is_new = target::kind(path)? == Kind::Missing;
+        let before = self.header_before()?;
+        let new = self.areas(&before)?;
+        let after = Header {
+            schemas: before.schemas.iter().chain(&new).cloned().collect(),
+            ..before.clone()
+        };
+        self.shared.forget();
+        if is_new {
+            let created = OpenOptions::new().write(true).create_new(true).open(path);
+            created.map_err(|error| unusable(path, &error))?;
+        }
+        let loaded = self.fill(&before, &after, &new);
+        self.shared.forget();
+        if is_new && loaded.is_err() {
+            // What petal has just made and not finished serves nobody.
+            let _ = std::fs::remove_file(path);
+        }
+        let (schemas, seconds) = (loaded?, begin.elapsed().as_secs_f64());
+        Ok(LoadSummary { schemas, seconds })
+    }
+
+    /// The header to which schemas are added, after all refusals.
+    fn header_before(&self) -> Result<Header, EngineError> {
+        let (path, plan) = (&self.shared.path, self.plan);
+        if !CAPABILITIES.block_sizes.contains(&plan.block_size) {
+            return Err(EngineError::Setting(format!(
+                "BLOCK_SZ={}: the device engine loads with 4K, 8K, 16K or 32K; choose one of them",
+                plan.block_size
+            )));
+        }
+        let new = || Header::new(plan.block_size, self.shared.options.log_bytes);
+        let Some(found) = target::find(path)? else { return Ok(new()) };
+        safety::refuse_in_use(path, &self.shared.roots)?;
+        self.shared.refuse_foreign(&found)?;
+        let Found::Petal(header) = found else { return Ok(new()) };
+        let is_there = |number: &u32| header.schema(*number).is_some();
+        if !plan.replace {
+            return match plan.schemas.iter().find(|number| is_there(number)) {
+                Some(there) => Err(EngineError::Data(format!(
+                    "{}: schema {there} is loaded already; drop the data first (petal drop) or \
+                     load over it (petal setup --replace)",
+                    path.display()
+                ))),
+                None if header.schemas.is_empty() => Ok(new()),
+                None if header.block_bytes != plan.block_size => Err(EngineError::Data(format!(
+                    "{}: its schemas have blocks of {} bytes, not {}; load with those, or drop the \
+                     data first (petal drop)",
+                    path.display(),
+                    header.block_bytes,
+                    plan.block_size
+                ))),
+                None => Ok(header),
+            };
+        }
+        match header.schemas.iter().find(|area| !plan.schemas.contains(&area.number)) {
+            None => Ok(new()),
+            Some(other) => Err(EngineError::Data(format!(
+                "{}: --replace loads all of a target anew, and schema {} is there too; name it \
+                 too (-s {0}), or drop the data first (petal drop)",
+                path.display(),
+                other.number
+            ))),
+        }
+    }
+
+    fn areas(&self, before: &Header) -> Result<Vec<SchemaArea>, EngineError> {
+        let plan = self.plan;
+        let mut offset = before.end();
+        let mut areas = Vec::new();
+        for &number in &plan.schemas {
+            let generation = rand::rngs::SysRng.try_next_u64().map_err(|error| {
+                EngineError::Environment(format!("the system gives no random number: {error}"))
+            })?;
+            let about = SchemaArea {
+                number,
+                rows: plan.rows,
+                scan_rows: plan.scan_rows,
+                seed: plan.seed,
+                generation,
+                filler: filler_name(plan.filler),
+                main_offset: 0,
+                scan_offset: 0,
+            };
+            let area = SchemaArea::at(offset, plan.block_size, &about);
+            offset = area.end(plan.block_size);
+            areas.push(area);
+        }
+        Ok(areas)
+    }
+
+    fn fill(
+        &self,
+        before: &Header,
+        after: &Header,
+        new: &[SchemaArea],
+    ) -> Result<Vec<LoadedSchemaSummary>, EngineError> {
+        let begin = Instant::now();
+        let target = self.shared.target()?;
+        make_room(&target, after.end())?;
+        if before.schemas.is_empty() {
+            self.wipe(&target)?;
+            target::write_header(&target.path, before)?;
+        }
+        let data = Data::new(after.clone(), false);
+        let chunks = self.chunks(before, new, &data);
+        let bytes: u64 = chunks.iter().map(|chunk| chunk.bytes).sum();
+        self.progress.phase("loading", bytes, ProgressUnit::Bytes);
+        self.write_all(&target, &data, &chunks)?;
+        self.precondition(&target, &data, new)?;
+        target.file.sync_all().map_err(|error| unusable(&target.path, &error))?;
+        let seconds = begin.elapsed().as_secs_f64() / new.len().max(1) as f64;
+        let mut schemas = Vec::new();
+        self.progress.phase("proving", new.len() as u64 * self.main_bytes(), ProgressUnit::Bytes);
+        for about in new {
+            let Some(area) = data.position(about.number).map(|at| &data.areas[at]) else {
+                continue;
+            };
+            let placement = placement::prove(&target, &data, area, self.progress, self.stop)?;
+            if !placement.is_one_row_per_block() || placement.rows != about.rows {
+                return Err(EngineError::Database(format!(
+                    "{}: of the {} blocks that were written for schema {}, {} read back as they \
+                     should; the device does not keep what it is given",
+                    target.path.display(),
+                    about.rows,
+                    about.number,
+                    placement.rows
+                )));
+            }
+            schemas.push(LoadedSchemaSummary {
+                schema: about.loaded(after.block_bytes),
+                scan_bytes: about.scan_rows * u64::from(after.block_bytes),
+                seconds,
+                placement,
+            });
+        }
+        target::write_header(&target.path, after)?;
+        Ok(schemas)
+    }
+
+    fn main_bytes(&self) -> u64 {
+        self.plan.rows * u64::from(self.plan.block_size)
+    }
+
+    /// Signatures at both ends go, so that nobody takes a part of what was there for the whole.
+    fn wipe(&self, target: &Target) -> Result<(), EngineError> {
+        if target.kind == Kind::BlockDevice {
+            let zeroes = vec![0; HEADER_BYTES as usize];
+            let end = target.bytes.saturating_sub(HEADER_BYTES);
+            target::overwrite(&target.path, end, &zeroes)?;
+        }
+        Ok(())
+    }
+
+    fn chunks(&self, before: &Header, new: &[SchemaArea], data: &Data) -> Vec<Chunk> {
+        let mut chunks = Vec::new();
+        let block_bytes = u64::from(data.header.block_bytes);
+        let mut add = |offset: u64, bytes: u64, what: &dyn Fn(u64) -> What| {
+            for from in (0..bytes).step_by(CHUNK_BYTES as usize) {
+                let bytes = CHUNK_BYTES.min(bytes - from);
+                chunks.push(Chunk { offset: offset + from, bytes, what: what(from / block_bytes) });
+            }
+        };
+        if before.schemas.is_empty() {
+            add(before.log_offset(), before.log_bytes, &|_| What::Log);
+        }
+        for about in new {
+            let Some(at) = data.position(about.number) else { continue };
+            add(about.main_offset, about.rows * block_bytes, &|from| What::Main(at, from));
+            add(about.scan_offset, about.scan_rows * block_bytes, &|from| What::Scan(at, from));
+        }
+        chunks
+    }
+
+    fn write_all(&self, target: &Target, data: &Data, chunks: &[Chunk]) -> Result<(), EngineError> {
+        let block_bytes = data.header.block_bytes as usize;
+        self.in_parallel(chunks.len() as u64, CHUNK_BYTES as usize, |number, buffer| {
+            let chunk = &chunks[number as usize];
+            let bytes = &mut buffer.bytes_mut()[..chunk.bytes as usize];
+            match chunk.what {
+                What::Log => block::noise(bytes, chunk.offset, self.plan.seed ^ chunk.offset),
+                What::Main(at, from) => {
+                    for (block, number) in bytes.chunks_exact_mut(block_bytes).zip(from..) {
+                        make_main(block, &data.areas[at], number);
+                    }
+                }
+                What::Scan(at, from) => {
+                    for (block, number) in bytes.chunks_exact_mut(block_bytes).zip(from..) {
+                        make_scan(block, &data.areas[at], number);
+                    }
+                }
+            }
+            write(target, bytes, chunk.offset)?;
+            self.progress.advance(chunk.bytes);
+            Ok(())
+        })
+    }
+
+    /// The second time and later ones: every main block in random order, at its own size.
+    fn precondition(
+        &self,
+        target: &Target,
+        data: &Data,
+        new: &[SchemaArea],
+    ) -> Result<(), EngineError> {
+        let rows = self.plan.rows;
+        let blocks = rows * new.len() as u64;
+        let block_bytes = data.header.block_bytes as usize;
+        for pass in 1..self.shared.options.precondition {
+            let what = format!("preconditioning, random, pass {} of", pass + 1);
+            let what = format!("{what} {}", self.shared.options.precondition);
+            self.progress.phase(&what, blocks * block_bytes as u64, ProgressUnit::Bytes);
+            let order = Permutation::new(blocks.max(1), self.plan.seed ^ u64::from(pass));
+            self.in_parallel(blocks, block_bytes, |number, buffer| {
+                let place = order.apply(number);
+                let about = &new[(place / rows) as usize];
+                let Some(at) = data.position(about.number) else { return Ok(()) };
+                make_main(buffer.bytes_mut(), &data.areas[at], place % rows);
+                let offset = about.main_offset + place % rows * block_bytes as u64;
+                write(target, buffer.bytes(), offset)?;
+                self.progress.advance(block_bytes as u64);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Does 0..count with as many threads as LOAD_PARALLEL_DEGREE says, each with a buffer.
+    fn in_parallel(
+        &self,
+        count: u64,
+        buffer_bytes: usize,
+        work: impl Fn(u64, &mut AlignedBuffer) -> Result<(), EngineError> + Sync,
+    ) -> Result<(), EngineError> {
+        let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let first_error: Mutex<Option<EngineError>> = Mutex::default();
+        let one = || {
+            let mut buffer = AlignedBuffer::new(buffer_bytes);
+            while !failed.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return;
+                }
+                let result = match self.stop.is_requested() {
+                    true => Err(EngineError::Interrupted),
+                    false => work(number, &mut buffer),
+                };
+                if let Err(error) = result {
+                    failed.store(true, Ordering::Relaxed);
+                    locked(&first_error).get_or_insert(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.plan.degree.max(1) {
+                scope.spawn(one);
+            }
+        });
+        let error = locked(&first_error).take();
+        error.map_or(Ok(()), Err)
+    }
+}
+
+fn make_main(bytes: &mut [u8], area: &Area, number: u64) {
+    let identity = area.main_identity(number);
+    block::make(bytes, &identity, area.filler, load_stamp(identity.schema, identity.key));
+}
+
+fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
+    let identity = area.scan_identity(number);
+    let stamp = load_stamp(identity.schema, identity.key | SCAN_STAMP);
+    block::make(bytes, &identity, area.filler, stamp);
+}
+
+fn write(target: &Target, bytes: &[u8], offset: u64) -> Result<(), EngineError> {
+    target.file.write_all_at(bytes, offset).map_err(|error| unusable(&target.path, &error))
+}
+
+/// A device must be large enough; a file gets all its room now, so that none fails later.
+fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
+    if target.kind == Kind::BlockDevice {
+        if target.bytes >= bytes {
+            return Ok(());
+        }
+        return Err(EngineError::Environment(format!(
+            "{}: the load needs {bytes} bytes, it has {}; load less (SCALE, schemas, ?log=SIZE)",
+            target.path.display(),
+            target.bytes
+        )));
+    }
+    let room = rustix::fs::fstatvfs(&*target.file)
+        .map_err(|error| unusable(&target.path, &std::io::Error::from(error)))?;
+    let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
+    let needed_bytes = bytes.saturating_sub(allocated_bytes(&target.file));
+    if needed_bytes > free_bytes {
+        return Err(EngineError::Environment(format!(
+            "{}: the load needs {needed_bytes} bytes more, {free_bytes} are free there; load less \
+             (SCALE, schemas, ?log=SIZE) or onto another file system",
+            target.path.display(),
+        )));
+    }
+    let allocated =
+        rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+    match allocated {
+        // Some file systems cannot promise room; they fail when it is used.
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(unusable(&target.path, &std::io::Error::from(error))),
+    }
+    target.file.set_len(bytes).map_err(|error| unusable(&target.path, &error))
+}
+
+fn allocated_bytes(file: &File) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    file.metadata().map_or(0, |about| about.blocks() * 512)
+}

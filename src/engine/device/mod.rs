@@ -1,0 +1,388 @@
+//! The bare device: a file or a block device, driven as a database would drive it, with no database
+//! on it. What it gives is the limit for any database there.
+//!
+//! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
+//! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
+//! - `queue`, `uring`: requests in flight
+//! - `session`, `log`, `dirty`: work, log first and write behind
+//!
+//! There is no recovery: the log is written for what it costs and never read. Blocks that were
+//! committed and not yet written when petal is killed keep their older, whole version.
+
+pub mod block;
+mod data;
+mod describe;
+mod dirty;
+pub mod layout;
+mod load;
+mod log;
+mod options;
+mod placement;
+mod queue;
+mod safety;
+mod session;
+mod statistics;
+mod target;
+mod uring;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::engine::{
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ProgressUnit,
+    Session, Silent, Stop,
+};
+use crate::settings::{LoopSide, RedoStress, Settings, Verify};
+use crate::stats::counters::Counters;
+use crate::stats::devices::Roots;
+use crate::stats::ledger::locked;
+use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
+use crate::workload::seat::Seat;
+use data::Data;
+use dirty::Dirty;
+use layout::{Found, HEADER_BYTES, Header};
+use options::Options;
+use queue::Means;
+use session::{BAD_BLOCK, DeviceSession};
+use statistics::{Count, Statistics};
+use target::{Kind, Target};
+
+pub const CAPABILITIES: Capabilities = Capabilities {
+    scheme: "device",
+    product: "Device",
+    loop_sides: &[LoopSide::Client],
+    block_sizes: &[4096, 8192, 16384, 32768],
+    block_size_default: 8192,
+    prefetch: false,
+    direct_io: true,
+    io_depth: true,
+    endpoints: false,
+    cache_per_session: false,
+    redo_stress: true,
+    incompressible: true,
+    transient_errors: &[BAD_BLOCK],
+};
+
+/// Texts of bad blocks that are kept for the record.
+const FLAWS_TOLD: usize = 5;
+
+pub struct Device {
+    shared: Arc<Shared>,
+}
+
+/// What the engine, its sessions and its writer share.
+struct Shared {
+    path: PathBuf,
+    /// The path as the URL has it.
+    url_path: String,
+    url: String,
+    options: Options,
+    direct: bool,
+    io_depth: u32,
+    verify: Verify,
+    redo_stress: RedoStress,
+    only_reads: bool,
+    destroy_data: Option<PathBuf>,
+    roots: Roots,
+    statistics: Statistics,
+    dirty: Dirty,
+    opened: Mutex<Opened>,
+    flaws: Mutex<Vec<String>>,
+}
+
+/// What is found out once and kept until the data changes.
+#[derive(Default)]
+struct Opened {
+    target: Option<Target>,
+    means: Option<Means>,
+    data: Option<Arc<Data>>,
+}
+
+impl Shared {
+    /// The open target, which no other petal has open.
+    fn target(&self) -> Result<Target, EngineError> {
+        let mut opened = locked(&self.opened);
+        if let Some(target) = &opened.target {
+            return Ok(target.clone());
+        }
+        safety::refuse_in_use(&self.path, &self.roots)?;
+        let target = Target::open(&self.path, self.direct)?;
+        opened.target = Some(target.clone());
+        Ok(target)
+    }
+
+    fn means(&self) -> Result<Means, EngineError> {
+        let target = self.target()?;
+        let mut opened = locked(&self.opened);
+        if let Some(means) = &opened.means {
+            return Ok(means.clone());
+        }
+        let means = Means::find(&target.file, self.options.io).map_err(|error| {
+            EngineError::Environment(format!(
+                "{}: ?io=uring asks for io_uring, which is refused here: {error}; leave it out, \
+                 or allow it (sysctl kernel.io_uring_disabled, the container's seccomp profile)",
+                self.path.display()
+            ))
+        })?;
+        opened.means = Some(means.clone());
+        Ok(means)
+    }
+
+    /// What is on the target; nothing where there is no target.
+    fn find(&self) -> Result<Option<Header>, EngineError> {
+        let Some(found) = target::find(&self.path)? else { return Ok(None) };
+        self.refuse_foreign(&found)?;
+        match found {
+            Found::Petal(header) => Ok(Some(header)),
+            Found::Foreign => Ok(None),
+            Found::Damaged => Err(EngineError::Data(format!(
+                "{}: it bears petal's mark, but its header is damaged or of a newer petal; load it \
+                 again (petal setup --replace) or drop it (petal drop)",
+                self.path.display()
+            ))),
+        }
+    }
+
+    /// Refuses what petal did not make, unless it is given up by its exact path.
+    fn refuse_foreign(&self, found: &Found) -> Result<(), EngineError> {
+        let file = std::fs::File::open(&self.path);
+        let file = file.map_err(|error| target::unusable(&self.path, &error))?;
+        let bytes = target::length(&file).map_err(|error| target::unusable(&self.path, &error))?;
+        let is_device = target::kind(&self.path)? == Kind::BlockDevice;
+        let signature = match is_device || *found == Found::Foreign {
+            true => safety::signature_of(&file, bytes),
+            false => None,
+        };
+        let reason = match (signature, found) {
+            (Some(signature), _) => format!("it bears {signature}"),
+            (None, Found::Foreign) if is_device && safety::is_blank(&file, bytes) => return Ok(()),
+            (None, Found::Foreign) => "petal did not fill it".to_owned(),
+            (None, _) => return Ok(()),
+        };
+        safety::refuse_in_use(&self.path, &self.roots)?;
+        let given_up = self.destroy_data.as_deref();
+        safety::refuse_foreign(&self.path, &self.url_path, &reason, given_up)
+    }
+
+    /// The loaded data, of which there must be some.
+    fn data(&self) -> Result<Arc<Data>, EngineError> {
+        if let Some(data) = &locked(&self.opened).data {
+            return Ok(Arc::clone(data));
+        }
+        let header = self.find()?.filter(|header| !header.schemas.is_empty());
+        let header = header.ok_or_else(|| {
+            EngineError::Data(format!(
+                "{}: no petal schema is loaded there; load one (petal setup --db device:{})",
+                self.path.display(),
+                self.url_path
+            ))
+        })?;
+        let target = self.target()?;
+        if target.bytes < header.end() {
+            return Err(EngineError::Data(format!(
+                "{}: it has {} bytes where its header says {}: it was cut off; load it again \
+                 (petal setup --replace)",
+                self.path.display(),
+                target.bytes,
+                header.end()
+            )));
+        }
+        let blocks = self.options.dirty_bytes / u64::from(header.block_bytes);
+        self.dirty.limit(blocks, header.log_bytes / 4);
+        let data = Arc::new(Data::new(header, self.verify != Verify::None));
+        Ok(Arc::clone(locked(&self.opened).data.get_or_insert(data)))
+    }
+
+    /// The target changes: what was known of it is no longer true. Its lock goes too.
+    fn forget(&self) {
+        *locked(&self.opened) = Opened::default();
+    }
+
+    fn bad_block(&self, what: &str) {
+        self.statistics.count(Count::BadBlocks, 1);
+        let mut flaws = locked(&self.flaws);
+        if flaws.len() < FLAWS_TOLD {
+            flaws.push(what.to_owned());
+        }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        let opened = locked(&self.opened);
+        opened.data.as_ref().map_or(1, |data| u64::from(data.header.block_bytes))
+    }
+
+    fn write_behind(&self) -> Result<(), EngineError> {
+        self.dirty.stop().map_err(|why| {
+            EngineError::Database(format!("what was committed could not all be written: {why}"))
+        })
+    }
+}
+
+impl Device {
+    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        let url_path = settings.db.rest.clone();
+        if url_path.is_empty() {
+            return Err(EngineError::Setting(
+                "DB=device: names no file or block device; give one, as in device:/data/petal.dat"
+                    .into(),
+            ));
+        }
+        if settings.db.password.is_some() {
+            return Err(EngineError::Setting(format!(
+                "DB={}: a device has no password; leave it out",
+                settings.db.redacted()
+            )));
+        }
+        let only_reads = match (settings.readers, settings.writers) {
+            (None, None) => settings.update_pct == 0,
+            (_, writers) => writers.unwrap_or(0) == 0,
+        };
+        let shared = Shared {
+            path: PathBuf::from(&url_path),
+            url_path,
+            url: settings.db.redacted(),
+            options: Options::parse(&settings.db.options)?,
+            direct: settings.direct_io != Some(false),
+            io_depth: settings.io_depth,
+            verify: settings.verify,
+            redo_stress: settings.redo_stress,
+            only_reads,
+            destroy_data: settings.destroy_data.clone(),
+            roots: Roots::default(),
+            statistics: Statistics::default(),
+            dirty: Dirty::default(),
+            opened: Mutex::default(),
+            flaws: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl Engine for Device {
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+        let Some(header) = self.shared.find()? else { return Ok(Vec::new()) };
+        let mut loaded: Vec<LoadedSchema> =
+            header.schemas.iter().map(|area| area.loaded(header.block_bytes)).collect();
+        loaded.sort_by_key(|schema| schema.number);
+        Ok(loaded)
+    }
+
+    fn describe(
+        &self,
+        _schemas: u32,
+        sessions: u32,
+    ) -> Result<(About, TargetDetails), EngineError> {
+        describe::describe(&self.shared, sessions)
+    }
+
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError> {
+        self.shared.write_behind()?;
+        load::Loader { shared: &self.shared, plan, progress, stop }.run()
+    }
+
+    fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled, EngineError> {
+        let begin = Instant::now();
+        let block_bytes = u64::from(self.shared.data()?.header.block_bytes);
+        let dirty_bytes = || Some(self.shared.dirty.blocks() * block_bytes);
+        progress.phase("settling", 1, ProgressUnit::Items);
+        let dirty_bytes_before = dirty_bytes();
+        self.shared.write_behind()?;
+        let target = self.shared.target()?;
+        target.file.sync_all().map_err(|error| target::unusable(&target.path, &error))?;
+        progress.advance(1);
+        Ok(Settled {
+            seconds: begin.elapsed().as_secs_f64(),
+            dirty_bytes_before,
+            dirty_bytes_after: dirty_bytes(),
+            done: vec!["changed blocks written, target synced".to_owned()],
+        })
+    }
+
+    fn connect(&self, _seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        Ok(Box::new(DeviceSession::connect(&self.shared)?))
+    }
+
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        let shared = &self.shared;
+        Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), true)])
+    }
+
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        let shared = &self.shared;
+        Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), false)])
+    }
+
+    fn quiesce(&self) -> Result<(), EngineError> {
+        self.shared.write_behind()?;
+        let flaws = std::mem::take(&mut *locked(&self.shared.flaws));
+        if flaws.is_empty() {
+            return Ok(());
+        }
+        let all = self.shared.statistics.counted(Count::BadBlocks);
+        Err(EngineError::Data(format!("{all} bad blocks, the first of them: {}", flaws.join("; "))))
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        let data = self.shared.data()?;
+        let blocks: u64 = data.areas.iter().map(|area| area.about.rows).sum();
+        Ok(Some(blocks * u64::from(data.header.block_bytes)))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+        let (data, target) = (self.shared.data()?, self.shared.target()?);
+        let position = data.position(schema).ok_or_else(|| {
+            EngineError::Data(format!(
+                "{}: schema {schema} is not loaded there",
+                self.shared.path.display()
+            ))
+        })?;
+        let stop = Stop::unlimited(Arc::default());
+        placement::prove(&target, &data, &data.areas[position], &Silent, &stop)
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+        let shared = &self.shared;
+        let _ = shared.write_behind();
+        let Some(found) = target::find(&shared.path)? else { return Ok(Vec::new()) };
+        if found == Found::Foreign {
+            return Ok(Vec::new());
+        }
+        // A file system that was made over petal's mark is somebody's.
+        shared.refuse_foreign(&found)?;
+        let target = shared.target()?;
+        let dropped = match target.kind {
+            Kind::BlockDevice => {
+                target::overwrite(&shared.path, 0, &vec![0; HEADER_BYTES as usize])?;
+                format!("petal's header on {}", shared.path.display())
+            }
+            _ => {
+                let removed = std::fs::remove_file(&shared.path);
+                removed.map_err(|error| target::unusable(&shared.path, &error))?;
+                shared.path.display().to_string()
+            }
+        };
+        drop(target);
+        shared.forget();
+        Ok(vec![dropped])
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // Who wants to know of a failure calls quiesce.
+        let _ = self.shared.write_behind();
+    }
+}

@@ -1,0 +1,139 @@
+//! What the options of a `device:` URL say.
+
+use std::collections::BTreeMap;
+
+use super::layout::ALIGNMENT;
+use super::queue::Wish;
+use crate::engine::EngineError;
+use crate::settings::size::{format_bytes, parse_bytes};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    pub io: Wish,
+    /// Size of the log area that a setup makes.
+    pub log_bytes: u64,
+    /// Changed blocks that wait to be written, at most.
+    pub dirty_bytes: u64,
+    /// Writes that the background writer keeps in flight.
+    pub write_depth: u32,
+    /// How many times its own size a setup writes.
+    pub precondition: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            io: Wish::Best,
+            log_bytes: 64 << 20,
+            dirty_bytes: 64 << 20,
+            write_depth: 32,
+            precondition: 1,
+        }
+    }
+}
+
+const WRITE_DEPTH_MAX: u32 = 1024;
+const PRECONDITION_MAX: u32 = 16;
+
+impl Options {
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, EngineError> {
+        let mut options = Self::default();
+        for (key, value) in given {
+            match key.as_str() {
+                "io" => options.io = wish(value)?,
+                "log" => {
+                    let bytes = size(key, value, 1 << 20, 1 << 40)?;
+                    options.log_bytes = bytes.next_multiple_of(ALIGNMENT);
+                }
+                "dirty" => options.dirty_bytes = size(key, value, 1 << 20, 1 << 40)?,
+                "write_depth" => options.write_depth = count(key, value, WRITE_DEPTH_MAX)?,
+                "precondition" => {
+                    let times = value.strip_suffix(['x', 'X']).unwrap_or(value);
+                    options.precondition = count(key, times, PRECONDITION_MAX)?;
+                }
+                _ => {
+                    return Err(refused(
+                        key,
+                        value,
+                        "is no option of device:",
+                        "it has io=uring|pread, log=SIZE, dirty=SIZE, write_depth=N and \
+                         precondition=Nx",
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn wish(value: &str) -> Result<Wish, EngineError> {
+    match value.to_ascii_lowercase().as_str() {
+        "uring" | "io_uring" => Ok(Wish::Uring),
+        "pread" => Ok(Wish::Calls),
+        _ => Err(refused(
+            "io",
+            value,
+            "is not known",
+            "write io=uring or io=pread, or leave it out: io_uring where it works",
+        )),
+    }
+}
+
+fn count(key: &str, value: &str, max: u32) -> Result<u32, EngineError> {
+    value.parse().ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
+        refused(key, value, &format!("is not from 1 to {max}"), "give a whole number")
+    })
+}
+
+fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
+    let way_out = "give a size such as 4M, 64M or 1G";
+    let bytes = parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
+    if (min..=max).contains(&bytes) {
+        return Ok(bytes);
+    }
+    let rule = format!("is not between {} and {}", format_bytes(min), format_bytes(max));
+    Err(refused(key, value, &rule, way_out))
+}
+
+fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
+    EngineError::Setting(format!("DB=device:...?{key}={value}: {key} {rule}; {way_out}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[(&str, &str)]) -> Result<Options, String> {
+        let given = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        Options::parse(&given).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_are_read() {
+        let expected = Options {
+            io: Wish::Calls,
+            log_bytes: 4 << 20,
+            dirty_bytes: 8 << 20,
+            write_depth: 5,
+            precondition: 2,
+        };
+        let given = [
+            ("io", "pread"),
+            ("log", "4M"),
+            ("dirty", "8M"),
+            ("write_depth", "5"),
+            ("precondition", "2x"),
+        ];
+        assert_eq!(parse(&given), Ok(expected));
+        assert_eq!(parse(&[]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn refusals_name_key_value_rule_and_way_out() {
+        insta::assert_snapshot!(parse(&[("lug", "1M")]).unwrap_err(), @"DB=device:...?lug=1M: lug is no option of device:; it has io=uring|pread, log=SIZE, dirty=SIZE, write_depth=N and precondition=Nx");
+        insta::assert_snapshot!(parse(&[("log", "1K")]).unwrap_err(), @"DB=device:...?log=1K: log is not between 1M and 1T; give a size such as 4M, 64M or 1G");
+        insta::assert_snapshot!(parse(&[("io", "aio")]).unwrap_err(), @"DB=device:...?io=aio: io is not known; write io=uring or io=pread, or leave it out: io_uring where it works");
+        assert!(parse(&[("write_depth", "0")]).is_err());
+        assert!(parse(&[("precondition", "x")]).is_err());
+    }
+}

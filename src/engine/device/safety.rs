@@ -1,0 +1,293 @@
+//! Whether a target may be overwritten. Petal never destroys what it did not make itself, unless
+//! `--destroy-data` repeats the exact path; and never what is in use.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::engine::EngineError;
+use crate::stats::devices::{Roots, mounted_at};
+
+type Number = (u32, u32);
+
+/// Refuses a block device, or the backing file of one, that somebody uses: itself, a partition of
+/// it, or the whole disk that it is a partition of. No flag changes that.
+pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
+    let about = fs::metadata(path).map_err(|error| super::target::unusable(path, &error))?;
+    let reason = if about.file_type().is_block_device() {
+        let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
+        device_in_use(number, roots)
+    } else {
+        file_in_use(path, roots)
+    };
+    match reason {
+        None => Ok(()),
+        Some(reason) => Err(EngineError::Environment(format!(
+            "{}: {reason}; petal does not touch it, whatever else is said: end that use first, or \
+             name another target",
+            path.display()
+        ))),
+    }
+}
+
+fn device_in_use(number: Number, roots: &Roots) -> Option<String> {
+    let folder =
+        fs::canonicalize(roots.sys.join(format!("dev/block/{}:{}", number.0, number.1))).ok()?;
+    let swaps = swaps(roots);
+    let own = std::iter::once(folder.clone()).chain(partitions(&folder));
+    for folder in own {
+        if let Some(reason) = used(&folder, roots, &swaps).or_else(|| held(&folder)) {
+            return Some(reason);
+        }
+    }
+    // A partition's disk may be used as a whole.
+    let disk = folder.parent().filter(|_| folder.join("partition").exists())?;
+    used(disk, roots, &swaps)
+}
+
+/// Mounted or swap.
+fn used(folder: &Path, roots: &Roots, swaps: &[PathBuf]) -> Option<String> {
+    let name = name(folder);
+    let number = number(folder)?;
+    if let Some(point) = mounted_at(roots, number).first() {
+        return Some(format!("{name} is mounted on {}", point.display()));
+    }
+    let is_it = |swap: &PathBuf| {
+        fs::metadata(swap).is_ok_and(|about| {
+            let rdev = about.rdev();
+            about.file_type().is_block_device()
+                && (rustix::fs::major(rdev), rustix::fs::minor(rdev)) == number
+        })
+    };
+    swaps.iter().any(is_it).then(|| format!("{name} is swap"))
+}
+
+/// A volume, a RAID or an encrypted device lies on it.
+fn held(folder: &Path) -> Option<String> {
+    let holders = fs::read_dir(folder.join("holders")).ok()?;
+    let holders: Vec<String> =
+        holders.flatten().map(|holder| holder.file_name().to_string_lossy().into()).collect();
+    let name = name(folder);
+    (!holders.is_empty()).then(|| format!("{name} is held by {}", holders.join(", ")))
+}
+
+fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    if swaps(roots).contains(&path) {
+        return Some("it is swap".to_owned());
+    }
+    let devices = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+    for device in devices {
+        let backing = fs::read_to_string(device.path().join("loop/backing_file"));
+        if backing.is_ok_and(|file| Path::new(file.trim_end_matches('\n')) == path) {
+            return Some(format!("it is behind {}", device.file_name().to_string_lossy()));
+        }
+    }
+    None
+}
+
+fn swaps(roots: &Roots) -> Vec<PathBuf> {
+    let text = fs::read_to_string(roots.proc.join("swaps")).unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Into::into).collect()
+}
+
+fn partitions(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists()).collect()
+}
+
+fn number(folder: &Path) -> Option<Number> {
+    let text = fs::read_to_string(folder.join("dev")).ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn name(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().replace('!', "/")).unwrap_or_default()
+}
+
+/// Refuses what petal did not make, and what bears somebody's signature, unless it is given up.
+pub fn refuse_foreign(
+    path: &Path,
+    url_path: &str,
+    found: &str,
+    given_up: Option<&Path>,
+) -> Result<(), EngineError> {
+    if given_up == Some(Path::new(url_path)) {
+        return Ok(());
+    }
+    let not_this = match given_up {
+        Some(other) => format!(" (--destroy-data names {}, not this)", other.display()),
+        None => String::new(),
+    };
+    Err(EngineError::Data(format!(
+        "{}: {found}, so petal leaves it alone{not_this}; name another target, or, if all that is \
+         in it may be destroyed, say so: petal setup --destroy-data {url_path}",
+        path.display()
+    )))
+}
+
+/// Where a signature stands and what it looks like: from the start, or from the end if negative.
+struct Signature {
+    what: &'static str,
+    offset: i64,
+    bytes: &'static [u8],
+}
+
+const fn signature(what: &'static str, offset: i64, bytes: &'static [u8]) -> Signature {
+    Signature { what, offset, bytes }
+}
+
+/// As the formats' own documents and libblkid know them.
+const SIGNATURES: &[Signature] = &[
+    signature("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xEF]),
+    signature("an XFS file system", 0, b"XFSB"),
+    signature("a btrfs file system", 0x10040, b"_BHRfS_M"),
+    signature("an f2fs file system", 0x400, &[0x10, 0x20, 0xF5, 0xF2]),
+    signature("swap space", 4086, b"SWAPSPACE2"),
+    signature("swap space", 4086, b"SWAP-SPACE"),
+    signature("swap space", 65526, b"SWAPSPACE2"),
+    signature("an LVM physical volume", 0x218, b"LVM2 001"),
+    signature("an LVM physical volume", 0x018, b"LVM2 001"),
+    signature("a LUKS container", 0, b"LUKS\xba\xbe"),
+    signature("a GPT partition table", 512, b"EFI PART"),
+    signature("a GPT partition table", 4096, b"EFI PART"),
+    signature("a GPT partition table", -512, b"EFI PART"),
+    signature("an NTFS file system", 3, b"NTFS    "),
+    signature("an exFAT file system", 3, b"EXFAT   "),
+    signature("a FAT file system", 0x36, b"FAT1"),
+    signature("a FAT file system", 0x52, b"FAT32"),
+    signature("a RAID member (md 1.1)", 0, &[0xFC, 0x4E, 0x2B, 0xA9]),
+    signature("a RAID member (md 1.2)", 4096, &[0xFC, 0x4E, 0x2B, 0xA9]),
+    signature("a squashfs file system", 0, b"hsqs"),
+    signature("an ISO 9660 file system", 0x8001, b"CD001"),
+    signature("a bcache device", 4096 + 24, &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA]),
+    signature("an Oracle ASM disk", 32, b"ORCLDISK"),
+    signature("a partition table", 510, &[0x55, 0xAA]),
+];
+/// Superblocks of md 0.90 and 1.0 lie in the last 64 and 8 KiB, aligned to these.
+const MD_MAGIC: [u8; 4] = [0xFC, 0x4E, 0x2B, 0xA9];
+/// ZFS keeps a ring of uberblocks in each label, from 128 KiB on.
+const ZFS_MAGIC: [u8; 8] = 0x00BA_B10Cu64.to_le_bytes();
+const ZFS_RING: std::ops::Range<u64> = 128 << 10..256 << 10;
+
+/// What bears witness that somebody's data is there.
+pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
+    let has = |offset: u64, wanted: &[u8]| {
+        let mut found = vec![0; wanted.len()];
+        file.read_exact_at(&mut found, offset).is_ok() && found == wanted
+    };
+    let known = SIGNATURES.iter().find(|signature| {
+        let offset = match u64::try_from(signature.offset) {
+            Ok(offset) => Some(offset),
+            Err(_) => bytes.checked_sub(signature.offset.unsigned_abs()),
+        };
+        offset.is_some_and(|offset| has(offset, signature.bytes))
+    });
+    if let Some(known) = known {
+        return Some(known.what);
+    }
+    let md_0_90 = (bytes & !0xFFFF).checked_sub(64 << 10);
+    let md_1_0 = (bytes & !0xFFF).checked_sub(8 << 10);
+    if [md_0_90, md_1_0].into_iter().flatten().any(|offset| has(offset, &MD_MAGIC)) {
+        return Some("a RAID member (md)");
+    }
+    ZFS_RING.step_by(1024).any(|offset| has(offset, &ZFS_MAGIC)).then_some("a ZFS pool's label")
+}
+
+/// Bytes at either end that must be blank.
+const BLANK_BYTES: u64 = 1 << 20;
+
+/// A block device with nothing at either end holds nobody's data, as far as anybody can tell.
+pub fn is_blank(file: &File, bytes: u64) -> bool {
+    let ends = [0, bytes.saturating_sub(BLANK_BYTES)];
+    ends.into_iter().all(|offset| {
+        let mut end = vec![0; BLANK_BYTES.min(bytes) as usize];
+        file.read_exact_at(&mut end, offset).is_ok() && end.iter().all(|byte| *byte == 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::devices::recorded::Recorded;
+
+    fn file_with(offset: u64, bytes: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+        file
+    }
+
+    #[test]
+    fn every_signature_is_found_where_it_stands() {
+        let size = 4u64 << 20;
+        assert_eq!(signature_of(&file_with(0, b""), size), None);
+        for signature in SIGNATURES {
+            let offset = if signature.offset < 0 {
+                size - signature.offset.unsigned_abs()
+            } else {
+                signature.offset as u64
+            };
+            let found = signature_of(&file_with(offset, signature.bytes), size);
+            assert_eq!(found, Some(signature.what));
+        }
+        for offset in [size - (64 << 10), size - (8 << 10)] {
+            assert!(signature_of(&file_with(offset, &MD_MAGIC), size).unwrap().contains("RAID"));
+        }
+        let zfs = file_with(200 << 10, &ZFS_MAGIC);
+        assert_eq!(signature_of(&zfs, size), Some("a ZFS pool's label"));
+        assert_eq!(signature_of(&file_with(0, b"XFSB"), 2), Some("an XFS file system"));
+    }
+
+    #[test]
+    fn blank_is_blank_at_both_ends() {
+        let size = 4 << 20;
+        assert!(is_blank(&file_with(2 << 20, b"x"), size));
+        assert!(!is_blank(&file_with(5000, b"x"), size));
+        assert!(!is_blank(&file_with(size - 1, b"x"), size));
+    }
+
+    #[test]
+    fn a_partition_volume_or_disk_in_use_is_found() {
+        let tree = Recorded::of(concat!(
+            "/sys/dev/block/8:0 -> ../../devices/sda\n",
+            "/sys/dev/block/8:1 -> ../../devices/sda/sda1\n",
+            "/sys/dev/block/8:2 -> ../../devices/sda/sda2\n",
+            "/sys/dev/block/8:16 -> ../../devices/sdb\n",
+            "/sys/dev/block/8:32 -> ../../devices/sdc\n",
+            "/sys/dev/block/8:33 -> ../../devices/sdc/sdc1\n",
+            "/sys/devices/sda/dev = 8:0\n",
+            "/sys/devices/sda/sda1/dev = 8:1\n",
+            "/sys/devices/sda/sda1/partition = 1\n",
+            "/sys/devices/sda/sda2/dev = 8:2\n",
+            "/sys/devices/sda/sda2/partition = 2\n",
+            "/sys/devices/sdb/dev = 8:16\n",
+            "/sys/devices/sdb/holders/md0 = \n",
+            "/sys/devices/sdc/dev = 8:32\n",
+            "/sys/devices/sdc/sdc1/dev = 8:33\n",
+            "/sys/devices/sdc/sdc1/partition = 1\n",
+            "/proc/self/mountinfo\n",
+            "  30 27 8:1 / /data rw - xfs /dev/none1 rw\n",
+            "  31 27 8:32 / /whole rw - xfs /dev/none2 rw\n",
+        ));
+        let roots = tree.roots();
+        let used = |number| device_in_use(number, &roots);
+        assert_eq!(used((8, 1)).unwrap(), "sda1 is mounted on /data");
+        assert_eq!(used((8, 0)).unwrap(), "sda1 is mounted on /data", "its partition");
+        assert_eq!(used((8, 2)), None, "a sibling is free");
+        assert_eq!(used((8, 16)).unwrap(), "sdb is held by md0");
+        assert_eq!(used((8, 33)).unwrap(), "sdc is mounted on /whole", "its disk");
+    }
+
+    #[test]
+    fn only_the_exact_path_gives_data_up() {
+        let path = Path::new("/dev/sdx");
+        let refuse = |given_up: Option<&str>| {
+            refuse_foreign(path, "/dev/sdx", "it bears swap space", given_up.map(Path::new))
+        };
+        assert!(refuse(Some("/dev/sdx")).is_ok());
+        assert!(refuse(Some("/dev/sdy")).unwrap_err().to_string().contains("/dev/sdy, not this"));
+        insta::assert_snapshot!(refuse(None).unwrap_err(), @"/dev/sdx: it bears swap space, so petal leaves it alone; name another target, or, if all that is in it may be destroyed, say so: petal setup --destroy-data /dev/sdx");
+    }
+}

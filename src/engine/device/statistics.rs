@@ -1,0 +1,133 @@
+//! What the engine counts: its timed events and what they amount to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::stats::counters::{Counters, FileCounts, IoCounts, WaitClass};
+use crate::stats::ledger::{EventName, Ledger, Recorder, Totals};
+
+macro_rules! events {
+    ($($event:ident $name:literal $class:ident),+ $(,)?) => {
+        /// What can be waited for, by the names that reports show.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Event { $($event),+ }
+
+        impl Event {
+            const NAMES: &'static [EventName] =
+                &[$(EventName { name: $name, class: WaitClass::$class }),+];
+
+            pub fn name(self) -> &'static str {
+                Self::NAMES[self as usize].name
+            }
+        }
+    };
+}
+
+events! {
+    BlockRead "block read" UserIo,
+    ScanRead "scan read" UserIo,
+    LogWrite "log write" Commit,
+    LogSync "log sync" Commit,
+    BackgroundWrite "background write" SystemIo,
+    BackgroundSync "background sync" SystemIo,
+    DirtyWait "dirty wait" Configuration,
+    RowLock "row lock" Application,
+}
+
+/// Cumulative figures that are no timed events, by the names under which the record keeps them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Blocks visited.
+    Visited,
+    /// Of these, found among the blocks that were still to be written.
+    DirtyHits,
+    Commits,
+    /// Blocks read once more because the first read met a write.
+    Rereads,
+    BadBlocks,
+}
+
+const COUNTS: [&str; 5] =
+    ["blocks_visited", "dirty_hits", "commits", "blocks_reread", "bad_blocks"];
+
+pub struct Statistics {
+    ledger: Arc<Ledger>,
+    counts: [AtomicU64; COUNTS.len()],
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self { ledger: Arc::new(Ledger::new(Event::NAMES)), counts: Default::default() }
+    }
+}
+
+impl Statistics {
+    pub fn recorder(&self) -> Arc<Recorder> {
+        self.ledger.recorder()
+    }
+
+    pub fn count(&self, count: Count, more: u64) {
+        self.counts[count as usize].fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub fn counted(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counters of all work so far; with single waits if asked.
+    pub fn collect(&self, endpoint: &str, block_bytes: u64, with_latencies: bool) -> Counters {
+        let (totals, latencies) = self.ledger.collect(with_latencies);
+        let of = |event: Event| totals[event as usize];
+        let (blocks, scans) = (of(Event::BlockRead), of(Event::ScanRead));
+        let writes = of(Event::BackgroundWrite);
+        let read_bytes = blocks.bytes + scans.bytes;
+        let io = IoCounts {
+            logical_reads: Some(self.counted(Count::Visited)),
+            physical_read_blocks: Some(read_bytes / block_bytes),
+            physical_read_requests: Some(blocks.calls + scans.calls),
+            physical_read_bytes: Some(read_bytes),
+            physical_write_blocks: Some(writes.calls),
+            physical_write_requests: Some(writes.calls),
+            physical_write_bytes: Some(writes.bytes),
+            log_read_blocks: None,
+            redo_bytes: Some(of(Event::LogWrite).bytes),
+            commits: Some(self.counted(Count::Commits)),
+            log_syncs: Some(of(Event::LogSync).calls),
+        };
+        let raw: BTreeMap<String, u64> = COUNTS
+            .iter()
+            .zip(&self.counts)
+            .map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)))
+            .collect();
+        Counters {
+            endpoint: endpoint.to_owned(),
+            io,
+            files: files(&totals),
+            waits: self.ledger.waits(&totals, latencies),
+            raw,
+        }
+    }
+}
+
+/// Data and log lie on one target; they are told apart all the same.
+fn files(totals: &[Totals]) -> Vec<FileCounts> {
+    let of = |event: Event| totals[event as usize];
+    let file = |kind, read: Totals, write: Totals, sync: Totals| FileCounts {
+        kind,
+        read_requests: read.calls,
+        read_bytes: read.bytes,
+        read_ns: read.time_ns,
+        write_requests: write.calls,
+        write_bytes: write.bytes,
+        write_ns: write.time_ns,
+        syncs: sync.calls,
+        sync_ns: sync.time_ns,
+    };
+    let mut reads = of(Event::BlockRead);
+    reads.merge(&of(Event::ScanRead));
+    vec![
+        file("data", reads, of(Event::BackgroundWrite), of(Event::BackgroundSync)),
+        file("log", Totals::default(), of(Event::LogWrite), of(Event::LogSync)),
+    ]
+}

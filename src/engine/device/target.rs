@@ -1,0 +1,192 @@
+//! The file or block device under test: what it is, opening it, its header, and memory that direct
+//! requests take.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::FlockOperation;
+
+use super::layout::{Found, HEADER_BYTES, Header};
+use crate::engine::EngineError;
+use crate::stats::target::DirectIo;
+
+/// Every common device takes it, and pages have it.
+pub const MEMORY_ALIGNMENT: usize = 4096;
+const PROBE_BYTES: usize = 4096;
+
+/// Memory at a page's boundary. Empty by default.
+#[derive(Debug, Default)]
+pub struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl AlignedBuffer {
+    pub fn new(bytes: usize) -> Self {
+        let memory = vec![0u8; bytes + MEMORY_ALIGNMENT];
+        let start = memory.as_ptr().align_offset(MEMORY_ALIGNMENT).min(MEMORY_ALIGNMENT);
+        Self { memory, start, bytes }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Missing,
+    File,
+    BlockDevice,
+}
+
+pub fn kind(path: &Path) -> Result<Kind, EngineError> {
+    match std::fs::metadata(path) {
+        Ok(about) if about.file_type().is_block_device() => Ok(Kind::BlockDevice),
+        Ok(about) if about.is_file() => Ok(Kind::File),
+        Ok(_) => Err(EngineError::Environment(format!(
+            "{}: it is neither a file nor a block device; name one of these, or a file that is \
+             not there yet, as in device:/data/petal.dat",
+            path.display()
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Missing),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+/// What stands at its start; None where nothing is.
+pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
+    if kind(path)? == Kind::Missing {
+        return Ok(None);
+    }
+    let file = File::open(path).map_err(|error| unusable(path, &error))?;
+    let mut bytes = vec![0; HEADER_BYTES as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(unusable(path, &error)),
+        }
+    }
+    Ok(Some(Header::decode(&bytes[..filled])))
+}
+
+/// Writes the header and makes it durable.
+pub fn write_header(path: &Path, header: &Header) -> Result<(), EngineError> {
+    let bytes = header.encode().ok_or_else(|| {
+        EngineError::Setting(format!(
+            "{}: {} schemas do not fit into its header; load fewer",
+            path.display(),
+            header.schemas.len()
+        ))
+    })?;
+    overwrite(path, 0, &bytes)
+}
+
+/// Writes some bytes through the page cache and makes them durable.
+pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), EngineError> {
+    let write = || {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.write_all_at(bytes, offset)?;
+        file.sync_all()
+    };
+    write().map_err(|error| unusable(path, &error))
+}
+
+/// An open target.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub path: PathBuf,
+    pub file: Arc<File>,
+    pub kind: Kind,
+    pub bytes: u64,
+    pub direct: DirectIo,
+    /// Keeps others away as long as it is open.
+    _claim: Arc<File>,
+}
+
+impl Target {
+    /// For reading and writing, past the page cache if asked for and possible.
+    pub fn open(path: &Path, asked: bool) -> Result<Self, EngineError> {
+        let kind = kind(path)?;
+        let open =
+            |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        let direct_file = asked.then(|| open(libc::O_DIRECT).and_then(proved));
+        let (file, reason) = match direct_file {
+            Some(Ok(file)) => (file, None),
+            refused => {
+                let file = open(0).map_err(|error| unusable(path, &error))?;
+                let reason = refused.and_then(Result::err);
+                (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
+            }
+        };
+        let bytes = length(&file).map_err(|error| unusable(path, &error))?;
+        let claim = claim(path, kind)?;
+        let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
+        let file = Arc::new(file);
+        Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _claim: Arc::new(claim) })
+    }
+}
+
+/// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file.
+fn claim(path: &Path, kind: Kind) -> Result<File, EngineError> {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true);
+    if kind == Kind::BlockDevice {
+        // Without O_CREAT this is the kernel's own claim of a block device (open(2)).
+        how.custom_flags(libc::O_EXCL);
+    }
+    let file = how.open(path).map_err(|error| unusable(path, &error))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::Environment(format!(
+            "{}: another petal uses it; wait until it is done",
+            path.display()
+        ))),
+        // Where a file system has no such locks, two petals at once are the user's to avoid.
+        _ => Ok(file),
+    }
+}
+
+/// Bytes of a file or block device.
+pub fn length(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Some file systems take O_DIRECT in open and refuse it in the first read.
+fn proved(file: File) -> io::Result<File> {
+    let mut probe = AlignedBuffer::new(PROBE_BYTES);
+    file.read_at(probe.bytes_mut(), 0)?;
+    Ok(file)
+}
+
+/// A system error about a path, with what a person can do.
+pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
+    let way_out = match error.kind() {
+        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another target",
+        io::ErrorKind::ReadOnlyFilesystem => "it is read-only: name another target",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "it is full: free some room, or load less (SCALE, schemas)"
+        }
+        io::ErrorKind::ResourceBusy => "somebody uses it: stop that one first",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "make its folder first, or name another target (--db device:PATH)"
+        }
+        _ => "look into the system's log for the device",
+    };
+    EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
+}

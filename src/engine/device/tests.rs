@@ -1,0 +1,432 @@
+//! The engine on real files: what it finds, what it refuses, and what it leaves.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::{Outcomes, SessionError};
+use crate::settings::url::TargetUrl;
+use crate::workload::op::{Kind, Operation};
+use crate::workload::row::Filler;
+use crate::workload::seat::Role;
+
+const ROWS: u64 = 1500;
+const BLOCK: u64 = 4096;
+const SCAN_ROWS: u64 = 20;
+
+/// A folder on a real file system, as direct I/O needs.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp");
+        fs::create_dir_all(&base).unwrap();
+        Self(tempfile::Builder::new().prefix("device-").tempdir_in(base).unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("petal.dat")
+    }
+
+    fn engine(&self, change: impl Fn(&mut Settings)) -> Device {
+        let mut settings = Settings { update_pct: 50, ..Settings::default() };
+        let url = format!("device:{}?log=1M&dirty=1M", self.path().display());
+        settings.db = TargetUrl::parse(&url).unwrap();
+        change(&mut settings);
+        Device::open(&settings).unwrap()
+    }
+
+    fn loaded() -> Self {
+        let place = Self::new();
+        place.engine(|_| {}).load(&plan(), &Silent, &unlimited()).unwrap();
+        place
+    }
+
+    /// The block of a key, past petal.
+    fn block(&self, key: u64) -> Vec<u8> {
+        let mut bytes = vec![0; BLOCK as usize];
+        fs::File::open(self.path()).unwrap().read_exact_at(&mut bytes, self.address(key)).unwrap();
+        bytes
+    }
+
+    fn address(&self, key: u64) -> u64 {
+        let Some(Found::Petal(header)) = target::find(&self.path()).unwrap() else { panic!() };
+        Data::new(header, false).areas[0].identity(key).address
+    }
+
+    fn overwrite(&self, key: u64, bytes: &[u8]) {
+        let file = OpenOptions::new().write(true).open(self.path()).unwrap();
+        file.write_all_at(bytes, self.address(key)).unwrap();
+    }
+}
+
+fn plan() -> LoadPlan {
+    LoadPlan {
+        schemas: vec![1],
+        rows: ROWS,
+        scan_rows: SCAN_ROWS,
+        block_size: BLOCK as u32,
+        degree: 2,
+        unique_index: false,
+        filler: Filler::Random,
+        seed: 11,
+        replace: false,
+    }
+}
+
+fn unlimited() -> Stop {
+    Stop::unlimited(Arc::default())
+}
+
+fn seat() -> Seat {
+    Seat { session: 1, schema: 1, endpoint: 0, role: Role::Mixed }
+}
+
+fn operation(kind: Kind, first: u64, rows: u32) -> Operation {
+    Operation { kind, schema: 1, first, rows, stamp: first + 77, due: None }
+}
+
+/// Executes; which operations met a bad block.
+fn execute(session: &mut dyn Session, batch: &[Operation]) -> Result<Vec<u32>, SessionError> {
+    let mut done = Outcomes::default();
+    session.execute(batch, &unlimited(), &mut done)?;
+    assert_eq!(done.ended.len(), batch.len());
+    for (at, outcome) in done.ended.iter().enumerate() {
+        assert_eq!(outcome.operation as usize, at);
+        assert_eq!(outcome.rows == 0, outcome.error.is_some());
+    }
+    let bad = done.ended.iter().filter(|outcome| outcome.error.is_some());
+    Ok(bad.map(|outcome| outcome.operation).collect())
+}
+
+/// Every key by itself.
+fn read_all(session: &mut dyn Session) -> Result<BTreeSet<u64>, SessionError> {
+    let batch: Vec<Operation> = (1..=ROWS).map(|key| operation(Kind::Select, key, 1)).collect();
+    let bad = execute(session, &batch)?;
+    Ok(bad.into_iter().map(|at| u64::from(at) + 1).collect())
+}
+
+#[test]
+fn every_wrong_block_is_found_and_no_other() {
+    for (io, depth) in [("uring", 1), ("uring", 16), ("pread", 1), ("pread", 4)] {
+        let place = Place::loaded();
+        let engine = place.engine(|settings| {
+            settings.io_depth = depth;
+            settings.verify = Verify::Checksum;
+            settings.db.options.insert("io".into(), io.into());
+        });
+        let mut session = engine.connect(seat()).unwrap();
+        assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
+        // Misplaced, gone, of an older load, torn at either end, and one flipped bit.
+        let mut old = place.block(4);
+        old[16] ^= 1;
+        let (mut head, mut tail, mut bit) = (place.block(5), place.block(6), place.block(7));
+        head[32] ^= 1;
+        let end = tail.len() - 8;
+        tail[end] ^= 1;
+        bit[2000] ^= 0x10;
+        let zeroes = vec![0; BLOCK as usize];
+        let wrong = [place.block(1), zeroes, old, head, tail, bit];
+        for (key, bytes) in (2..).zip(&wrong) {
+            place.overwrite(key, bytes);
+        }
+        assert_eq!(read_all(session.as_mut()).unwrap(), (2..=7).collect(), "{io} {depth}");
+        // An UPDATE that meets one changes nothing.
+        let update = operation(Kind::Update, 1, 10);
+        assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0]);
+        session.flush_statistics().unwrap();
+        let told = engine.quiesce().unwrap_err().to_string();
+        for word in ["12 bad blocks", "at byte", "key 2", "misplaced", "no block of petal's"] {
+            assert!(told.contains(word), "{told}");
+        }
+        assert_eq!(engine.snapshot().unwrap()[0].raw["commits"], 0);
+        assert_eq!(place.block(1), wrong[0]);
+    }
+}
+
+#[test]
+fn verify_looks_as_far_as_it_says() {
+    let place = Place::loaded();
+    let mut bit = place.block(3);
+    bit[2000] ^= 1;
+    place.overwrite(3, &bit);
+    place.overwrite(4, &place.block(5));
+    for (verify, found) in
+        [(Verify::None, vec![]), (Verify::Header, vec![4]), (Verify::Checksum, vec![3, 4])]
+    {
+        let engine = place.engine(|settings| settings.verify = verify);
+        let mut session = engine.connect(seat()).unwrap();
+        assert_eq!(read_all(session.as_mut()).unwrap(), found.into_iter().collect());
+    }
+}
+
+#[test]
+fn a_lost_write_is_found() {
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let mut session = engine.connect(seat()).unwrap();
+    let before = place.block(9);
+    execute(session.as_mut(), &[operation(Kind::Update, 9, 1)]).unwrap();
+    engine.quiesce().unwrap();
+    assert_eq!(block::version(&place.block(9)), 2);
+    place.overwrite(9, &before);
+    assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::from([9]));
+    assert!(engine.quiesce().unwrap_err().to_string().contains("version 1"));
+}
+
+#[test]
+fn too_many_bad_blocks_end_the_session() {
+    let place = Place::loaded();
+    for key in 1..=120 {
+        place.overwrite(key, &[0; 64]);
+    }
+    let engine = place.engine(|settings| settings.io_depth = 8);
+    let mut session = engine.connect(seat()).unwrap();
+    let error = read_all(session.as_mut()).unwrap_err();
+    assert_eq!(error.code, BAD_BLOCK);
+    assert!(error.message.contains("the 101th") && error.message.contains("at byte"));
+}
+
+#[test]
+fn sessions_on_the_same_keys_keep_every_update() {
+    let place = Place::loaded();
+    let engine = place.engine(|settings| {
+        settings.io_depth = 4;
+        settings.verify = Verify::Checksum;
+        settings.redo_stress = RedoStress::Heavy;
+    });
+    const EACH: u64 = 60;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut session = engine.connect(seat()).unwrap();
+            scope.spawn(move || {
+                let update = operation(Kind::Update, 100, 8);
+                let read = operation(Kind::Select, 98, 12);
+                let batch: Vec<Operation> = (0..EACH).flat_map(|_| [update, read, read]).collect();
+                assert_eq!(execute(session.as_mut(), &batch).unwrap(), [0u32; 0]);
+                session.flush_statistics().unwrap();
+            });
+        }
+    });
+    engine.quiesce().unwrap();
+    for key in 100..108 {
+        assert_eq!(u64::from(block::version(&place.block(key))), 1 + 4 * EACH);
+    }
+    assert_eq!(block::version(&place.block(99)), 1);
+    let io = engine.snapshot().unwrap()[0].io;
+    assert_eq!((io.commits, io.log_syncs), (Some(4 * EACH), Some(4 * EACH)));
+    assert_eq!(io.redo_bytes, Some(4 * EACH * log::record_bytes(RedoStress::Heavy, 8)));
+    assert_eq!(io.logical_reads, Some(4 * EACH * (8 + 24)));
+    assert!(engine.placement(1).unwrap().is_one_row_per_block());
+}
+
+#[test]
+fn a_read_only_run_counts_a_read_for_each_block_and_writes_nothing() {
+    let place = Place::loaded();
+    for depth in [1, 32] {
+        let engine = place.engine(|settings| {
+            settings.update_pct = 0;
+            settings.io_depth = depth;
+        });
+        let mut session = engine.connect(seat()).unwrap();
+        let batch: Vec<Operation> =
+            (0..50).map(|n| operation(Kind::Select, n * 20 + 1, 20)).collect();
+        execute(session.as_mut(), &batch).unwrap();
+        session.flush_statistics().unwrap();
+        let counters = engine.snapshot().unwrap().remove(0);
+        assert_eq!(counters.io.physical_read_requests, Some(1000));
+        assert_eq!(counters.io.physical_read_bytes, Some(1000 * BLOCK));
+        assert_eq!(counters.io.logical_reads, Some(1000));
+        assert_eq!((counters.io.physical_write_bytes, counters.io.redo_bytes), (Some(0), Some(0)));
+        let reads = counters.wait("block read").unwrap();
+        assert_eq!(reads.latencies.as_ref().unwrap().count(), 1000);
+    }
+}
+
+#[test]
+fn changed_blocks_are_throttled_and_all_written() {
+    let place = Place::loaded();
+    // Room for 256 blocks, UPDATEs of 200.
+    let engine = place.engine(|_| {});
+    let mut session = engine.connect(seat()).unwrap();
+    let batch: Vec<Operation> =
+        (0..21).map(|n| operation(Kind::Update, n % 7 * 200 + 1, 200)).collect();
+    execute(session.as_mut(), &batch).unwrap();
+    session.flush_statistics().unwrap();
+    engine.quiesce().unwrap();
+    assert_eq!(engine.shared.dirty.blocks(), 0);
+    for key in 1..=1400 {
+        assert_eq!(block::version(&place.block(key)), 4, "{key}");
+    }
+    let counters = engine.snapshot().unwrap().remove(0);
+    // A block that changed again before it was written is written once for both.
+    let written = counters.io.physical_write_blocks.unwrap();
+    assert!((1400..=4200).contains(&written), "{written}");
+    assert!(counters.wait("background sync").is_some());
+}
+
+#[test]
+fn scans_read_the_scan_blocks_and_find_wrong_ones() {
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let mut session = engine.connect(seat()).unwrap();
+    let scan = operation(Kind::Scan, 0, 0);
+    assert_eq!(execute(session.as_mut(), &[scan, scan]).unwrap(), [0u32; 0]);
+    let Some(Found::Petal(header)) = target::find(&place.path()).unwrap() else { panic!() };
+    let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+    file.write_all_at(&[9; 16], header.schemas[0].scan_offset + 7 * BLOCK).unwrap();
+    assert_eq!(execute(session.as_mut(), &[scan]).unwrap(), [0]);
+    session.flush_statistics().unwrap();
+    let reads = engine.snapshot().unwrap().remove(0).io.physical_read_blocks;
+    assert_eq!(reads, Some(3 * SCAN_ROWS));
+}
+
+#[test]
+fn schemas_are_added_and_replaced_and_old_blocks_are_stale() {
+    let place = Place::loaded();
+    let first = place.block(1);
+    let engine = place.engine(|_| {});
+    engine.load(&LoadPlan { schemas: vec![2, 3], ..plan() }, &Silent, &unlimited()).unwrap();
+    let numbers = |engine: &Device| {
+        engine.loaded().unwrap().iter().map(|schema| schema.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&engine), [1, 2, 3]);
+    assert_eq!(place.block(1), first, "the first was touched");
+    let other = LoadPlan { schemas: vec![4], block_size: 8192, ..plan() };
+    assert!(engine.load(&other, &Silent, &unlimited()).is_err(), "another block size");
+    let part = LoadPlan { replace: true, ..plan() };
+    let refused = engine.load(&part, &Silent, &unlimited()).unwrap_err().to_string();
+    assert!(refused.contains("schema 2 is there too"), "{refused}");
+    let all = LoadPlan { schemas: vec![1, 2, 3], replace: true, ..plan() };
+    engine.load(&all, &Silent, &unlimited()).unwrap();
+    assert_eq!(numbers(&engine), [1, 2, 3]);
+    // The same place, key and content, of the load before.
+    assert_eq!(first[8..16], place.block(1)[8..16]);
+    place.overwrite(1, &first);
+    let mut session = engine.connect(seat()).unwrap();
+    assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::from([1]));
+    assert!(engine.quiesce().unwrap_err().to_string().contains("earlier load"));
+}
+
+#[test]
+fn a_load_that_is_stopped_leaves_nothing_that_passes_for_data() {
+    let place = Place::new();
+    let stop = Stop::unlimited(Arc::new(1.into()));
+    let engine = place.engine(|_| {});
+    assert!(matches!(engine.load(&plan(), &Silent, &stop), Err(EngineError::Interrupted)));
+    assert!(!place.path().exists());
+    // Over data that is there, the data goes.
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let replace = LoadPlan { replace: true, ..plan() };
+    assert!(engine.load(&replace, &Silent, &stop).is_err());
+    assert!(engine.loaded().unwrap().is_empty());
+    assert!(engine.connect(seat()).is_err());
+    engine.load(&plan(), &Silent, &unlimited()).unwrap();
+    assert_eq!(engine.loaded().unwrap().len(), 1);
+}
+
+#[test]
+fn foreign_files_are_left_alone_unless_given_up_by_name() {
+    for content in [&b"dear diary"[..], b"", &[0x55; 100_000]] {
+        let place = Place::new();
+        fs::write(place.path(), content).unwrap();
+        let wrong = place.engine(|settings| settings.destroy_data = Some("/elsewhere".into()));
+        for engine in [place.engine(|_| {}), wrong] {
+            assert!(engine.loaded().is_err());
+            let refused = engine.load(&plan(), &Silent, &unlimited()).unwrap_err().to_string();
+            assert!(refused.contains("--destroy-data"), "{refused}");
+            assert!(engine.connect(seat()).is_err());
+            assert_eq!(engine.drop_data().unwrap(), [""; 0]);
+            assert_eq!(fs::read(place.path()).unwrap(), content);
+        }
+        let engine = place.engine(|settings| settings.destroy_data = Some(place.path()));
+        assert!(engine.loaded().unwrap().is_empty());
+        engine.load(&plan(), &Silent, &unlimited()).unwrap();
+        assert_eq!(engine.loaded().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_or_damaged_is_refused() {
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    let refused = engine.connect(seat()).err().unwrap().to_string();
+    assert!(refused.contains("cut off"), "{refused}");
+    file.write_all_at(b"?", 30).unwrap();
+    let refused = engine.loaded().unwrap_err().to_string();
+    assert!(refused.contains("damaged") && refused.contains("--replace"), "{refused}");
+    engine.load(&LoadPlan { replace: true, ..plan() }, &Silent, &unlimited()).unwrap();
+    assert_eq!(read_all(engine.connect(seat()).unwrap().as_mut()).unwrap(), BTreeSet::new());
+}
+
+#[test]
+fn a_second_petal_waits_its_turn() {
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let _session = engine.connect(seat()).unwrap();
+    let other = place.engine(|_| {});
+    assert_eq!(other.loaded().unwrap().len(), 1, "looking is free");
+    let refused = other.connect(seat()).err().unwrap().to_string();
+    assert!(refused.contains("another petal"), "{refused}");
+    assert!(other.drop_data().unwrap_err().to_string().contains("another petal"));
+}
+
+#[test]
+fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
+    struct Written(std::sync::atomic::AtomicU64, Mutex<Vec<String>>);
+    impl Progress for Written {
+        fn phase(&self, what: &str, _: u64, _: ProgressUnit) {
+            locked(&self.1).push(what.to_owned());
+        }
+        fn advance(&self, units: u64) {
+            self.0.fetch_add(units, std::sync::atomic::Ordering::Relaxed);
+        }
+        fn note(&self, _: &str) {}
+    }
+    let place = Place::new();
+    let engine = place.engine(|settings| {
+        settings.db.options.insert("precondition".into(), "3x".into());
+    });
+    let written = Written(0.into(), Mutex::default());
+    engine.load(&plan(), &written, &unlimited()).unwrap();
+    let main = ROWS * BLOCK;
+    // Log, scan blocks, three times the main blocks, and the proof.
+    let all = (1 << 20) + SCAN_ROWS * BLOCK + 4 * main;
+    assert_eq!(written.0.load(std::sync::atomic::Ordering::Relaxed), all);
+    assert_eq!(locked(&written.1).len(), 4);
+    let mut session = engine.connect(seat()).unwrap();
+    assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
+}
+
+#[test]
+fn what_is_described_is_what_is_used() {
+    let place = Place::loaded();
+    let engine = place.engine(|settings| {
+        settings.db.options.insert("io".into(), "pread".into());
+        settings.direct_io = Some(false);
+    });
+    let (about, details) = engine.describe(1, 3).unwrap();
+    assert_eq!((about.block_size, about.cache_bytes), (BLOCK, Some(1 << 20)));
+    let setting = |name: &str| {
+        details
+            .settings
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+            .unwrap()
+    };
+    assert!(setting("requests by").contains("pread") && setting("requests by").contains("asked"));
+    assert_eq!(setting("direct I/O"), "off");
+    let direct = details.direct_io.unwrap();
+    assert_eq!((direct.asked, direct.used), (false, false));
+    assert!(details.compression_ratio.unwrap() < 1.02);
+    assert_eq!(details.data_files, [place.path()]);
+    assert_eq!(engine.data_bytes().unwrap(), Some(ROWS * BLOCK));
+}

@@ -1,0 +1,158 @@
+//! The io_uring: requests from the slots of one thread to one file. All of the device engine's
+//! `unsafe` is here. A slot's memory belongs to the ring, which lends it only while no request
+//! uses it and outlives every request: that is what makes the raw pointers sound.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::queue::{Call, Completion};
+use super::target::AlignedBuffer;
+
+/// The registered file's place.
+const FILE: types::Fixed = types::Fixed(0);
+
+pub struct Ring {
+    ring: IoUring,
+    file: Arc<File>,
+    slots: Vec<AlignedBuffer>,
+    /// Bytes that the request of a slot should move; None: no request.
+    in_flight: Vec<Option<u32>>,
+    busy: usize,
+    fixed_buffers: bool,
+    fixed_file: bool,
+}
+
+impl Ring {
+    /// A ring for the calling thread, with as much help of the kernel's as it has.
+    pub fn new(file: Arc<File>, mut slots: Vec<AlignedBuffer>) -> io::Result<Self> {
+        let ring = build(slots.len() as u32)?;
+        let vectors: Vec<libc::iovec> = slots
+            .iter_mut()
+            .map(|slot| libc::iovec {
+                iov_base: slot.bytes_mut().as_mut_ptr().cast(),
+                iov_len: slot.len(),
+            })
+            .collect();
+        // SAFETY: the buffers live in `slots`, which this ring owns and frees only after the
+        // io_uring is closed (fields drop in order) and no request is in flight (Drop).
+        let fixed_buffers = unsafe { ring.submitter().register_buffers(&vectors) }.is_ok();
+        let fixed_file = ring.submitter().register_files(&[file.as_raw_fd()]).is_ok();
+        let in_flight = vec![None; slots.len()];
+        Ok(Self { ring, file, slots, in_flight, busy: 0, fixed_buffers, fixed_file })
+    }
+
+    /// What of it the kernel has registered, in words.
+    pub fn registered(&self) -> &'static str {
+        match (self.fixed_buffers, self.fixed_file) {
+            (true, true) => "registered buffers and file",
+            (true, false) => "registered buffers",
+            (false, true) => "registered file",
+            (false, false) => "nothing registered",
+        }
+    }
+
+    /// The memory of a slot that no request uses.
+    pub fn slot(&mut self, slot: usize) -> &mut [u8] {
+        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
+        self.slots[slot].bytes_mut()
+    }
+
+    /// Queues a request; [`Ring::wait`] submits it. A slot has one request at a time.
+    pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
+        assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
+        let bytes = match call {
+            Call::Read { bytes, .. } | Call::Write { bytes, .. } => bytes,
+            Call::Sync => 0,
+        };
+        assert!(bytes as usize <= self.slots[slot].len(), "{bytes} bytes do not fit into a slot");
+        let entry = self.entry(slot, call).user_data(slot as u64);
+        // SAFETY: the entry points into the slot's memory, which is not touched or freed while
+        // `in_flight` says that the request is under way; the file is open as long as the ring.
+        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        self.in_flight[slot] = Some(bytes);
+        self.busy += 1;
+        Ok(())
+    }
+
+    /// Submits what is queued, waits for at least `wanted` completions and takes all there are.
+    pub fn wait(&mut self, wanted: usize, done: &mut Vec<Completion>) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(wanted.min(self.busy)) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for entry in self.ring.completion() {
+            let slot = entry.user_data() as usize;
+            let wanted_bytes = self.in_flight[slot].take().unwrap_or_default();
+            self.busy -= 1;
+            let result = match entry.result() {
+                failed if failed < 0 => Err(io::Error::from_raw_os_error(-failed)),
+                bytes if bytes as u32 == wanted_bytes => Ok(()),
+                bytes => Err(super::queue::short(bytes as usize, wanted_bytes as usize)),
+            };
+            done.push(Completion { slot, result });
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, slot: usize, call: Call) -> squeue::Entry {
+        let pointer = self.slots[slot].bytes_mut().as_mut_ptr();
+        let fixed = self.fixed_buffers;
+        let index = slot as u16;
+        let descriptor = types::Fd(self.file.as_raw_fd());
+        macro_rules! on {
+            ($file:expr) => {
+                match call {
+                    Call::Read { offset, bytes } if fixed => {
+                        opcode::ReadFixed::new($file, pointer, bytes, index).offset(offset).build()
+                    }
+                    Call::Read { offset, bytes } => {
+                        opcode::Read::new($file, pointer, bytes).offset(offset).build()
+                    }
+                    Call::Write { offset, bytes } if fixed => {
+                        opcode::WriteFixed::new($file, pointer, bytes, index).offset(offset).build()
+                    }
+                    Call::Write { offset, bytes } => {
+                        opcode::Write::new($file, pointer, bytes).offset(offset).build()
+                    }
+                    Call::Sync => {
+                        opcode::Fsync::new($file).flags(types::FsyncFlags::DATASYNC).build()
+                    }
+                }
+            };
+        }
+        if self.fixed_file { on!(FILE) } else { on!(descriptor) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.busy > 0 {
+            if self.wait(self.busy, &mut done).is_err() {
+                // The kernel may still write there: memory that is never freed is never wrong.
+                std::mem::forget(std::mem::take(&mut self.slots));
+                return;
+            }
+        }
+    }
+}
+
+/// One issuer and completions on its own thread from 6.1 on, less on older kernels.
+fn build(entries: u32) -> io::Result<IoUring> {
+    let entries = entries.next_power_of_two();
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_coop_taskrun()
+        .setup_defer_taskrun()
+        .build(entries)
+        .or_else(|_| IoUring::builder().setup_coop_taskrun().build(entries))
+        .or_else(|_| IoUring::builder().build(entries))
+}

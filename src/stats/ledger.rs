@@ -1,0 +1,213 @@
+//! Timed events of an engine that does its own I/O: one recorder per writer, and the ledger that
+//! all of them are folded into. Which events there are, and what they mean, is the engine's.
+//!
+//! An event costs its recorder two stores into its own ring: no lock, no histogram. The ring is
+//! folded when it is full, when its writer asks, when a snapshot is taken and when it is dropped.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::counters::{Wait, WaitClass, WaitSource};
+use super::histogram::Latencies;
+
+/// An event as reports show it.
+#[derive(Debug, Clone, Copy)]
+pub struct EventName {
+    pub name: &'static str,
+    pub class: WaitClass,
+}
+
+/// Databases read and write files a page at a time. Smaller calls (headers) carry no page.
+const PAGE_BYTES_MIN: u64 = 512;
+
+/// What was counted of one event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub calls: u64,
+    pub time_ns: u64,
+    pub bytes: u64,
+    /// Calls that carried a whole page.
+    pub pages: u64,
+}
+
+impl Totals {
+    fn add(&mut self, latency_ns: u64, bytes: u64) {
+        self.calls += 1;
+        self.time_ns += latency_ns;
+        self.bytes += bytes;
+        self.pages += u64::from(bytes >= PAGE_BYTES_MIN);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.time_ns += other.time_ns;
+        self.bytes += other.bytes;
+        self.pages += other.pages;
+    }
+}
+
+/// Totals and histograms of many recorders. A histogram exists once its event happened.
+struct Shard {
+    totals: Vec<Totals>,
+    latencies: Vec<Option<Box<Latencies>>>,
+}
+
+/// Few shards suffice: one is locked once per ring, not per call.
+const SHARDS: usize = 4;
+
+/// All events since it was made.
+pub struct Ledger {
+    events: &'static [EventName],
+    shards: [Mutex<Shard>; SHARDS],
+    /// For the next recorder's shard.
+    recorders_made: AtomicU64,
+    /// Those whose rings a snapshot must fold first.
+    recorders: Mutex<Vec<Weak<Recorder>>>,
+}
+
+impl Ledger {
+    pub fn new(events: &'static [EventName]) -> Self {
+        let shard = || Shard {
+            totals: vec![Totals::default(); events.len()],
+            latencies: events.iter().map(|_| None).collect(),
+        };
+        Self {
+            events,
+            shards: std::array::from_fn(|_| Mutex::new(shard())),
+            recorders_made: AtomicU64::new(0),
+            recorders: Mutex::default(),
+        }
+    }
+
+    /// A recorder for one more writer.
+    pub fn recorder(self: &Arc<Self>) -> Arc<Recorder> {
+        let made = self.recorders_made.fetch_add(1, Ordering::Relaxed);
+        let recorder = Arc::new(Recorder {
+            shard: made as usize % SHARDS,
+            ledger: Arc::clone(self),
+            ring: Ring::default(),
+            folding: Mutex::default(),
+        });
+        let mut recorders = locked(&self.recorders);
+        recorders.retain(|other| other.strong_count() > 0);
+        recorders.push(Arc::downgrade(&recorder));
+        recorder
+    }
+
+    /// Each event's totals so far, and its single waits if asked.
+    pub fn collect(&self, with_latencies: bool) -> (Vec<Totals>, Vec<Option<Latencies>>) {
+        let live: Vec<_> = locked(&self.recorders).iter().filter_map(Weak::upgrade).collect();
+        live.iter().for_each(|recorder| recorder.fold());
+        drop(live);
+        let mut totals = vec![Totals::default(); self.events.len()];
+        let mut latencies: Vec<Option<Latencies>> = self.events.iter().map(|_| None).collect();
+        for shard in &self.shards {
+            let shard = locked(shard);
+            for (sum, part) in totals.iter_mut().zip(&shard.totals) {
+                sum.merge(part);
+            }
+            if with_latencies {
+                for (sum, part) in latencies.iter_mut().zip(&shard.latencies) {
+                    match (sum, part) {
+                        (Some(sum), Some(part)) => sum.add(part),
+                        (sum, Some(part)) => *sum = Some(part.as_ref().clone()),
+                        (_, None) => {}
+                    }
+                }
+            }
+        }
+        (totals, latencies)
+    }
+
+    /// What [`Ledger::collect`] found, as waits: those that happened.
+    pub fn waits(&self, totals: &[Totals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
+        let events = self.events.iter().zip(totals).zip(latencies);
+        events
+            .filter(|((_, total), _)| total.calls > 0)
+            .map(|((event, total), latencies)| Wait {
+                name: event.name.to_owned(),
+                class: event.class,
+                source: WaitSource::Timed,
+                waits: Some(total.calls),
+                time_ns: total.time_ns,
+                latencies,
+            })
+            .collect()
+    }
+}
+
+/// Events that fit into a ring before it is folded.
+const RING: usize = 256;
+const BYTES_BITS: u32 = 56;
+
+/// One writer's events: a latency and, packed, the event and its bytes.
+struct Ring {
+    slots: Box<[[AtomicU64; 2]]>,
+    /// Events ever written.
+    head: AtomicU64,
+    /// Events ever folded.
+    tail: AtomicU64,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            slots: (0..RING).map(|_| Default::default()).collect(),
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What one writer did. Only one thread at a time may record; anybody may fold.
+pub struct Recorder {
+    shard: usize,
+    ledger: Arc<Ledger>,
+    ring: Ring,
+    folding: Mutex<()>,
+}
+
+impl Recorder {
+    /// One event, by its place in the ledger's list.
+    pub fn record(&self, event: usize, latency_ns: u64, bytes: u64) {
+        let head = self.ring.head.load(Ordering::Relaxed);
+        if head - self.ring.tail.load(Ordering::Acquire) >= RING as u64 {
+            self.fold();
+        }
+        let [latency, what] = &self.ring.slots[head as usize % RING];
+        latency.store(latency_ns, Ordering::Relaxed);
+        what.store((event as u64) << BYTES_BITS | bytes, Ordering::Relaxed);
+        self.ring.head.store(head + 1, Ordering::Release);
+    }
+
+    /// Moves what the ring holds into the ledger.
+    pub fn fold(&self) {
+        let _folding = locked(&self.folding);
+        let (tail, head) =
+            (self.ring.tail.load(Ordering::Relaxed), self.ring.head.load(Ordering::Acquire));
+        if tail == head {
+            return;
+        }
+        let mut shard = locked(&self.ledger.shards[self.shard]);
+        for index in tail..head {
+            let [latency, what] = &self.ring.slots[index as usize % RING];
+            let (latency_ns, what) =
+                (latency.load(Ordering::Relaxed), what.load(Ordering::Relaxed));
+            let (event, bytes) = ((what >> BYTES_BITS) as usize, what & ((1 << BYTES_BITS) - 1));
+            shard.totals[event].add(latency_ns, bytes);
+            shard.latencies[event].get_or_insert_default().record(latency_ns);
+        }
+        self.ring.tail.store(head, Ordering::Release);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.fold();
+    }
+}
+
+/// A lock whose holder panicked still holds counters that are right.
+pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,134 @@
+//! The device engine on real block devices, and where io_uring is forbidden.
+
+use std::fs;
+
+use crate::support::{ALONE, Loop, Workplace, count, number, record, run};
+
+const MAPPED: &[&str] = &["--scale", "16M", "--scan-table-sz", "1M"];
+
+fn setup(work: &Workplace, device: &str, more: &[&str]) -> crate::support::Petal {
+    let url = format!("device:{device}?log=2M");
+    work.petal([&["setup", "-s", "2", "--db", &url], MAPPED, more].concat())
+}
+
+#[test]
+fn a_block_device_is_filled_run_and_dropped() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Loop::new(64) else { return };
+    let work = Workplace::new();
+    let url = format!("device:{}", disk.device());
+    setup(&work, disk.device(), &[]).exits(0);
+    let args = ["run", "-t", "2", "--io-depth", "4", "--update-pct", "0", "--run-time", "3"];
+    let run = work.petal([&args[..], &["--json", "--db", &url]].concat());
+    let run = run.watching().exits(0).json();
+    // Who reads a row reads a block, and the kernel saw as many bytes.
+    let per_second = |name: &str| number(&run, &format!("/per_second/{name}"));
+    let per_row = per_second("physical_read_blocks") / per_second("rows");
+    assert!((per_row - 1.0).abs() < 0.01, "{per_row}");
+    let seen = per_second("device_read_bytes") / per_second("physical_read_bytes");
+    assert!((seen - 1.0).abs() < 0.02, "the device read {seen} times petal's bytes");
+    let args = ["run", "--work-loop", "50", "--update-pct", "100", "--json", "--db", &url];
+    let run = work.petal(args).exits(0).json();
+    assert_eq!(count(&run, "/counters/commits"), 100);
+    let before = disk.bytes();
+    let dropped = work.petal(["drop", "--db", &url]).exits(0).stdout;
+    assert!(dropped.contains("header"), "{dropped}");
+    let after = disk.bytes();
+    assert!(after[..1 << 20].iter().all(|byte| *byte == 0));
+    assert!(before[1 << 20..] == after[1 << 20..], "more than the header went");
+    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3);
+}
+
+#[test]
+fn a_device_with_a_file_system_is_refused_and_kept() {
+    let Some(disk) = Loop::new(64) else { return };
+    let work = Workplace::new();
+    run("mkfs.ext4", &["-q", disk.device()]).unwrap();
+    let before = disk.bytes();
+    setup(&work, disk.device(), &[]).exits(3).telling(&["ext4", "--destroy-data", disk.device()]);
+    setup(&work, disk.device(), &["--replace"]).exits(3).telling(&["ext4"]);
+    let elsewhere = ["--destroy-data", "/dev/loop"];
+    setup(&work, disk.device(), &elsewhere).exits(3).telling(&["not this"]);
+    let url = format!("device:{}", disk.device());
+    work.petal(["drop", "--db", &url]).exits(0);
+    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["ext4"]);
+    assert!(before == disk.bytes(), "something was written");
+    // Mounted, no flag helps.
+    let point = work.path("mounted");
+    fs::create_dir(&point).unwrap();
+    let point = point.to_str().unwrap();
+    run("mount", &["-o", "ro,noload", disk.device(), point]).unwrap();
+    let before = disk.bytes();
+    for more in [&[][..], &["--destroy-data", disk.device()]] {
+        let refused = setup(&work, disk.device(), more).ends();
+        refused.exited(3).telling(&["is mounted on", point]);
+    }
+    assert!(before == disk.bytes(), "something was written");
+    run("umount", &[point]).unwrap();
+    // Given up by its exact name.
+    setup(&work, disk.device(), &["--destroy-data", disk.device()]).exits(0);
+    work.petal(["run", "--work-loop", "5", "--db", &url]).exits(0);
+    // A file system over petal's data is somebody's again.
+    run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();
+    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["ext4"]);
+}
+
+#[test]
+fn the_file_behind_a_loop_device_is_in_use() {
+    let Some(disk) = Loop::new(8) else { return };
+    let name = disk.device().trim_start_matches("/dev/");
+    let backing = format!("/sys/block/{name}/loop/backing_file");
+    let backing = fs::read_to_string(backing).unwrap();
+    let work = Workplace::new();
+    let path = backing.trim();
+    setup(&work, path, &["--destroy-data", path]).exits(3).telling(&["it is behind", name]);
+}
+
+#[test]
+fn a_device_that_is_too_small_is_told() {
+    let Some(disk) = Loop::new(16) else { return };
+    let work = Workplace::new();
+    setup(&work, disk.device(), &[]).exits(3).telling(&["the load needs", "load less"]);
+    assert!(disk.bytes().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn where_io_uring_is_forbidden_calls_do_and_the_record_says_so() {
+    let work = Workplace::new();
+    let path = work.path("petal.dat").display().to_string();
+    let url = format!("device:{path}");
+    setup(&work, &path, &[]).without_uring().exits(0);
+    let means = |run: &serde_json::Value| {
+        let settings = run["details"]["target"]["settings"].to_string();
+        let all = if settings == "null" { run.to_string() } else { settings };
+        (all.contains("io_uring, "), all.contains("io_uring is refused: Operation not permitted"))
+    };
+    for (depth, forbidden) in [("1", true), ("8", true), ("8", false)] {
+        let args = ["run", "--work-loop", "30", "--update-pct", "30", "--io-depth", depth];
+        let run = work.petal([&args[..], &["--db", &url]].concat());
+        let run = if forbidden { run.without_uring() } else { run };
+        run.exits(0);
+        let folder = work.runs().pop().unwrap();
+        assert_eq!(means(&record(&folder)), (!forbidden, forbidden), "{depth}");
+    }
+    let insisting = format!("{url}?io=uring");
+    let run = work.petal(["run", "--work-loop", "1", "--db", &insisting]).without_uring();
+    run.exits(3).telling(&["io_uring", "not permitted"]);
+}
+
+#[test]
+fn a_killed_run_leaves_whole_blocks() {
+    let work = Workplace::new();
+    let path = work.path("petal.dat").display().to_string();
+    let url = format!("device:{path}");
+    setup(&work, &path, &[]).exits(0);
+    let args = ["run", "-t", "4", "--update-pct", "100", "--run-time", "60", "--db", &url];
+    let running = work.petal(args).start();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    running.kill();
+    // Every block is of one version, older or newer, by its checksum.
+    let args = ["run", "--work-loop", "64", "--update-pct", "0", "--verify", "checksum"];
+    let run = work.petal([&args[..], &["--scan-pct", "10", "--json", "--db", &url]].concat());
+    let run = run.exits(0).json();
+    assert_eq!(run["errors"], serde_json::json!({}));
+}
