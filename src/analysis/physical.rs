@@ -11,6 +11,7 @@ const MISSING_SHARE_MAX: f64 = 0.10;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
+const PAGE_CACHE: &str = "the operating system's page cache served the rest";
 const OTHER_LOAD_SHARE_MIN: f64 = 0.20;
 const OTHER_LOAD_BYTES_MIN: u64 = 16 << 20;
 
@@ -79,11 +80,10 @@ fn reached_the_device(run: &Run) -> Judgement {
              counted (memory, network, a device mapper)",
             "Put the data on a local disk, or read the device's own statistics.",
         )
+    } else if run.details.target.direct_io.is_some() {
+        (PAGE_CACHE, "Use DIRECT_IO=TRUE, or a data set several times the memory.")
     } else {
-        (
-            "the operating system's page cache served the rest",
-            "Use DIRECT_IO=TRUE, PAGE_CACHE_LIMIT, or a data set several times the memory.",
-        )
+        (PAGE_CACHE, "Use PAGE_CACHE_LIMIT, or a data set several times the memory.")
     };
     let message = format!(
         "{:.0} % of the bytes that the database read did not come from the device ({} of {}); \

@@ -30,7 +30,10 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
             value: durability.setting.clone(),
             verdict: if durability.durable { Verdict::Good } else { Verdict::Warn },
             why: "a commit that is not flushed costs no device write".to_owned(),
-            advice: "petal run --db 'sqlite:DIR?synchronous=FULL'".to_owned(),
+            advice: format!(
+                "petal run   # with {} set back, or told beside every figure",
+                durability.setting
+            ),
         });
     }
     if let Some(plan) = &details.plan {

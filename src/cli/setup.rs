@@ -45,9 +45,17 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let schemas = schemas(matches, console)?;
-    let settings = source::read(matches, CommandKind::Setup, schemas, console)?;
-    let engine = source::open(&settings)?;
+    let (tablespace, schemas) = form(matches)?;
+    let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
+    let mut engine = source::open(&settings)?;
+    if let Some(tablespace) = tablespace {
+        if engine.capabilities().tablespaces {
+            settings.db.options.insert("tablespace".to_owned(), tablespace);
+            engine = source::open(&settings)?;
+        } else {
+            console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
+        }
+    }
     let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
@@ -68,24 +76,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `-s N`, `N` or `TABLESPACE N`.
-fn schemas(matches: &ArgMatches, console: &Console) -> Result<Option<u32>, Failure> {
+/// `-s N`, `N` or `TABLESPACE N`: the tablespace and the number of schemas.
+fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> {
     let form: Vec<&String> = matches.get_many("form").unwrap_or_default().collect();
     let (tablespace, count) = match form.as_slice() {
-        [] => return Ok(matches.get_one("schemas").copied()),
+        [] => return Ok((None, matches.get_one("schemas").copied())),
         [count] => (None, count),
-        [tablespace, count, ..] => (Some(tablespace), count),
+        [tablespace, count, ..] => (Some((*tablespace).clone()), count),
     };
     if matches.contains_id("schemas") {
         return Err(Failure::usage(format!(
             "-s and N={count} both say how many schemas: give one of them"
         )));
     }
-    if let Some(tablespace) = tablespace {
-        console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
-    }
     match count.parse::<u32>() {
-        Ok(count) if count >= 1 => Ok(Some(count)),
+        Ok(count) if count >= 1 => Ok((tablespace, Some(count))),
         _ => Err(Failure::usage(format!(
             "N={count}: the number of schemas is a whole number from 1; for instance `petal setup 4`"
         ))),

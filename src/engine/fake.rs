@@ -26,6 +26,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     prefetch: false,
     direct_io: false,
     io_depth: false,
+    tablespaces: false,
     endpoints: false,
     cache_per_session: false,
     redo_stress: true,

@@ -38,6 +38,8 @@ pub struct Capabilities {
     pub prefetch: bool,
     pub direct_io: bool,
     pub io_depth: bool,
+    /// Data can be loaded into a tablespace, by the URL option `tablespace`.
+    pub tablespaces: bool,
     /// Several endpoints can serve one run.
     pub endpoints: bool,
     /// Whether each session has a block cache of its own.

@@ -60,6 +60,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     prefetch: false,
     direct_io: true,
     io_depth: true,
+    tablespaces: false,
     endpoints: false,
     cache_per_session: false,
     redo_stress: true,

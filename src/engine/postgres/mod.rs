@@ -58,6 +58,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     prefetch: true,
     direct_io: false,
     io_depth: false,
+    tablespaces: true,
     endpoints: true,
     cache_per_session: false,
     redo_stress: true,

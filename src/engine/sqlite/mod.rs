@@ -57,6 +57,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     prefetch: false,
     direct_io: true,
     io_depth: false,
+    tablespaces: false,
     endpoints: false,
     cache_per_session: true,
     // Whole pages are logged, however many columns changed.
