@@ -211,3 +211,31 @@ impl Drop for Recorder {
 pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// An enum `Event` of what can be waited for, by the names that reports show, with their classes;
+/// `Event::NAMES` is for [`Ledger`](self).
+#[cfg(any(feature = "sqlite", feature = "device"))]
+macro_rules! ledger_events {
+    ($($event:ident $name:literal $class:ident),+ $(,)?) => {
+        /// What can be waited for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Event { $($event),+ }
+
+        impl Event {
+            const NAMES: &'static [$crate::stats::ledger::EventName] = &[
+                $($crate::stats::ledger::EventName {
+                    name: $name,
+                    class: $crate::stats::counters::WaitClass::$class,
+                }),+
+            ];
+
+            /// As reports show it.
+            pub fn name(self) -> &'static str {
+                Self::NAMES[self as usize].name
+            }
+        }
+    };
+}
+#[cfg(any(feature = "sqlite", feature = "device"))]
+pub(crate) use ledger_events;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layout::ALIGNMENT;
 use super::queue::Wish;
-use crate::engine::EngineError;
-use crate::settings::size::{format_bytes, parse_bytes};
+use crate::engine::{EngineError, url_option};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -86,17 +85,11 @@ fn count(key: &str, value: &str, max: u32) -> Result<u32, EngineError> {
 }
 
 fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
-    let way_out = "give a size such as 4M, 64M or 1G";
-    let bytes = parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
-    if (min..=max).contains(&bytes) {
-        return Ok(bytes);
-    }
-    let rule = format!("is not between {} and {}", format_bytes(min), format_bytes(max));
-    Err(refused(key, value, &rule, way_out))
+    url_option::size("device", key, value, min..=max, "give a size such as 4M, 64M or 1G")
 }
 
 fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB=device:...?{key}={value}: {key} {rule}; {way_out}"))
+    url_option::refused("device", key, value, rule, way_out)
 }
 
 #[cfg(test)]

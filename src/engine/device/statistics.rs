@@ -4,27 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stats::counters::{Counters, FileCounts, IoCounts, WaitClass};
-use crate::stats::ledger::{EventName, Ledger, Recorder, Totals};
+use crate::stats::counters::{Counters, FileCounts, IoCounts};
+use crate::stats::ledger::{Ledger, Recorder, Totals, ledger_events};
 
-macro_rules! events {
-    ($($event:ident $name:literal $class:ident),+ $(,)?) => {
-        /// What can be waited for, by the names that reports show.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Event { $($event),+ }
-
-        impl Event {
-            const NAMES: &'static [EventName] =
-                &[$(EventName { name: $name, class: WaitClass::$class }),+];
-
-            pub fn name(self) -> &'static str {
-                Self::NAMES[self as usize].name
-            }
-        }
-    };
-}
-
-events! {
+ledger_events! {
     BlockRead "block read" UserIo,
     ScanRead "scan read" UserIo,
     LogWrite "log write" Commit,

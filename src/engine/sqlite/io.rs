@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stats::counters::{Counters, FileCounts, IoCounts, WaitClass};
+use crate::stats::counters::{Counters, FileCounts, IoCounts};
 pub use crate::stats::ledger::locked;
-use crate::stats::ledger::{self, EventName, Ledger, Totals};
+use crate::stats::ledger::{self, Ledger, Totals, ledger_events};
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,25 +37,7 @@ pub enum Call {
     Sync,
 }
 
-macro_rules! events {
-    ($($event:ident $name:literal $class:ident),+ $(,)?) => {
-        /// What can be waited for, by the names that reports show.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum Event { $($event),+ }
-
-        impl Event {
-            const NAMES: &'static [EventName] =
-                &[$(EventName { name: $name, class: WaitClass::$class }),+];
-
-            pub fn name(self) -> &'static str {
-                Self::NAMES[self as usize].name
-            }
-        }
-    };
-}
-
-events! {
+ledger_events! {
     MainRead "main read" UserIo,
     MainWrite "main write" UserIo,
     MainSync "main sync" UserIo,

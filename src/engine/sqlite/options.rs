@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::EngineError;
-use crate::settings::size::{format_bytes, parse_bytes};
+use crate::engine::{EngineError, url_option};
 
 /// How a session's commit is made durable: PRAGMA synchronous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,17 +100,11 @@ fn synchronous(value: &str) -> Result<Synchronous, EngineError> {
 }
 
 fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
-    let way_out = "give a size such as 512K, 16M or 1G";
-    let bytes = parse_bytes(value).map_err(|_| refused(key, value, "is not a size", way_out))?;
-    if (min..=max).contains(&bytes) {
-        return Ok(bytes);
-    }
-    let rule = format!("is not between {} and {}", format_bytes(min), format_bytes(max));
-    Err(refused(key, value, &rule, way_out))
+    url_option::size("sqlite", key, value, min..=max, "give a size such as 512K, 16M or 1G")
 }
 
 fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB=sqlite:...?{key}={value}: {key} {rule}; {way_out}"))
+    url_option::refused("sqlite", key, value, rule, way_out)
 }
 
 #[cfg(test)]

@@ -1,0 +1,28 @@
+//! Options of a target's URL: what engines that keep files of their own share in reading them.
+
+use std::ops::RangeInclusive;
+
+use super::EngineError;
+use crate::settings::size::{format_bytes, parse_bytes};
+
+/// An option that is not as it must be: key, value, rule and way out.
+pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
+    EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {way_out}"))
+}
+
+/// A size in bytes within `range`.
+pub fn size(
+    scheme: &str,
+    key: &str,
+    value: &str,
+    range: RangeInclusive<u64>,
+    way_out: &str,
+) -> Result<u64, EngineError> {
+    let refused = |rule: &str| refused(scheme, key, value, rule, way_out);
+    let bytes = parse_bytes(value).map_err(|_| refused("is not a size"))?;
+    if range.contains(&bytes) {
+        return Ok(bytes);
+    }
+    let (min, max) = (format_bytes(*range.start()), format_bytes(*range.end()));
+    Err(refused(&format!("is not between {min} and {max}")))
+}
