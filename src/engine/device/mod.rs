@@ -69,7 +69,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// Texts of bad blocks that are kept for the record.
-const FLAWS_TOLD: usize = 5;
+const FLAWS_TOLD: usize = 8;
 
 pub struct Device {
     shared: Arc<Shared>,
