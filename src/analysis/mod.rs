@@ -10,6 +10,7 @@ pub mod findings;
 pub mod host;
 mod judgement;
 mod limits;
+pub mod petals;
 mod physical;
 pub mod steady;
 pub mod target;

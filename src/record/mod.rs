@@ -10,7 +10,9 @@ pub mod folder;
 pub mod journal;
 pub mod latency_log;
 mod load;
+pub mod observation;
 mod rebuild;
+pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;
