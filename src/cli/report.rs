@@ -1,6 +1,6 @@
 //! `petal report`: rebuilds every output of a run, or of a sweep, from its record.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn of_sweep(path: &PathBuf, as_json: bool, console: &Console) -> Result<Exit, Failure> {
+fn of_sweep(path: &Path, as_json: bool, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
     if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
         console.warn(&error.to_string());

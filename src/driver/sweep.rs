@@ -13,7 +13,7 @@ use crate::workload::scatter::mix;
 pub const OVERHEAD_GUESSED: Duration = Duration::from_secs(3);
 
 /// Tells this stream from those of the sessions.
-const ORDER: u64 = 0x6f72_6465_72;
+const ORDER: u64 = 0x006f_7264_6572;
 
 /// The order of a round (from 1): all cells, from 1, shuffled, so that what drifts with time meets
 /// each cell at another moment of each round.
@@ -139,9 +139,10 @@ mod tests {
             let turns = turns(&sweep.plan);
             prop_assert_eq!(turns.len(), cells * repeats as usize);
             // No cell comes again before every other was there.
-            prop_assert!(turns.chunks(cells).enumerate().all(|(round, of_round)| {
-                of_round.iter().all(|turn| turn.repeat as usize == round + 1)
-            }));
+            let in_round = |(round, turns): (usize, &[Turn])| {
+                turns.iter().all(|turn| turn.repeat as usize == round + 1)
+            };
+            prop_assert!(turns.chunks(cells).enumerate().all(in_round));
         }
 
         #[test]

@@ -414,7 +414,7 @@ mod tests {
         let mut one = plan(&[("update_pct", &["0", "20"]), ("sessions", &["1", "2"])]);
         one.settings.insert("run_time".to_owned(), 60.into());
         one.settings.insert("work_unit".to_owned(), 64.into());
-        assert_eq!(format!("{:016x}", one.fingerprint()), "0cf10391ad5efc23");
+        assert_eq!(format!("{:016x}", one.fingerprint()), "dca4c4800ab90269");
         let mut other = one.clone();
         other.settings = one.settings.iter().rev().map(|(k, v)| (k.clone(), v.clone())).collect();
         (other.repeats, other.seed) = (9, 9);

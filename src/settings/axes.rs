@@ -372,9 +372,9 @@ mod tests {
         insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: stands twice in its list. Name each value once; REPEATS does a cell several times.");
         insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");
         insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,,20")], None), @"UPDATE_PCT=0,,20 (--update-pct): has an empty value in its list. Write values with a comma between two.");
-        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @"
-        UPDATE_PCT=120 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
+        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @r"
         WORK_UNIT=0 (--work-unit): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.
+        UPDATE_PCT=120 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
         ");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use crate::driver::sweep::{Pace, Turn, left};
-use crate::engine::{self, EngineError};
+use crate::engine;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Cell, Failure as Nothing};
 use crate::record::{Run, Status};
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
-use super::super::series::Series;
+use super::super::series::{InUse, Series};
 use super::place::Held;
 use super::plan::{Planned, run_time, span};
 
@@ -121,15 +121,18 @@ fn nothing_measured(
     reachable(planned, turn)
 }
 
-/// Whether going on makes sense: the target of this cell answers.
+/// Whether going on makes sense: the target of this cell answers, and the data are there.
 fn reachable(planned: &Planned, turn: Turn) -> Result<(), Failure> {
     let Some(settings) = planned.settings(turn.number) else { return Ok(()) };
-    let answer = engine::open(settings).and_then(|engine| engine.loaded());
-    match answer {
-        Ok(_) | Err(EngineError::Interrupted) => Ok(()),
-        Err(error) => Err(Failure::new(
+    let loaded = engine::open(settings).and_then(|engine| engine.loaded()).map_err(Failure::from);
+    match loaded.and_then(|loaded| InUse::check(settings, loaded)) {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(Failure::new(
             Exit::Environment,
-            format!("{error}; the sweep stops here, and the same command goes on with it"),
+            format!(
+                "{}; the sweep stops here, and the same command goes on with it",
+                failure.message
+            ),
         )),
     }
 }

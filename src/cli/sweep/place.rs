@@ -44,6 +44,10 @@ pub fn look(planned: &Planned) -> Result<Option<Sweep>, Failure> {
 /// Takes the folder, with what is done in it.
 pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
     let dir = &planned.dir;
+    // Before anything is written into it; and again when nobody else can.
+    if !(request.fresh && kept::is_one(dir)) {
+        look(planned)?;
+    }
     fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
     let mut lock = hold(dir)?;
     if request.fresh && kept::is_one(dir) {

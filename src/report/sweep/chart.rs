@@ -94,7 +94,7 @@ fn drawn(grid: &Grid, x_axis: &Axis, y_axis: &Axis) -> String {
     let mut text = format!("{:>MARGIN$}\n", "read us");
     for (at, row) in grid.cells.iter().enumerate() {
         let tick = y_axis.ticks().find(|tick| HEIGHT - 1 - y_axis.place(*tick, HEIGHT - 1) == at);
-        let number = tick.map_or_else(String::new, rate);
+        let number = tick.map_or_else(String::new, short);
         let edge = if tick.is_some() { '+' } else { '|' };
         let row: String = row.iter().collect();
         text.push_str(format!("{number:>8} {edge}{row}").trim_end());
@@ -105,7 +105,7 @@ fn drawn(grid: &Grid, x_axis: &Axis, y_axis: &Axis) -> String {
     for tick in x_axis.ticks() {
         let column = x_axis.place(tick, PLOT - 1);
         edge[column] = '+';
-        let number = rate(tick);
+        let number = short(tick);
         let length = number.chars().count();
         let from = (MARGIN + 1 + column + 1).saturating_sub(length.div_ceil(2)).min(WIDTH - length);
         for (place, letter) in numbers.iter_mut().skip(from).zip(number.chars()) {
@@ -117,6 +117,17 @@ fn drawn(grid: &Grid, x_axis: &Axis, y_axis: &Axis) -> String {
     text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
     text.push_str(&format!("{:>WIDTH$}\n", "PIOPS, reads and writes"));
     text
+}
+
+/// A round number in few letters.
+fn short(value: f64) -> String {
+    match value {
+        _ if value == 0.0 => "0".to_owned(),
+        _ if value >= 1e9 => format!("{:.0}G", value / 1e9),
+        _ if value >= 1e6 => format!("{:.0}M", value / 1e6),
+        _ if value >= 1e5 => format!("{:.0}k", value / 1e3),
+        _ => rate(value),
+    }
 }
 
 /// From 0 to a round number, with a few ticks.
@@ -199,7 +210,34 @@ mod tests {
 
     #[test]
     fn two_lines() {
-        insta::assert_snapshot!(petals(&Rows::of(&super::super::tests::swept())), @"");
+        insta::assert_snapshot!(petals(&Rows::of(&super::super::tests::swept())), @r"
+          read us
+             400 +
+                 |
+                 |                                                     b16
+                 |                                                   .. .a16
+                 |                                                 .. ..
+             300 +                                               .. ..
+                 |                                             .. ..
+                 |                                           .....
+                 |                                         ....
+             200 +                                       ....
+                 |                                     ....
+                 |                                  .4ba4
+                 |                            .......
+                 |                      .......
+             100 +                 1ba1..
+                 |
+                 |
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: 1, 4, 16 sessions
+        b  UPDATE_PCT 20: 1, 4, 16 sessions
+        ");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::numbers::{micros, or_dash, rate, whole};
 use super::table::paragraph;
 use super::text::section;
 use crate::analysis::petals::{Line, Petals};
-use crate::record::Status;
 use crate::record::sweep::{Axis, Swept};
+use crate::record::{Run, Status};
 use table::Rows;
 
 /// The whole report, at most 100 columns wide but for long names, without colours.
@@ -29,9 +29,15 @@ pub fn render(swept: &Swept, petals: &Petals) -> String {
     out
 }
 
-/// Several runs that no sweep holds together, a row each.
-pub fn of_runs(runs: &[&crate::record::Run]) -> String {
-    table::runs(&Rows::of_runs(runs))
+/// Several runs that no sweep holds together, a row each. Those that are not complete are named.
+pub fn of_runs(runs: &[&Run]) -> String {
+    let mut shown = table::runs(&Rows::of_runs(runs));
+    for (position, run) in runs.iter().enumerate() {
+        if run.summary.status != Status::Complete {
+            shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
+        }
+    }
+    shown
 }
 
 fn head(out: &mut String, swept: &Swept) {
@@ -54,7 +60,9 @@ fn head(out: &mut String, swept: &Swept) {
     if let Some(run) = swept.runs.first() {
         let active = super::numbers::bytes(run.summary.active_bytes);
         let schemas = run.summary.schemas;
-        fact(out, "active data set", &format!("{active} in {schemas} schemas, in the first run"));
+        let same = |other: &Run| other.summary.active_bytes == run.summary.active_bytes;
+        let which = if swept.runs.iter().all(same) { "" } else { ", in the first run" };
+        fact(out, "active data set", &format!("{active} in {schemas} schemas{which}"));
     }
     for Axis { key, values } in &plan.axes {
         fact(out, key, &values.join(", "));
@@ -120,7 +128,8 @@ fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
         [
             "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",
             "read us is the mean single-block read as the database timed it; sel and upd are \
-             whole operations on petal's clock. The two are never mixed.",
+             whole operations on petal's clock, in us. The two are never mixed.",
+            "redo is MB/s of log; idle% the processors' idle time.",
             "spread is the largest less the smallest PIOPS of the repeats, in per cent of their \
              mean.",
             "Each run's own report stands in its folder; sweep.csv has every figure.",
@@ -202,7 +211,91 @@ pub(crate) mod tests {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @r"
+        petal 0.1.0 sweep report
+
+        status            11 of 12 runs done; not complete: the same command goes on with it
+        database          SQLite 3.54.1, sqlite:petal-data
+        active data set   256 MiB in 4 schemas
+        update_pct        0, 20
+        sessions          1, 4, 16
+        repeats           2, interleaved
+        seed              7
+        started           2026-11-20T13:42:07Z
+        settings          RUN_TIME=60
+
+        PETALS: PIOPS AGAINST SINGLE-BLOCK READ                             [the database, means of repeats]
+        ====================================================================================================
+          read us
+             400 +
+                 |
+                 |                                                     b16
+                 |                                                   .. .a16
+                 |                                                 .. ..
+             300 +                                               .. ..
+                 |                                             .. ..
+                 |                                           .....
+                 |                                         ....
+             200 +                                       ....
+                 |                                     ....
+                 |                                  .4ba4
+                 |                            .......
+                 |                      .......
+             100 +                 1ba1..
+                 |
+                 |
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: 1, 4, 16 sessions
+        b  UPDATE_PCT 20: 1, 4, 16 sessions
+
+        MEANS OF EACH CELL                                   [the database and petal, per second of the run]
+        ====================================================================================================
+        sess  upd%  n  spread   PIOPS  read/s  write/s  MB/s  read us  ops/s  redo  idle%
+        ----  ----  -  ------  ------  ------  -------  ----  -------  -----  ----  -----
+        1        0  2    1.0%   4,060   4,060     0.00   569    100.0    914     -   25.0
+        4        0  2    0.5%   8,060   8,060     0.00   569    160.0    914     -   25.0
+        16       0  2    0.3%  12,060  12,060     0.00   569    340.0    914     -   25.0
+        1       20  2    1.2%   3,912   3,260      652   569    108.0    914  96.2   25.0
+        4       20  1       -   7,728   6,440    1,288   569    168.0    914  96.2   25.0
+        16      20  2    0.4%  11,592   9,660    1,932   569    348.0    914  96.2   25.0
+
+        EVERY RUN                                            [the database and petal, per second of the run]
+        ====================================================================================================
+        sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
+        ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
+        1        0    1   4,040     0.00   569    100.0    7,377   10,002        -        -     -   25.0
+        1        0    2   4,080     0.00   569    100.0    7,377   10,002        -        -     -   25.0
+        4        0    1   8,040     0.00   569    160.0    7,377   10,002        -        -     -   25.0
+        4        0    2   8,080     0.00   569    160.0    7,377   10,002        -        -     -   25.0
+        16       0    1  12,040     0.00   569    340.0    7,377   10,002        -        -     -   25.0
+        16       0    2  12,080     0.00   569    340.0    7,377   10,002        -        -     -   25.0
+        1       20    1   3,240      648   569    108.0    7,377   10,002   12,698   16,351  96.2   25.0
+        1       20    2   3,280      656   569    108.0    7,377   10,002   12,698   16,351  96.2   25.0
+        4       20    1   6,440    1,288   569    168.0    7,377   10,002   12,698   16,351  96.2   25.0
+        16      20    1   9,640    1,928   569    348.0    7,377   10,002   12,698   16,351  96.2   25.0
+        16      20    2   9,680    1,936   569    348.0    7,377   10,002   12,698   16,351  96.2   25.0
+
+        HOW TO READ THIS
+        ====================================================================================================
+        - `-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.
+        - read us is the mean single-block read as the database timed it; sel and upd are whole operations
+          on petal's clock, in us. The two are never mixed.
+        - redo is MB/s of log; idle% the processors' idle time.
+        - spread is the largest less the smallest PIOPS of the repeats, in per cent of their mean.
+        - Each run's own report stands in its folder; sweep.csv has every figure.
+        ");
+    }
+
+    #[test]
+    fn runs_that_are_not_complete_are_named() {
+        let (whole, mut cut) = (fixture::mixed_run(), fixture::mixed_run());
+        cut.summary.status = Status::Interrupted;
+        assert!(of_runs(&[&whole, &cut]).ends_with("row 2: interrupted\n"));
     }
 
     #[test]

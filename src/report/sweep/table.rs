@@ -103,11 +103,12 @@ impl CellRows<'_> {
     }
 }
 
-/// How a figure is shown.
-type Show = fn(f64) -> String;
+/// How a figure is shown: its column, its name, and its words.
+type Figure = (&'static str, &'static str, fn(f64) -> String);
 
-/// Figures of both tables, in their order.
-const FIGURES: [(&str, &str, Show); 10] = [
+const IDLE: Figure = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
+
+const OF_RUNS: [Figure; 10] = [
     ("read/s", metric::READS, rate),
     ("write/s", metric::WRITES, rate),
     ("MB/s", metric::MB, rate),
@@ -116,33 +117,45 @@ const FIGURES: [(&str, &str, Show); 10] = [
     ("sel p99", "select_p99_us", micros),
     ("upd p50", "update_p50_us", micros),
     ("upd p99", "update_p99_us", micros),
-    ("redo MB", metric::REDO_MB, rate),
-    ("idle %", metric::CPU_IDLE, |pct| format!("{pct:.1}")),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
+];
+
+/// Without percentiles, which are not to be averaged.
+const OF_MEANS: [Figure; 8] = [
+    ("PIOPS", metric::PIOPS, rate),
+    ("read/s", metric::READS, rate),
+    ("write/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("ops/s", metric::OPS, rate),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
 ];
 
 /// A row per run.
 pub fn runs(rows: &Rows) -> String {
-    let names = ["sess", "upd %", "rep"].into_iter().chain(FIGURES.map(|(name, ..)| name));
+    let names = ["sess", "upd%", "rep"].into_iter().chain(OF_RUNS.map(|(name, ..)| name));
     let names: Vec<&str> = names.collect();
     grouped(&names, rows.0.iter().map(|row| (headings(&row.seen), cells_of(row))))
 }
 
 fn cells_of(row: &Row) -> Vec<String> {
     let repeat = or_dash(row.seen.repeat, |repeat| repeat.to_string());
-    let figures = FIGURES.map(|(_, name, show)| or_dash(row.seen.metric(name), show));
+    let figures = OF_RUNS.map(|(_, name, show)| or_dash(row.seen.metric(name), show));
     [sessions_and_mix(&row.seen), vec![repeat], figures.to_vec()].concat()
 }
 
 /// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
 pub fn means(rows: &Rows) -> String {
-    let names = ["sess", "upd %", "n", "spread"].into_iter();
-    let names: Vec<&str> = names.chain(FIGURES.map(|(name, ..)| name)).collect();
+    let names = ["sess", "upd%", "n", "spread"].into_iter();
+    let names: Vec<&str> = names.chain(OF_MEANS.map(|(name, ..)| name)).collect();
     let cells = rows.cells();
     grouped(
         &names,
         cells.iter().map(|cell| {
             let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
-            let figures = FIGURES.map(|(_, name, show)| or_dash(cell.mean(name), show));
+            let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
             let count = cell.rows.len().to_string();
             let seen = &cell.first.seen;
             let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
@@ -198,7 +211,12 @@ mod tests {
         assert!(
             shown.lines().all(|line| line.chars().count() <= super::super::super::table::WIDTH)
         );
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @r"
+        sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
+        ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
+        8       20    1  59,432   10,000   569     84.3    7,377   10,002   12,698   16,351  96.2   25.0
+        16       0    1  59,432   10,000   569     84.3    7,377   10,002        -        -     -      -
+        ");
     }
 
     #[test]
