@@ -29,7 +29,8 @@ pub fn describe(
         )));
     };
     let path = shared.folder.database(first.schema);
-    let connection = open(&path, Access::Write, &Context::default())?;
+    // The plan rests on the schema and its statistics, which never change after the load.
+    let connection = open(&path, Access::Unchanging, &Context::default())?;
     let direct_io = direct_io(shared, &path);
     let synchronous = shared.options.synchronous;
     let target = Target {
