@@ -12,6 +12,7 @@ use insta::assert_snapshot;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::server_postgres;
 use crate::support::{Ended, Workplace, count, names, number, record};
 
 /// Cells of a few milliseconds each.
@@ -398,6 +399,43 @@ fn the_device_engine_sweeps_its_depth() {
         let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
         assert_eq!(count(&run, "/settings/io_depth").to_string(), factor(cell, "io_depth"));
     }
+}
+
+#[test]
+fn postgresql_sweeps_where_the_loop_runs_and_few_sessions_visit_every_schema() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let server = server_postgres::shared();
+    server.database("swept");
+    let url = server.url("swept");
+    work.petal(["setup", "-s", "3", "--scale", "8M", "--db", &url]).exits(0);
+    let texts = |schema: u32| -> String {
+        let sql = format!("SELECT md5(string_agg(c2, '' ORDER BY custid)) FROM petal{schema}.cf1");
+        server.client("swept").query_one(&sql, &[]).unwrap().get(0)
+    };
+    let before: Vec<String> = (1..=3).map(texts).collect();
+    // 64 operations are a turn in one schema.
+    let args = ["sweep", "--db", &url, "--work-loop", "140"];
+    let more = ["--work-unit", "2", "--json", "--update-pct", "100", "--sessions", "1,2"];
+    let args = [&args[..], &more[..], &["--loop", "server,client,set"]].concat();
+    let swept = work.petal(&args).exits(0).json();
+    assert_eq!(cells(&swept).len(), 6);
+    for cell in swept["cells"].as_array().unwrap() {
+        let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+        let sessions: u64 = factor(cell, "sessions").parse().unwrap();
+        assert_eq!(count(&run, "/ops/update"), 140 * sessions);
+        assert_eq!(count(&run, "/rows/update"), 2 * 140 * sessions);
+        assert_eq!(run["settings"]["loop"], factor(cell, "loop"));
+        assert_eq!(count(&run, "/active_bytes"), 3 * 1024 * 8192);
+        // What a session reads of its schemas before the trigger is not counted.
+        assert_eq!(count(&run, "/ops/select"), 0);
+    }
+    for (schema, before) in (1..=3).zip(&before) {
+        assert!(texts(schema) != *before, "schema {schema} was not touched");
+    }
+    assert_eq!(cells(&work.petal(&args).exits(0).json()), cells(&swept));
 }
 
 #[test]

@@ -88,7 +88,9 @@ pub fn plan(
     let dir = request.dir.clone().unwrap_or_else(|| {
         first.out.join(format!("sweep-{}-{:08x}", first.db.scheme, plan.fingerprint() >> 32))
     });
+    let endpoints = targets.iter().map(|target| target.engine.endpoints()).max().unwrap_or(1);
     let mut notes = uneven(&cells, schemas);
+    notes.extend(nodes_share(&cells, schemas, endpoints));
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
     notes.iter().for_each(|note| console.warn(note));
@@ -334,6 +336,17 @@ fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
     notes
 }
 
+/// A session that visits several schemas is on one endpoint, whichever theirs would be.
+fn nodes_share(cells: &[Settings], schemas: u32, endpoints: u32) -> Option<String> {
+    let shares = |sessions: u32| sessions < schemas && !sessions.is_multiple_of(endpoints);
+    cells.iter().filter_map(|cell| cell.sessions).find(|sessions| shares(*sessions)).map(|sessions| {
+        format!(
+            "{sessions} sessions on {schemas} schemas and {endpoints} endpoints: endpoints touch \
+             the same blocks; a multiple of the endpoints keeps them apart"
+        )
+    })
+}
+
 fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
     let mut sizes: Vec<u64> = cells
         .iter()
@@ -446,6 +459,14 @@ mod tests {
     fn spans_of_time() {
         let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
         assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
+    }
+
+    #[test]
+    fn endpoints_that_share_blocks_are_told() {
+        let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
+        assert!(nodes_share(&[of(1), of(4)], 4, 2).is_some_and(|note| note.starts_with("1 ses")));
+        assert_eq!(nodes_share(&[of(2), of(4), of(5)], 4, 2), None);
+        assert_eq!(nodes_share(&[of(1), of(3)], 4, 1), None);
     }
 
     #[test]
