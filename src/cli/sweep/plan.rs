@@ -17,6 +17,7 @@ use crate::report::numbers::{bytes, whole};
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
+use crate::stats::target::LoadedSchema;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
@@ -42,6 +43,7 @@ struct Target {
     /// Those of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
+    loaded: Vec<LoadedSchema>,
     data: Option<InUse>,
 }
 
@@ -56,13 +58,14 @@ pub fn plan(
     let mut targets = open(&cells)?;
     for target in &mut targets {
         load_unless_there(target, request.load, signals, console)?;
+        target.loaded = target.engine.loaded()?;
     }
     let mut schemas = Vec::new();
     for cell in &cells {
         let target = of(&targets, cell)?;
+        // A cell's own settings may be refused by its engine.
         let engine = engine::open(cell)?;
-        let loaded = target.engine.loaded()?;
-        let data = InUse::check(cell, loaded)?;
+        let data = InUse::check(cell, target.loaded.clone())?;
         admit(cell, engine.as_ref(), &data)?;
         schemas.push(data.schemas);
     }
@@ -72,7 +75,7 @@ pub fn plan(
     }
     for target in &mut targets {
         target.settings.schemas = Some(schemas);
-        target.data = Some(InUse::check(&target.settings, target.engine.loaded()?)?);
+        target.data = Some(InUse::check(&target.settings, target.loaded.clone())?);
     }
     add_sessions(&mut axes, &mut cells, schemas);
     same_bytes_per_block_size(&axes, &targets)?;
@@ -166,7 +169,7 @@ fn open(cells: &[Settings]) -> Result<Vec<Target>, Failure> {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
             let (settings, engine) = (cell.clone(), engine::open(cell)?);
-            targets.push(Target { url, settings, engine, data: None });
+            targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }
     Ok(targets)
@@ -351,8 +354,7 @@ fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
     let mut sizes: Vec<u64> = cells
         .iter()
         .filter_map(|cell| {
-            let data = of(targets, cell).ok()?.data.as_ref()?;
-            let loaded = data.loaded.clone();
+            let loaded = of(targets, cell).ok()?.loaded.clone();
             InUse::check(cell, loaded).ok().map(|data| main_bytes(&data))
         })
         .collect();
