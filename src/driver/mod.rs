@@ -14,6 +14,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod trigger;
+mod watching;
 
 use crate::engine::{EngineError, Progress, Silent};
 use crate::record::Second;

@@ -50,7 +50,7 @@ impl Tree {
             ..BlockDevice::default()
         };
         let counted = vec![block];
-        let found = DataDevices { roots: self.roots(), counted, unseen: Vec::new() };
+        let found = DataDevices { roots: self.roots(), counted, ..DataDevices::default() };
         Host::collect(Some(&found)).devices
     }
 
