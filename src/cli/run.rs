@@ -1,5 +1,6 @@
 //! `petal run`: one run, or REPEATS of them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -19,7 +20,7 @@ use crate::workload::plan::{Workload, seats};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{signals, source};
+use super::{os_data, signals, source};
 use crate::report;
 
 const EXAMPLES: &str = "\
@@ -50,6 +51,7 @@ pub fn command() -> Command {
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
         .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"));
+    let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Run)
 }
@@ -65,7 +67,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     };
     let settings = source::read(matches, CommandKind::Run, schemas, console)?;
     let engine = source::open(&settings)?;
-    let series = Series::new(engine, settings, signals::count())?;
+    let mut series = Series::new(engine, settings, signals::count())?;
+    series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
@@ -98,6 +101,8 @@ pub struct Series {
     schemas: u32,
     seed: u64,
     signals: Arc<AtomicU8>,
+    /// What `petal os` records on the database's host; read when a run is over.
+    pub os_data: Option<PathBuf>,
 }
 
 /// A run as it was kept.
@@ -163,7 +168,7 @@ impl Series {
             .check_against(block_size as u32, smallest.map(|there| (there.rows, there.number)))?
             .rows;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        Ok(Self { engine, settings, loaded, rows, schemas, seed, signals })
+        Ok(Self { engine, settings, loaded, rows, schemas, seed, signals, os_data: None })
     }
 
     /// One run: driven, judged, written. An error means that nothing was measured.
@@ -203,6 +208,19 @@ impl Series {
             }
         }
         run.summary.findings = findings::judge(&run);
+        // After the hook, which may have fetched the file.
+        if let Some(file) = &self.os_data {
+            if let Err(error) = os_data::merge(&mut run, file, &folder, console) {
+                let way_out = format!(
+                    "{}; the run itself is recorded: petal report {} --os-data FILE",
+                    error.message,
+                    folder.path().display()
+                );
+                run.details.gaps.push(error.message);
+                run.summary.findings = findings::judge(&run);
+                failure = failure.or(Some(Failure::new(error.exit, way_out)));
+            }
+        }
         failure = failure.or(write(&folder, &run).err());
         match end_hook(&job) {
             Ok(None) => {}

@@ -6,6 +6,7 @@ mod crew;
 pub mod hooks;
 pub mod job;
 pub mod load;
+pub mod os;
 pub mod page_cache;
 pub mod quiet;
 pub mod run;

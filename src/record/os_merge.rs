@@ -85,7 +85,10 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
             "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
             path.display()
         );
-        run.details.gaps.push(note.clone());
+        // It may be merged once more.
+        if !run.details.gaps.contains(&note) {
+            run.details.gaps.push(note.clone());
+        }
         notes.push(note);
     }
     fill(run, &seen, is_whole);
