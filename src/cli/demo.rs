@@ -71,6 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         load: true,
         fresh: false,
         again_failed: false,
+        os_data: None,
     };
     let swept = sweep::sweep(&request, console);
     if swept.is_err() {

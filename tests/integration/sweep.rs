@@ -442,6 +442,56 @@ fn postgresql_sweeps_where_the_loop_runs_and_few_sessions_visit_every_schema() {
 }
 
 #[test]
+fn a_server_that_dies_stops_the_sweep_and_it_goes_on_when_it_is_up_again() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let mut server = server_postgres::Server::start(&["shared_buffers=16MB"]);
+    let url = server.url("swept");
+    let args = ["sweep", "--db", &url, "--load", "-s", "1", "--scale", "8M", "--run-time", "2"];
+    let args = [&args[..], &["--sessions", "1,2,3", "--update-pct", "0", "--json"]].concat();
+    let mut petal = work.petal(&args).start();
+    let dir = || folder(&work);
+    petal.until("a cell", || work.path("petal-results").exists() && !marks(&dir()).is_empty());
+    let before = marks(&dir());
+    let journals = || {
+        let of = |name: String| dir().join(name).join("journal.ndjson");
+        names(&dir())
+            .into_iter()
+            .filter(|name| name.ends_with(".unfinished"))
+            .map(of)
+            .any(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().count() > 1))
+    };
+    petal.until("a second of the next cell", journals);
+    server.stop("QUIT");
+    petal.ends().exited(3).telling(&["was lost after", "the same command goes on"]);
+    // The cell is kept as it failed, and no other was tried.
+    assert_eq!(marks(&dir()).len(), before.len() + 1);
+    server.crash();
+    let swept = work.petal(&args).exits(1).json();
+    let states: BTreeSet<&str> = swept["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, BTreeSet::from(["complete", "failed"]));
+    work.petal([&args[..], &["--again-failed"]].concat()).exits(0);
+    assert!(before.iter().all(|(name, mark)| marks(&dir())[name] == *mark));
+}
+
+#[test]
+fn a_hook_that_fails_after_a_cell_keeps_it_and_is_told_by_the_exit_code() {
+    let work = Workplace::loaded(1, "8M");
+    let hook = work.script("hook.sh", "[ $1 != post ]");
+    let script = hook.to_str().unwrap();
+    let args = sweep(&["--sessions", "1,2", "--update-pct", "0", "--external-script", script]);
+    let swept = work.petal(args).exits(1).telling(&["hook.sh", "exit code 1"]).json();
+    assert_eq!((cells(&swept).len(), swept["status"].as_str()), (2, Some("complete")));
+}
+
+#[test]
 fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
     let work = Workplace::loaded(1, "8M");
     let hook = work.script(

@@ -33,6 +33,8 @@ pub struct Planned {
     pub cells: Vec<Settings>,
     pub engine: String,
     pub dir: PathBuf,
+    /// See [`Request::os_data`].
+    pub os_data: Option<PathBuf>,
     targets: Vec<Target>,
     notes: Vec<String>,
 }
@@ -97,7 +99,8 @@ pub fn plan(
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
     notes.iter().for_each(|note| console.warn(note));
-    Ok(Planned { plan, seed_is_given, cells, engine: first.db.scheme, dir, targets, notes })
+    let (engine, os_data) = (first.db.scheme, request.os_data.clone());
+    Ok(Planned { plan, seed_is_given, cells, engine, dir, os_data, targets, notes })
 }
 
 /// Each note once, whichever cells it is of.
