@@ -37,7 +37,7 @@ pub fn run(
         }
         let left_s = pace.left(turns.len() - at, run_time(planned));
         let number = all - turns.len() + at + 1;
-        console.heading(&format!("cell {number} of {all}, {} left | ", span(left_s)));
+        console.heading(&format!("cell {number} of {all}, all done in {} | ", span(left_s)));
         let began = Instant::now();
         let ended = one(planned, held, *turn, signals, console);
         console.heading("");
