@@ -1,10 +1,13 @@
 //! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`].
 
+pub mod charts;
 pub mod checks;
 pub mod csv;
+pub mod html;
 pub mod json;
 pub mod numbers;
+pub mod petals;
 pub mod series;
 pub mod table;
 pub mod text;
