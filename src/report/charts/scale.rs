@@ -20,7 +20,7 @@ impl Scale {
     /// From zero to a tick at or above the largest value.
     pub fn linear(values: impl IntoIterator<Item = f64>) -> Self {
         let most = finite(values).fold(0.0, f64::max);
-        if most <= 0.0 {
+        if most < 1e-9 {
             return Self::between(0.0, 1.0);
         }
         let step = step(most, 6);
@@ -36,7 +36,7 @@ impl Scale {
     /// Over all values above zero, with a little room; what is not above zero has no place here.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Self {
         let (least, most) = finite(values)
-            .filter(|&value| value > 0.0)
+            .filter(|&value| value >= 1e-9)
             .fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
         let (least, most) = if most > 0.0 { (least, most) } else { (1.0, 10.0) };
         // A flat line still needs an axis, and no point may touch the frame.
@@ -126,8 +126,11 @@ pub fn tick_label(value: f64) -> String {
     decimal(value, decimals as usize)
 }
 
+/// Beyond this nothing was measured, and steps between ticks would lose their digits.
+const VALUE_MAX: f64 = 1e15;
+
 fn finite(values: impl IntoIterator<Item = f64>) -> impl Iterator<Item = f64> {
-    values.into_iter().filter(|value| value.is_finite())
+    values.into_iter().filter(|value| value.abs() <= VALUE_MAX)
 }
 
 /// 1, 2 or 5 times a power of ten, at most so many times in `span`.

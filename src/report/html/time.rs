@@ -486,7 +486,8 @@ mod tests {
 
     #[test]
     fn pieces_keep_the_least_and_the_most_and_every_second() {
-        let mut timeline = fixture::timeline(3600);
+        let minute = fixture::timeline(60);
+        let mut timeline: Vec<Second> = minute.iter().cycle().take(3600).cloned().collect();
         timeline[1234].ops.total = 7;
         let pieces = pieces(&timeline);
         assert!(pieces.len() <= PIECES_MAX);
