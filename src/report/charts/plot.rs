@@ -268,19 +268,19 @@ impl Plot {
     /// The reach of an interval about a value, in the values of either axis.
     pub fn reach(&mut self, at: (f64, f64), across: Option<f64>, up: Option<f64>, ink: Ink) {
         const CAP: f64 = 3.0;
+        // One stroke each, back over itself at the caps: a third of the markup.
         if let Some(half) = across.filter(|&half| half > 0.0) {
             let ((from, y), (to, _)) = (self.at(at.0 - half, at.1), self.at(at.0 + half, at.1));
-            self.pixel_line(&[(from, y), (to, y)], ink, 1.0);
-            for end in [from, to] {
-                self.pixel_line(&[(end, y - CAP), (end, y + CAP)], ink, 1.0);
-            }
+            let (above, below) = (y - CAP, y + CAP);
+            let stroke =
+                [(from, above), (from, below), (from, y), (to, y), (to, above), (to, below)];
+            self.pixel_line(&stroke, ink, 1.0);
         }
         if let Some(half) = up.filter(|&half| half > 0.0) {
             let ((x, from), (_, to)) = (self.at(at.0, at.1 - half), self.at(at.0, at.1 + half));
-            self.pixel_line(&[(x, from), (x, to)], ink, 1.0);
-            for end in [from, to] {
-                self.pixel_line(&[(x - CAP, end), (x + CAP, end)], ink, 1.0);
-            }
+            let (left, right) = (x - CAP, x + CAP);
+            let stroke = [(left, from), (right, from), (x, from), (x, to), (left, to), (right, to)];
+            self.pixel_line(&stroke, ink, 1.0);
         }
     }
 

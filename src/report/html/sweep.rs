@@ -30,6 +30,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let mut sections = petal_sections(petals)?;
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
+    let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
     let findings = findings(swept);
     let failed = swept.runs.iter().flat_map(|run| &run.summary.findings);
     let class = match (sweep.status, worst(failed)) {
@@ -43,7 +44,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         facts: vec![
             sweep.started_at.clone(),
             or_dash(target, |target| target.url.clone()),
-            format!("{} cells measured, {} repeats planned", swept.runs.len(), sweep.plan.repeats),
+            format!("{done} of {all} runs done"),
+            format!("{} repeats, interleaved", sweep.plan.repeats),
         ],
         status: Some((class, sweep.status.name().to_owned())),
         tiles: tiles(petals),
@@ -239,7 +241,29 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
             .to_owned(),
         ..Sheet::default()
     };
-    Section { id: "cells", title: "Cells", layer: "", parts: vec![Part::Table(sheet)] }
+    let mut parts = vec![Part::Table(sheet)];
+    let missing = swept.map(missing).unwrap_or_default();
+    if !missing.is_empty() {
+        parts.push(Part::Notes(missing));
+    }
+    Section { id: "cells", title: "Cells", layer: "", parts }
+}
+
+/// Cells that are in no mean, or measured nothing, or lost sessions.
+fn missing(swept: &Swept) -> Vec<String> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).filter_map(|(cell, run)| {
+        let lost = run.summary.sessions_lost.len();
+        match run.summary.status {
+            Status::Complete if lost == 0 => None,
+            Status::Complete => Some(format!("{}: {lost} sessions were lost.", cell.folder)),
+            other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
+        }
+    });
+    let failures = swept.sweep.failures.iter().map(|failure| {
+        let (number, repeat) = (failure.number, failure.repeat);
+        format!("cell {number} of round {repeat} measured nothing: {}", failure.message)
+    });
+    cells.chain(failures).collect()
 }
 
 /// A cell's own report; with its status where it is not complete.

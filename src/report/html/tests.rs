@@ -1,42 +1,15 @@
 use super::super::petals::fixture as made;
+use super::super::sweep::tests::swept;
 use super::*;
 use crate::analysis;
 use crate::analysis::petals::Petals;
-use crate::record::sweep::{Axis, Cell, Plan, Sweep, Swept};
-use crate::record::{Run, Second, Status, fixture};
+use crate::record::sweep::{Axis, Failure, Sweep, Swept};
+use crate::record::{Run, Second, fixture};
 
 fn judged() -> Run {
     let mut run = fixture::mixed_run();
     run.summary.findings = analysis::judge(&run);
     run
-}
-
-fn swept() -> Swept {
-    let cells: Vec<Cell> = (1..=3)
-        .map(|number| Cell {
-            number,
-            repeat: 1,
-            factors: vec![("sessions".into(), number.to_string())],
-            folder: format!("cells/{number} a"),
-            status: Status::Complete,
-        })
-        .collect();
-    let plan = Plan {
-        axes: vec![Axis { key: "sessions".into(), values: vec!["1".into(), "2".into()] }],
-        repeats: 3,
-        seed: 7,
-        settings: judged().summary.settings,
-    };
-    let sweep = Sweep {
-        format: crate::record::sweep::FORMAT.into(),
-        petal_version: "0.1.0".into(),
-        engine: "sqlite".into(),
-        started_at: "2026-11-20T13:42:07Z".into(),
-        status: Status::Complete,
-        plan,
-        cells,
-    };
-    Swept { sweep, runs: vec![judged(); 3] }
 }
 
 /// A text that would be markup, in every string of a record.
@@ -93,8 +66,9 @@ fn a_hostile_text_anywhere_in_a_record_stays_text() {
 #[test]
 fn a_hostile_text_anywhere_in_a_sweep_stays_text() {
     let mut swept = swept();
-    swept.runs = vec![hostile_run(); 3];
+    swept.runs = vec![hostile_run(); swept.sweep.cells.len()];
     let hostile = || HOSTILE.to_owned();
+    swept.sweep.failures.push(Failure { number: 1, repeat: 1, message: hostile() });
     swept.sweep.engine = hostile();
     swept.sweep.started_at = hostile();
     swept.sweep.petal_version = hostile();
@@ -176,7 +150,13 @@ fn ids_are_unique() {
 #[test]
 fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
     let page = sweep(&swept(), &made::petals()).unwrap();
-    assert!(page.contains("href=\"./cells/2%20a/report.html\""));
+    for cell in &swept().sweep.cells {
+        assert!(
+            page.contains(&format!("href=\"./{}/report.html\"", cell.folder)),
+            "{}",
+            cell.folder
+        );
+    }
     assert!(page.contains("from 128 sessions: processor"));
 }
 
