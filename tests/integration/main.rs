@@ -3,9 +3,11 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod cli;
 mod conformance;
 mod device;
+mod devtools;
 mod disk;
 mod faults;
 mod json;

@@ -37,7 +37,7 @@ fn every_point_can_be_pointed_at_and_read_in_the_table() {
             assert_eq!(variant.svg.matches(&format!("data-row=\"{row}\"")).count(), 1);
         }
     }
-    assert_eq!(shown.rows[6][..3], ["UPDATE_PCT 0", "64", "67,022"]);
+    assert_eq!(shown.rows[6][..3], ["UPDATE_PCT 0", "64", "78,520"]);
     assert_eq!(shown.rows[6][7], "peak");
 }
 
