@@ -39,9 +39,11 @@ pub struct Labels {
 /// What covering costs, for each square pixel.
 const COST_WORD: f64 = 100.0;
 const COST_MARKER: f64 = 20.0;
-const COST_STROKE: f64 = 0.6;
+const COST_STROKE: f64 = 1.2;
+/// What each pixel away from the point costs: a near word is known to be its point's.
+const COST_GAP: f64 = 1.5;
 /// A word that may be left out is, from this cost on.
-const COST_MAX: f64 = 60.0;
+const COST_MAX: f64 = 90.0;
 
 impl Labels {
     /// Words stay within these bounds: left, top, right, bottom.
@@ -80,7 +82,7 @@ impl Labels {
         let width = text.chars().count() as f64 * size * LETTER;
         let height = size * 0.95;
         let (cost, best) = places(x, y, width, height)
-            .map(|patch| (self.cost(&patch), patch))
+            .map(|(gap, patch)| (self.cost(&patch) + gap * COST_GAP, patch))
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
         if weight == Weight::May && cost > COST_MAX {
             return None;
@@ -100,7 +102,7 @@ impl Labels {
 }
 
 /// About the point, the usual places first, then further away.
-fn places(x: f64, y: f64, width: f64, height: f64) -> impl Iterator<Item = Patch> {
+fn places(x: f64, y: f64, width: f64, height: f64) -> impl Iterator<Item = (f64, Patch)> {
     let about = [
         (0.0, -1.0),
         (1.0, 0.0),
@@ -111,16 +113,17 @@ fn places(x: f64, y: f64, width: f64, height: f64) -> impl Iterator<Item = Patch
         (0.8, 0.8),
         (-0.8, 0.8),
     ];
-    [8.0, 13.0, 19.0].into_iter().flat_map(move |gap| {
+    [8.0, 13.0, 19.0, 28.0].into_iter().flat_map(move |gap| {
         about.into_iter().map(move |(right, down)| {
             let middle = x + right * (gap + width / 2.0);
             let level = y + down * (gap + height / 2.0);
-            Patch {
+            let patch = Patch {
                 left: middle - width / 2.0,
                 top: level - height / 2.0,
                 right: middle + width / 2.0,
                 bottom: level + height / 2.0,
-            }
+            };
+            (gap, patch)
         })
     })
 }

@@ -120,7 +120,10 @@ impl Plot {
         let longest = y_ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(1);
         let left = 14.0 + longest as f64 * TEXT * LETTER;
         let top = if frame.shown == Use::Alone { 62.0 } else { 30.0 };
-        let edges = [left, top, frame.width - 20.0, frame.height - 42.0];
+        // The last word below the axis reaches past its tick.
+        let last = x_ticks.last().map_or(0, |(_, word)| word.chars().count());
+        let right = (last as f64 * TEXT * LETTER / 2.0 + 3.0).max(16.0);
+        let edges = [left, top, frame.width - right, frame.height - 42.0];
         let coordinates = Cartesian2d::new(
             frame.x.scale.clone(),
             frame.y.scale.clone(),
@@ -146,12 +149,18 @@ impl Plot {
         self.write("<g aria-hidden=\"true\">");
         for (value, word) in y {
             let (_, level) = self.at(frame.x.scale.from(), *value);
-            self.pixel_line(&[(left, level), (right, level)], Ink::Grid, 1.0);
+            if frame.y.words.is_none() {
+                self.pixel_line(&[(left, level), (right, level)], Ink::Grid, 1.0);
+            }
             let label = Word { across: HPos::Right, ..Word::new(word, Ink::Muted) };
             self.word(left - 7.0, level, label);
         }
         for (value, word) in x {
             let (across, _) = self.at(*value, frame.y.scale.from());
+            // Bars are read against lines from their own axis.
+            if frame.y.words.is_some() {
+                self.pixel_line(&[(across, top), (across, bottom)], Ink::Grid, 1.0);
+            }
             self.pixel_line(&[(across, bottom), (across, bottom + 5.0)], Ink::Axis, 1.0);
             let label = Word { across: HPos::Center, ..Word::new(word, Ink::Muted) };
             self.word(across, bottom + 14.0, label);
@@ -182,7 +191,7 @@ impl Plot {
     /// Room for words within the axes.
     pub fn labels(&self) -> Labels {
         let [left, top, right, bottom] = self.edges;
-        Labels::within(left + 2.0, top - 4.0, right + 16.0, bottom - 1.0)
+        Labels::within(left + 2.0, top - 4.0, right + 12.0, bottom - 1.0)
     }
 
     /// Where values are, in pixels.

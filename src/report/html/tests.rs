@@ -119,8 +119,8 @@ fn hour() -> Run {
 #[test]
 fn an_hour_stays_under_a_megabyte() {
     let page = run(&hour()).unwrap();
-    assert!(page.len() < 1_000_000, "{} bytes", page.len());
-    assert!(page.contains("Drawn in pieces of 15 s"));
+    assert!(page.len() < 600_000, "{} bytes", page.len());
+    assert!(page.contains("Drawn in pieces of 20 s"));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use super::super::text::seconds::SECOND_S_MIN;
 use crate::record::{Run, Second};
 
 /// Pieces of a chart at most.
-const PIECES_MAX: usize = 240;
-const WIDTH: f64 = 620.0;
-const HEIGHT: f64 = 290.0;
+const PIECES_MAX: usize = 180;
+const WIDTH: f64 = 556.0;
+const HEIGHT: f64 = 275.0;
 
 /// Some seconds in a row.
 struct Piece<'a> {
