@@ -6,6 +6,8 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod os;
+mod os_data;
 mod report;
 mod run;
 mod series;
@@ -54,6 +56,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: sweep::command, run: sweep::run },
     Entry { command: report::command, run: report::run },
     Entry { command: check::command, run: check::run },
+    Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
     Entry { command: help::command, run: help::run },

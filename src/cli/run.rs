@@ -1,5 +1,7 @@
 //! `petal run`: one run, or REPEATS of them.
 
+use std::path::PathBuf;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::record::Run;
@@ -9,7 +11,7 @@ use crate::settings::table::CommandKind;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::series::{Series, worse};
-use super::{signals, source};
+use super::{os_data, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,6 +41,7 @@ pub fn command() -> Command {
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
         .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"));
+    let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Run)
 }
@@ -54,7 +57,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     };
     let settings = source::read(matches, CommandKind::Run, schemas, console)?;
     let engine = source::open(&settings)?;
-    let series = Series::new(engine, settings, signals::count())?;
+    let mut series = Series::new(engine, settings, signals::count())?;
+    series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");

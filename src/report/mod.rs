@@ -5,7 +5,9 @@
 pub mod charts;
 pub mod checks;
 pub mod csv;
+mod csv_os;
 pub mod html;
+pub mod iostat;
 pub mod json;
 pub mod numbers;
 pub mod petals;
@@ -90,6 +92,7 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.summary.findings = analysis::judge(&run);
         record::save(&folder, &run).unwrap();
+        fixture::os_log(dir.path(), &run);
         let paths = write_all(&folder, &run).unwrap();
         let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
         paths.iter().for_each(|path| fs::remove_file(path).unwrap());

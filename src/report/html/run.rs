@@ -3,7 +3,7 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::{Align, Table};
-use super::super::text::{counters, events, header, layers, load, seconds};
+use super::super::text::{counters, differences, events, header, layers, load, os, seconds};
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, plain, worst};
 use super::{HtmlError, bars, time};
 use crate::analysis;
@@ -18,6 +18,7 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let mut sections = vec![over_time(run)?, layer_by_layer(run)?, timed_events(run)?];
     sections.push(work(run));
+    sections.push(host_seen(run));
     sections.push(tested(run));
     sections.push(settings(run));
     sections.push(besides(run));
@@ -122,6 +123,10 @@ fn over_time(run: &Run) -> Result<Section, HtmlError> {
 fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
     let mut parts = Vec::new();
     parts.extend(bars::layers(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    let steps = differences::steps(run);
+    if !steps.is_empty() {
+        parts.push(Part::Notes(steps));
+    }
     let note = layers::flushes(run).unwrap_or_default();
     let table = Sheet::of("Blocks, requests and bytes of each layer", &layers::layers(run));
     parts.push(Part::Table(table.folded().with_note(&note)));
@@ -176,16 +181,41 @@ fn work(run: &Run) -> Section {
     Section { id: "load", title: "The load", layer, parts }
 }
 
-fn tested(run: &Run) -> Section {
-    let mut facts: Vec<(String, String)> = Vec::new();
-    for (name, value) in header::facts(run) {
-        match facts.last_mut() {
-            // A line without a name goes on with the one before.
+/// What iostat, vmstat and mpstat would have told.
+fn host_seen(run: &Run) -> Section {
+    let mut parts = Vec::new();
+    let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
+    for seen in [run.database_host(), own].into_iter().flatten() {
+        let sum = &seen.whole.sum;
+        let place = os::place(seen);
+        let sheet = Sheet::of(&format!("Processors, {place}"), &os::processors(seen));
+        let sheet = sheet.with_note(&os::busiest(seen).unwrap_or_default());
+        parts.push(Part::Table(sheet.folded()));
+        if let Some(devices) = &sum.devices {
+            let table = os::device_table(devices, sum.seconds);
+            push(&mut parts, &format!("Devices, {place}"), &table);
+        }
+        push(&mut parts, &format!("Memory and tasks, {place}"), &os::gauges(seen));
+        parts.push(Part::Facts(joined(os::facts(seen))));
+    }
+    let title = "What the operating system saw";
+    Section { id: "os", title, layer: "as iostat, vmstat and mpstat name it", parts }
+}
+
+/// A value without a name goes on with the one before.
+fn joined(facts: header::Facts) -> Vec<(String, String)> {
+    let mut joined: Vec<(String, String)> = Vec::new();
+    for (name, value) in facts {
+        match joined.last_mut() {
             Some((_, before)) if name.is_empty() => before.push_str(&format!("; {value}")),
-            _ => facts.push((name, value)),
+            _ => joined.push((name, value)),
         }
     }
-    let parts = vec![Part::Facts(facts)];
+    joined
+}
+
+fn tested(run: &Run) -> Section {
+    let parts = vec![Part::Facts(joined(header::facts(run)))];
     Section { id: "tested", title: "What was tested", layer: "as it was before the run", parts }
 }
 

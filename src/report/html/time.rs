@@ -51,24 +51,32 @@ struct Level {
     most: f64,
 }
 
-/// `amount` is what happened in a second, of which there were `length_s`.
-fn level(piece: &Piece<'_>, amount: &dyn Fn(&Second) -> Option<f64>) -> Option<Level> {
+/// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
+fn level(piece: &Piece<'_>, amount: &Pick<'_>, per: &Pick<'_>) -> Option<Level> {
     let mut sum = (0.0, 0.0);
     let (mut least, mut most) = (f64::MAX, f64::MIN);
-    for second in piece.seconds.iter().filter(|second| second.length_s > 0.0) {
-        let amount = amount(second)?;
-        sum = (sum.0 + amount, sum.1 + second.length_s);
-        let rate = amount / second.length_s;
-        (least, most) = (least.min(rate), most.max(rate));
+    for second in piece.seconds {
+        let (amount, per) = (amount(second)?, per(second)?);
+        if per > 0.0 {
+            sum = (sum.0 + amount, sum.1 + per);
+            (least, most) = (least.min(amount / per), most.max(amount / per));
+        }
     }
     (sum.1 > 0.0).then(|| Level { mean: sum.0 / sum.1, least, most })
+}
+
+type Pick<'a> = dyn Fn(&Second) -> Option<f64> + 'a;
+
+fn length(second: &Second) -> Option<f64> {
+    Some(second.length_s)
 }
 
 /// One line of a chart of rates.
 struct Rate<'a> {
     name: &'a str,
     ink: Ink,
-    amount: Box<dyn Fn(&Second) -> Option<f64> + 'a>,
+    amount: Box<Pick<'a>>,
+    per: fn(&Second) -> Option<f64>,
 }
 
 /// What a chart of rates is called.
@@ -93,6 +101,7 @@ pub(super) fn figures(run: &Run) -> Result<Vec<Figure>, ChartError> {
     }
     figures.extend(processors(run, &pieces)?);
     figures.extend(device(run, &pieces)?);
+    figures.extend(device_wait(run, &pieces)?);
     Ok(figures)
 }
 
@@ -103,11 +112,13 @@ fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
             name: "reads",
             ink: Ink::Series(0),
             amount: Box::new(move |second| count(second.io?.physical_read_requests)),
+            per: length,
         },
         Rate {
             name: "writes",
             ink: Ink::Series(1),
             amount: Box::new(move |second| count(second.io?.physical_write_requests)),
+            per: length,
         },
     ];
     let titles = Titles {
@@ -124,6 +135,7 @@ fn operations(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartEr
         name: "operations",
         ink: Ink::Series(2),
         amount: Box::new(|second| Some(second.ops.total as f64)),
+        per: length,
     }];
     let titles = Titles {
         id: "operations",
@@ -140,11 +152,13 @@ fn device(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError>
             name: "read",
             ink: Ink::Series(0),
             amount: Box::new(|second| Some(second.device?.read_bytes as f64 / 1e6)),
+            per: length,
         },
         Rate {
             name: "written",
             ink: Ink::Series(1),
             amount: Box::new(|second| Some(second.device?.write_bytes as f64 / 1e6)),
+            per: length,
         },
     ];
     let title = format!("Device {} over time", run.details.devices.join(", "));
@@ -153,6 +167,31 @@ fn device(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError>
         title: &title,
         y: "MB per second (the device, /proc/diskstats)",
         note: "All that these devices served, whoever asked; the log is in here.",
+    };
+    chart_of_rates(run, pieces, &titles, &rates)
+}
+
+fn device_wait(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+    let rates = [
+        Rate {
+            name: "read",
+            ink: Ink::Series(0),
+            amount: Box::new(|second| Some(second.device?.read_ms as f64 * 1000.0)),
+            per: |second| Some(second.device?.read_requests as f64),
+        },
+        Rate {
+            name: "write",
+            ink: Ink::Series(1),
+            amount: Box::new(|second| Some(second.device?.write_ms as f64 * 1000.0)),
+            per: |second| Some(second.device?.write_requests as f64),
+        },
+    ];
+    let title = format!("Latency of device {} over time", run.details.devices.join(", "));
+    let titles = Titles {
+        id: "device-wait",
+        title: &title,
+        y: "mean of a request, us (the device, /proc/diskstats)",
+        note: "With its time in the queue: time over requests. The kernel counts whole milliseconds.",
     };
     chart_of_rates(run, pieces, &titles, &rates)
 }
@@ -179,7 +218,7 @@ fn chart_of_rates(
 ) -> Result<Option<Figure>, ChartError> {
     let levels: Vec<Vec<Option<Level>>> = rates
         .iter()
-        .map(|rate| pieces.iter().map(|piece| level(piece, &rate.amount)).collect())
+        .map(|rate| pieces.iter().map(|piece| level(piece, &rate.amount, &rate.per)).collect())
         .collect();
     let known = || levels.iter().flatten().flatten();
     if known().next().is_none() {
@@ -420,7 +459,7 @@ fn processors(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartEr
             let mut levels = [0.0; 4];
             for (share, (_, _, pick)) in levels.iter_mut().zip(&parts) {
                 let amount = |second: &Second| Some(pick(&second.cpu?) * second.length_s);
-                *share = level(piece, &amount)?.mean;
+                *share = level(piece, &amount, &length)?.mean;
             }
             Some(levels)
         })
@@ -493,7 +532,8 @@ mod tests {
         assert!(pieces.len() <= PIECES_MAX);
         assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
         let amount = |second: &Second| Some(second.ops.total as f64);
-        let levels: Vec<Level> = pieces.iter().filter_map(|piece| level(piece, &amount)).collect();
+        let levels: Vec<Level> =
+            pieces.iter().filter_map(|piece| level(piece, &amount, &length)).collect();
         let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
         assert_eq!(least, 7.0);
         assert!(levels.iter().all(|level| level.least <= level.mean && level.mean <= level.most));
