@@ -184,3 +184,55 @@ fn iostat(device: &str) -> Vec<(String, Figure)> {
 fn find<'a>(interval: &'a Interval, device: &str) -> Option<&'a DeviceUse> {
     interval.devices.as_ref()?.iter().find(|known| known.name == device)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn every_column_is_described() {
+        let docs = include_str!("../../docs/numbers.md");
+        let run = fixture::mixed_run();
+        for name in OsColumns::of(&run).names() {
+            let (tool, figure) = name.split_once('.').unwrap();
+            let figure = figure.rsplit('.').next().unwrap();
+            // Ranges are told by their ends.
+            let is_state = ["mpstat", "psi"].contains(&tool) || figure.ends_with("/s");
+            assert!(is_state || docs.contains(figure), "{name} is not in docs/numbers.md");
+            assert!(docs.contains(tool), "{name} is not in docs/numbers.md");
+        }
+    }
+
+    #[test]
+    fn a_remote_databases_host_and_petals_own_have_columns_each() {
+        let mut run = fixture::mixed_run();
+        run.details.target.local = false;
+        run.details.server_os = run.details.os.clone();
+        let columns = OsColumns::of(&run);
+        let names: Vec<String> = columns.names().collect();
+        let fields: Vec<_> = columns.fields(&run.details.timeline[3]).collect();
+        assert_eq!(names.len(), fields.len());
+        let field = |name: &str| {
+            fields[names.iter().position(|known| known == name).unwrap()].clone().unwrap()
+        };
+        assert_eq!(
+            (field("vmstat.b"), field("petal-host.vmstat.b")),
+            ("5.000".into(), "5.000".into())
+        );
+        let short = Second { length_s: 0.2, ..run.details.timeline[3].clone() };
+        assert!(columns.fields(&short).all(|field| field.is_none()));
+    }
+
+    #[test]
+    fn figures_are_rates_and_shares_of_the_second() {
+        let run = fixture::mixed_run();
+        let columns = OsColumns::of(&run);
+        let shown: Vec<String> = columns
+            .names()
+            .zip(columns.fields(&run.details.timeline[0]))
+            .filter_map(|(name, field)| Some(format!("{name}={}", field?)))
+            .collect();
+        insta::assert_snapshot!(shown.join(" "), @"");
+    }
+}

@@ -9,6 +9,7 @@ mod device;
 mod disk;
 mod faults;
 mod json;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;
