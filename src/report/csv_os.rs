@@ -233,6 +233,50 @@ mod tests {
             .zip(columns.fields(&run.details.timeline[0]))
             .filter_map(|(name, field)| Some(format!("{name}={}", field?)))
             .collect();
-        insta::assert_snapshot!(shown.join(" "), @"");
+        insta::assert_snapshot!(shown.join("\n"), @"
+        mpstat.%usr=20.000
+        mpstat.%nice=0.000
+        mpstat.%sys=5.000
+        mpstat.%iowait=30.000
+        mpstat.%irq=0.500
+        mpstat.%soft=19.000
+        mpstat.%steal=0.500
+        mpstat.%idle=25.000
+        mpstat.busiest.CPU=0.000
+        mpstat.busiest.%busy=49.000
+        vmstat.r=2.000
+        vmstat.b=5.000
+        vmstat.swpd=0.000
+        vmstat.free=2097152.000
+        vmstat.buff=44032.000
+        vmstat.cache=20971520.000
+        vmstat.si=0.000
+        vmstat.so=0.000
+        vmstat.in=61000.000
+        vmstat.cs=122000.000
+        meminfo.MemAvailable=23068672.000
+        meminfo.Dirty=64.000
+        meminfo.Writeback=0.000
+        sar.majflt/s=0.000
+        psi.cpu.some=12.000
+        psi.cpu.full=0.000
+        psi.io.some=93.000
+        psi.io.full=41.000
+        psi.memory.some=0.000
+        psi.memory.full=0.000
+        petal.%CPU=42.000
+        iostat.vda.r/s=58500.000
+        iostat.vda.rkB/s=468000.000
+        iostat.vda.rrqm/s=3.000
+        iostat.vda.r_await=0.067
+        iostat.vda.w/s=540.000
+        iostat.vda.wkB/s=92430.000
+        iostat.vda.wrqm/s=7.000
+        iostat.vda.w_await=0.556
+        iostat.vda.f/s=180.000
+        iostat.vda.aqu-sz=4.200
+        iostat.vda.%util=97.000
+        iostat.vda.in_flight=8.000
+        ");
     }
 }
