@@ -1,7 +1,8 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
 //! - `options`, `password_file`, `tls`, `connect`: the way in, and what errors mean
-//! - `schema`, `meta`, `load`, `copy`, `placement`: the data, how it is made, its proof
+//! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
+//!   how far that is, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `settle`: what the server says and is told
 //!
@@ -9,10 +10,12 @@
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
 //! which report when told to. And the first change of a block after a checkpoint logs all of it.
 
+mod account;
 mod connect;
 mod copy;
 mod counters;
 mod describe;
+mod filling;
 mod load;
 mod meta;
 mod options;
@@ -311,7 +314,7 @@ impl Engine for Postgres {
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let (mut client, server) = self.connect_first()?;
         let block_bytes = load::block_bytes(&mut client, server)?;
-        placement::count(&mut client, server, &schema::name(schema), block_bytes)
+        placement::count(&mut client, server, &schema::name(schema), block_bytes, &|_| ())
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
