@@ -11,6 +11,7 @@ mod devtools;
 mod disk;
 mod faults;
 mod json;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;

@@ -5,7 +5,7 @@ use super::super::table::{Align, Table, paragraph};
 use super::section;
 use crate::record::Run;
 use crate::settings::{Given, Origin};
-use crate::stats::host::Device;
+use crate::stats::host::{Device, Host};
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "target and host", "as they were before the run");
@@ -89,13 +89,23 @@ fn target(out: &mut Facts, run: &Run) {
 }
 
 fn host(out: &mut Facts, run: &Run) {
-    let Some(host) = &run.details.host else {
-        fact(out, "host", "-");
-        return;
-    };
+    match &run.details.host {
+        Some(host) => host_facts(out, "host", host),
+        None => fact(out, "host", "-"),
+    }
+    let is_seen = run.is_database_host_seen();
+    if run.details.host.is_some() && !is_seen {
+        fact(out, "", "the database is on another host: its devices and processors are not seen");
+    }
+    if let Some(host) = run.details.server_os.as_ref().and_then(|seen| seen.facts.as_ref()) {
+        host_facts(out, "the database's host", host);
+    }
+}
+
+fn host_facts(out: &mut Facts, name: &str, host: &Host) {
     fact(
         out,
-        "host",
+        name,
         &format!(
             "{}, Linux {}, {} processors ({}), memory {}",
             host.name,
@@ -105,9 +115,6 @@ fn host(out: &mut Facts, run: &Run) {
             or_dash(host.memory_bytes, bytes)
         ),
     );
-    if !run.details.target.local {
-        fact(out, "", "the database is on another host: its devices and processors are not seen");
-    }
     for device in &host.devices {
         fact(out, "device", &described(device));
     }

@@ -142,7 +142,9 @@ fn cost(out: &mut String, run: &Run) {
             decimal(cpu.steal, 1)
         )
     });
-    fact(out, "this host", &or_dash(shares, |text| text));
+    // What `petal os` recorded stands for the database's host, also where that is this one.
+    let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
+    fact(out, whose, &or_dash(shares, |text| text));
     let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
     let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
     let petal = summary.petal_cpu_s.map(|seconds| {
