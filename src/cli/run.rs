@@ -210,6 +210,7 @@ impl Series {
         run.summary.findings = findings::judge(&run);
         // After the hook, which may have fetched the file.
         if let Some(file) = &self.os_data {
+            os_data::wait_for(&run, file);
             if let Err(error) = os_data::merge(&mut run, file, &folder, console) {
                 let way_out = format!(
                     "{}; the run itself is recorded: petal report {} --os-data FILE",
