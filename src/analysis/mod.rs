@@ -11,6 +11,7 @@ pub mod host;
 mod judgement;
 mod limits;
 mod others;
+pub mod petals;
 mod physical;
 pub mod steady;
 pub mod target;

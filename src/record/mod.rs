@@ -10,10 +10,12 @@ pub mod folder;
 pub mod journal;
 pub mod latency_log;
 mod load;
+pub mod observation;
 pub mod os;
 pub mod os_log;
 pub mod os_merge;
 mod rebuild;
+pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;

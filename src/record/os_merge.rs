@@ -235,8 +235,7 @@ mod tests {
     /// the run on, by a clock that is so far ahead.
     fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
         let path = folder.join("dbhost.ndjson");
-        let mut host = crate::stats::host::Host::default();
-        host.name = "dbhost2".into();
+        let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
         let header = Header { host, devices: vec!["sdz".into()], ..Header::default() };
         let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
         let lines = (from_s..from_s + seconds).map(|second| {

@@ -2,15 +2,15 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
-mod counters;
-mod differences;
-mod events;
-mod header;
+pub(super) mod counters;
+pub(super) mod differences;
+pub(super) mod events;
+pub(super) mod header;
 mod judgement;
-mod layers;
-mod load;
-mod os;
-mod seconds;
+pub(super) mod layers;
+pub(super) mod load;
+pub(super) mod os;
+pub(super) mod seconds;
 
 use super::table::{WIDTH, paragraph};
 use crate::analysis;
@@ -46,7 +46,7 @@ fn top(out: &mut String, run: &Run) {
 }
 
 /// A section's title, and the layer its figures come from.
-fn section(out: &mut String, title: &str, layer: &str) {
+pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let title = title.to_uppercase();
     let layer = if layer.is_empty() { String::new() } else { format!("[{layer}]") };
     let used = title.chars().count() + layer.chars().count();
