@@ -58,6 +58,28 @@ fn select(first: u64, rows: u32) -> Operation {
 }
 
 #[test]
+fn the_servers_own_processes_are_told_from_others() {
+    if !is_there() {
+        return;
+    }
+    let _alone = alone();
+    let work = Workplace::new();
+    let url = shared().url("processes");
+    load(&url, 2, Filler::Constant);
+    let args = ["run", "-s", "2", "-t", "2", "--run-time", "3", "--db", &url];
+    work.petal(args).watching().exits(0);
+    let whole = record(&work.run_folder());
+    let seen = &whole["details"]["os"];
+    // The first process, its helpers, and a session each.
+    assert!(number(seen, "/whole/ranges/server_processes/most") >= 8.0, "{seen}");
+    assert!(number(seen, "/whole/sum/counts/server_cpu_us") > 0.0);
+    assert!(seen.pointer("/whole/sum/log_writer_on/0/0").unwrap().is_u64(), "{seen}");
+    let engine = open(&url, Settings::default());
+    assert!(engine.clock_ahead_s().unwrap().abs() < 0.5);
+    assert!(engine.server_processes().unwrap().log_writer.is_some());
+}
+
+#[test]
 fn every_update_is_hot_and_nothing_grows() {
     if !is_there() {
         return;

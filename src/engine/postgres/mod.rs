@@ -4,7 +4,7 @@
 //! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
-//! - `counters`, `waits`, `describe`, `settle`: what the server says and is told
+//! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -16,6 +16,7 @@ mod copy;
 mod counters;
 mod describe;
 mod filling;
+mod host;
 mod load;
 mod meta;
 mod options;
@@ -43,6 +44,7 @@ use crate::engine::{
 };
 use crate::settings::{LoopSide, RedoStress, Settings};
 use crate::stats::counters::{Counters, IoCounts};
+use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use connect::{Endpoint, VERSION_MIN, engine_error};
@@ -291,6 +293,14 @@ impl Engine for Postgres {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn server_processes(&self) -> Option<ServerProcesses> {
+        host::processes(self.first().ok()?)
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        host::clock_ahead_s(self.first().ok()?)
     }
 
     fn load(
