@@ -4,14 +4,17 @@
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
 //! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
 //! [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
-//! [`verdict`] the line to paste. [`host`] judges no record but a host, before a test.
+//! [`verdict`] the line to paste. [`estimate`] says what repeats of one figure are worth, [`petals`]
+//! draws the lines of a sweep. [`host`] judges no record but a host, before a test.
 
+pub mod estimate;
 pub mod findings;
 pub mod host;
 mod judgement;
 mod limits;
 pub mod petals;
 mod physical;
+pub mod significance;
 pub mod steady;
 pub mod target;
 mod trust;

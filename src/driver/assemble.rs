@@ -12,7 +12,7 @@ use crate::record::{
     Status, Steady, Summary, WaitHistogram, WaitRow,
 };
 use crate::stats::counters::Counters;
-use crate::stats::histogram::{Bar, LatencySummary};
+use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::os::Interval;
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
@@ -116,6 +116,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         io: total.io,
         device: measured.os.as_ref().and_then(|os| os.device),
         histograms: histograms(&measured.totals),
+        op_latency_us: all_operations(&measured.totals),
         wait_histograms: wait_histograms(total),
         files: total.files.iter().map(FileIo::from).collect(),
         first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
@@ -213,6 +214,12 @@ fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
         Kind::ALL.map(|kind| (format!("{}_response", kind.name()), &tally.response[kind.index()]));
     let kinds = service.into_iter().chain(response);
     kinds.filter_map(|(name, latencies)| Some((name, latencies.as_ref()?.summary()))).collect()
+}
+
+fn all_operations(totals: &Tally) -> Option<LatencySummary> {
+    let mut all = Latencies::new();
+    totals.service.iter().flatten().for_each(|latencies| all.add(latencies));
+    (all.count() > 0).then(|| all.summary())
 }
 
 fn wait_rows(total: &Counters) -> Vec<WaitRow> {

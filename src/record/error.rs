@@ -22,6 +22,8 @@ pub enum RecordError {
     Format { path: PathBuf, found: String, wanted: &'static str },
     #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
+    #[error("{} is no table of figures: {why}", path.display())]
+    Table { path: PathBuf, why: String },
     #[error("cannot write {what} as text for {}: {why}", path.display())]
     Encode { what: &'static str, path: PathBuf, why: String },
 }

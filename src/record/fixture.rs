@@ -307,6 +307,9 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         per_second: Totals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
     });
+    let mut all = Latencies::new();
+    merged.values().for_each(|latencies| all.add(latencies));
+    run.details.op_latency_us = Some(all.summary());
     run.details.histograms = merged.iter().map(|(kind, l)| (kind.clone(), l.bars())).collect();
 }
 

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod latency_log;
 mod load;
 pub mod observation;
+pub mod plain_csv;
 mod rebuild;
 pub mod sweep;
 
@@ -250,6 +251,9 @@ pub struct Details {
     pub devices: Vec<String>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
+    /// All operations of the run together, from their merged histograms. None in records made
+    /// before petal kept it.
+    pub op_latency_us: Option<LatencySummary>,
     /// Wait latency bars and percentiles, by event name, where each wait was timed.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.
