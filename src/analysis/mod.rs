@@ -7,6 +7,7 @@
 //! [`verdict`] the line to paste. [`estimate`] says what repeats of one figure are worth, [`petals`]
 //! draws the lines of a sweep. [`host`] judges no record but a host, before a test.
 
+pub mod compare;
 pub mod estimate;
 pub mod findings;
 pub mod host;

@@ -8,7 +8,7 @@ use super::writes;
 use crate::record::{Run, Second, figures};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
-const ENDPOINT_SHARE_MAX: f64 = 0.05;
+pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 /// So many stalled seconds are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
 

@@ -9,6 +9,7 @@ pub mod argv;
 pub mod conf;
 pub mod error;
 pub mod flags;
+pub mod gate;
 pub mod objective;
 pub mod read;
 pub mod rules;
