@@ -1,10 +1,11 @@
-//! `petal report`: rebuilds every output of a run from its record.
+//! `petal report`: rebuilds every output of a run, or of a sweep, from its record.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::record::Folder;
+use crate::analysis::petals::Petals;
+use crate::record::{Folder, sweep};
 use crate::report;
 
 use super::console::Console;
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
+  petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
@@ -27,7 +29,7 @@ pub fn command() -> Command {
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(PathBuf))
-                .help("A run's folder; several for a table over all of them"),
+                .help("A run's or a sweep's folder; several runs for a table over all of them"),
         )
         .arg(
             Arg::new("json")
@@ -39,6 +41,15 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
+    if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
+        return match folders.as_slice() {
+            [path] => of_sweep(path, matches.get_flag("json"), console),
+            _ => Err(Failure::usage(format!(
+                "{} is a sweep: report one sweep at a time",
+                path.display()
+            ))),
+        };
+    }
     let mut runs = Vec::new();
     for path in &folders {
         let run = report::load(path)?;
@@ -55,7 +66,20 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else if let [run] = runs.as_slice() {
         console.result(&report::text::render(run));
     } else {
-        console.result(&report::series::table(&runs.iter().collect::<Vec<_>>()));
+        console.result(&report::sweep::of_runs(&runs.iter().collect::<Vec<_>>()));
+    }
+    Ok(Exit::Done)
+}
+
+fn of_sweep(path: &Path, as_json: bool, console: &Console) -> Result<Exit, Failure> {
+    let swept = sweep::load(path)?;
+    if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
+        console.warn(&error.to_string());
+    }
+    if as_json {
+        console.result(&super::sweep::json(&swept)?);
+    } else {
+        console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations())));
     }
     Ok(Exit::Done)
 }

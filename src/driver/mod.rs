@@ -11,6 +11,7 @@ pub mod quiet;
 pub mod run;
 mod sampler;
 mod session;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;

@@ -16,3 +16,4 @@ mod secrets;
 mod server_postgres;
 mod sessions;
 mod support;
+mod sweep;

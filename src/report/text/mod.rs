@@ -43,7 +43,7 @@ fn top(out: &mut String, run: &Run) {
 }
 
 /// A section's title, and the layer its figures come from.
-fn section(out: &mut String, title: &str, layer: &str) {
+pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let title = title.to_uppercase();
     let layer = if layer.is_empty() { String::new() } else { format!("[{layer}]") };
     let used = title.chars().count() + layer.chars().count();
