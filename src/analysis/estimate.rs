@@ -3,6 +3,7 @@
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 /// The level of every interval.
@@ -18,7 +19,7 @@ const RESAMPLES: usize = 10_000;
 const BOOTSTRAP_SEED: u64 = 0x0070_6574_616c;
 
 /// The repeats of one figure of one cell.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// Each repeat, in the order of the rounds; outlying ones are in here too.
     pub values: Vec<f64>,

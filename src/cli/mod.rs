@@ -1,6 +1,7 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
 mod check;
+mod compare;
 mod console;
 mod demo;
 mod drop;
@@ -53,6 +54,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: run::command, run: run::run },
     Entry { command: sweep::command, run: sweep::run },
     Entry { command: report::command, run: report::run },
+    Entry { command: compare::command, run: compare::run },
     Entry { command: check::command, run: check::run },
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },

@@ -10,6 +10,7 @@ use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::source;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,13 +38,14 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
+        .arg(source::objective_arg())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
     if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
         return match folders.as_slice() {
-            [path] => of_sweep(path, matches.get_flag("json"), console),
+            [path] => of_sweep(path, matches, console),
             _ => Err(Failure::usage(format!(
                 "{} is a sweep: report one sweep at a time",
                 path.display()
@@ -71,15 +73,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn of_sweep(path: &Path, as_json: bool, console: &Console) -> Result<Exit, Failure> {
+fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
     if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
         console.warn(&error.to_string());
     }
-    if as_json {
+    if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
-        console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations())));
+        let objective = matches.get_one("objective");
+        let petals = Petals::of(&swept.observations()).with_objective(objective);
+        console.result(&report::sweep::render(&swept, &petals, objective));
     }
     Ok(Exit::Done)
 }

@@ -17,7 +17,7 @@ pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;
-pub use load::{load, save};
+pub use load::{is_one, load, save};
 
 use std::collections::BTreeMap;
 

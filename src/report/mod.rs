@@ -3,9 +3,11 @@
 //! sweep in [`write_sweep`].
 
 pub mod checks;
+pub mod compare;
 pub mod csv;
 pub mod json;
 pub mod numbers;
+pub mod petals;
 pub mod sweep;
 pub mod table;
 pub mod text;
@@ -43,7 +45,7 @@ pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, Recor
         why: cause.to_string(),
     })?;
     Ok(vec![
-        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, None).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
     ])
 }

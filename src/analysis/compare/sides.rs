@@ -15,7 +15,7 @@ impl Side {
     ) -> Result<Vec<Self>, String> {
         let mut sides: Vec<(String, Self)> = Vec::new();
         for mut seen in observations {
-            let Some(value) = seen.factor(by).map(str::to_owned) else {
+            let Some(value) = super::cells::value(&seen, by) else {
                 let mut known: Vec<&str> =
                     seen.factors.iter().map(|(key, _)| key.as_str()).collect();
                 known.dedup();
@@ -25,6 +25,7 @@ impl Side {
                 ));
             };
             seen.factors.retain(|(key, _)| key != by);
+            seen.context.remove(by);
             match sides.iter_mut().find(|(known, _)| *known == value) {
                 Some((_, side)) => side.observations.push(seen),
                 None => {

@@ -78,10 +78,11 @@ fn varies(observations: &[Observation], key: &str) -> bool {
     observations.windows(2).any(|pair| pair[0].factor(key) != pair[1].factor(key))
 }
 
-/// What the run says of itself; else the factor.
+/// The factor, where it is the sessions; else what the run says of itself, or the factor.
 fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
-    let counted = seen.metric(metric::SESSIONS).map(|sessions| sessions as u32);
-    counted.or_else(|| seen.factor(axis?)?.parse().ok())
+    let told = || seen.factor(axis?)?.parse().ok();
+    let counted = || seen.metric(metric::SESSIONS).map(|sessions| sessions as u32);
+    if axis == Some("sessions") { told().or_else(counted) } else { counted().or_else(told) }
 }
 
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {

@@ -14,12 +14,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 pub use super::estimate::Estimate;
 use crate::record::observation::{Observation, metric};
 use crate::settings::objective::Objective;
 
 /// One cell: a number of sessions on a line.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Point {
     pub sessions: u32,
     /// The folders or files of its repeats.
@@ -40,7 +42,7 @@ pub struct Point {
 }
 
 /// The points that differ only in sessions, in their order.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Line {
     /// What tells it from the other lines, such as `UPDATE_PCT 20`.
     pub name: String,
@@ -59,7 +61,7 @@ pub struct Line {
 }
 
 /// Where throughput went back after the peak, and why.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BendBack {
     /// Position in the line's points.
     pub at: usize,
@@ -70,14 +72,14 @@ pub struct BendBack {
 }
 
 /// What a line ran into.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limit {
     /// As in [`BendBack`].
     pub cause: String,
     pub evidence: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Petals {
     pub lines: Vec<Line>,
     /// What a reader must know before comparing: cells that may not be joined and why. Each begins
@@ -98,7 +100,9 @@ impl Petals {
 
     /// Marks on each line the highest load that meets the objective: the most PIOPS (operations
     /// where PIOPS are unknown) among the points whose mean is within it.
-    pub fn with_objective(mut self, objective: &Objective) -> Self {
+    /// Without an objective nothing is marked.
+    pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
+        let Some(objective) = objective else { return self };
         for line in &mut self.lines {
             line.within_objective = shape::highest(line, |point| {
                 point.figure(objective.metric()).is_some_and(|value| objective.is_met(value))

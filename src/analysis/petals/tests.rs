@@ -208,7 +208,7 @@ fn the_highest_load_within_an_objective() {
     .collect();
     let within = |objective: &str| {
         let objective = objective.parse().unwrap();
-        Petals::of(&observations).with_objective(&objective).lines[0].within_objective
+        Petals::of(&observations).with_objective(Some(&objective)).lines[0].within_objective
     };
     assert_eq!(within("op.p99=2ms"), Some(1));
     assert_eq!(within("op.p99=3ms"), Some(2));
