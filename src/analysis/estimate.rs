@@ -14,6 +14,8 @@ pub const REPEATS_MIN: usize = 3;
 pub const VARIATION_MAX: f64 = 0.05;
 /// Fewer repeats than this cannot be resampled: what they give never leaves their own range.
 const BOOTSTRAP_MIN: usize = 5;
+/// Some thousands of the last bits of a float.
+const ROUNDING: f64 = 1e-12;
 const RESAMPLES: usize = 10_000;
 /// Fixed, so that a report says the same each time it is made.
 const BOOTSTRAP_SEED: u64 = 0x0070_6574_616c;
@@ -90,8 +92,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// Sample standard deviation; None under two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() >= 2)?;
-    // Rounding in the mean is no spread.
-    if values.windows(2).all(|two| two[0] == two[1]) {
+    // What differs only by the rounding of computers does not differ.
+    if values.iter().all(|value| (value - mean).abs() <= mean.abs() * ROUNDING) {
         return Some(0.0);
     }
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod findings;
 pub mod host;
 mod judgement;
+mod level;
 mod limits;
 pub mod petals;
 mod physical;

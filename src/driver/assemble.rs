@@ -166,7 +166,7 @@ fn settings_in_force(
     settings
 }
 
-fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
+pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     let schemas = u64::from(job.workload.schemas);
     let main = job.workload.rows * target.block_size * schemas;
     let scanned = if job.workload.scans(&job.seats) {

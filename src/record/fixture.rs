@@ -214,6 +214,8 @@ fn second(index: u64) -> Second {
             .map(|(kind, latencies)| ((*kind).to_owned(), latencies.summary()))
             .collect(),
         io: Some(io),
+        checkpoints: Some(u64::from(is_checkpoint(index))),
+        vacuums: None,
         device: Some(device),
         cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
     }

@@ -113,8 +113,8 @@ mod tests {
         insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
         - all: peak 64 sessions (99,060 PIOPS, 602.0 us); knee 16 sessions (70,122 PIOPS, 160.0 us); flat
           from the knee on, cause: storage (from 16 to 64 sessions PIOPS went from 70122 to 99060 while a
-          read went from 160.0 to 602.0 us: storage answers slower); read.avg=500us is met up to 32
-          sessions (92,185 PIOPS, 275.0 us)
+          read went from 160.0 to 602.0 us: storage answers slower); read.avg=500us is met up to 32 sessions
+          (92,185 PIOPS, 275.0 us)
         ");
         insta::assert_snapshot!(points(&petals), @"
         all

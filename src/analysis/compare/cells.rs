@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ContextDifference, Side, Values};
-use crate::record::observation::{Observation, metric};
+use crate::analysis::level::Level;
+use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
 
 /// Of runs that stand alone: what makes two of them different tests rather than repeats, besides
@@ -54,20 +55,20 @@ fn is_workload(key: &str) -> bool {
 /// A factor of a run: what its series gave it, else what it was run with.
 pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
     let counted =
-        || seen.metric(metric::SESSIONS).filter(|_| key == "sessions").map(|n| n.to_string());
+        || seen.sessions.filter(|_| key == "sessions").map(|sessions| sessions.to_string());
     seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
 }
 
 /// Cells in the order of their factors, and a note on those that only one side has.
 pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<Matched<'a>>, Vec<String>) {
-    let mut by_values: BTreeMap<Vec<Sorted>, Matched<'a>> = BTreeMap::new();
+    let mut by_values: BTreeMap<Vec<Level>, Matched<'a>> = BTreeMap::new();
     for (at, side) in sides.iter().enumerate() {
         for seen in &side.observations {
             let factors: Vec<(String, String)> = keys
                 .iter()
                 .map(|key| (key.clone(), value(seen, key).unwrap_or_else(|| "-".to_owned())))
                 .collect();
-            let order = factors.iter().map(|(_, value)| Sorted::of(value)).collect();
+            let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
             let cell = by_values
                 .entry(order)
                 .or_insert_with(|| Matched { factors, sides: vec![Vec::new(); sides.len()] });
@@ -110,23 +111,6 @@ pub(super) fn label(factors: &[(String, String)]) -> String {
     let words: Vec<String> =
         factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase())).collect();
     words.join(", ")
-}
-
-/// Numbers in their order, before words in theirs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Sorted {
-    Number(u64, String),
-    Word(String),
-}
-
-impl Sorted {
-    fn of(value: &str) -> Self {
-        match value.parse::<f64>() {
-            // Bits of positive floats are in the order of the floats.
-            Ok(number) if number >= 0.0 => Self::Number(number.to_bits(), value.to_owned()),
-            _ => Self::Word(value.to_owned()),
-        }
-    }
 }
 
 /// Factors, settings and environment in which the sides differ, those of the cells left out.

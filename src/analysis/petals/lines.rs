@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Estimate, Line, Point};
+use crate::analysis::estimate;
+use crate::analysis::level::Level;
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
@@ -14,7 +16,7 @@ const SESSION_FACTORS: [&str; 5] =
 /// number of the other kind.
 const KINDS: [&str; 2] = ["readers", "writers"];
 
-/// The lines, in the order in which they first appear, and what had to be left out or split.
+/// The lines, in the order of their factors, and what had to be left out or split.
 pub(super) fn of(observations: &[Observation]) -> (Vec<Line>, Vec<String>) {
     let mut notes = Vec::new();
     let axis = axis(observations);
@@ -45,6 +47,7 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<Line>, Vec<String>) {
             }),
         }
     }
+    groups.sort_by_key(Group::order);
     notes.extend(split(&groups));
     let names = names(&groups);
     let lines = groups.iter().zip(names).map(|(group, name)| group.line(name)).collect();
@@ -64,6 +67,11 @@ impl Group<'_> {
         Line { name, factors: self.factors.clone(), points: points.collect(), ..Line::default() }
     }
 
+    fn order(&self) -> (Vec<Level>, Option<u64>) {
+        let levels = self.factors.iter().map(|(_, value)| Level::of(value));
+        (levels.collect(), self.active_bytes)
+    }
+
     fn label(&self) -> String {
         label(self.factors.iter())
     }
@@ -81,8 +89,7 @@ fn varies(observations: &[Observation], key: &str) -> bool {
 /// The factor, where it is the sessions; else what the run says of itself, or the factor.
 fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
     let told = || seen.factor(axis?)?.parse().ok();
-    let counted = || seen.metric(metric::SESSIONS).map(|sessions| sessions as u32);
-    if axis == Some("sessions") { told().or_else(counted) } else { counted().or_else(told) }
+    if axis == Some("sessions") { told().or(seen.sessions) } else { seen.sessions.or_else(told) }
 }
 
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {
@@ -92,9 +99,8 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     let plain = |name: &str| Estimate::of(all(name));
     let percentile = |name: &str| Estimate::of_percentile(all(name));
     let names = repeats.iter().flat_map(|seen| seen.metrics.keys());
-    let means: BTreeMap<String, f64> = names
-        .filter_map(|name| Some((name.clone(), super::super::estimate::mean(&all(name))?)))
-        .collect();
+    let means: BTreeMap<String, f64> =
+        names.filter_map(|name| Some((name.clone(), estimate::mean(&all(name))?))).collect();
     Point {
         sessions,
         sources: repeats.iter().map(|seen| seen.source.clone()).collect(),

@@ -44,7 +44,6 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
         put(&format!("{kind}_p50_us"), latency.p50);
         put(&format!("{kind}_p99_us"), latency.p99);
     }
-    put(metric::SESSIONS, Some(f64::from(summary.sessions)));
     processors(run, &mut put);
     device(run, &mut put);
     put(metric::HIT, hit_pct(&run.details.io));

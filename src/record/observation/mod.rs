@@ -33,7 +33,6 @@ pub mod metric {
     pub const OP_MEAN: &str = "op_mean_us";
     pub const OP_P50: &str = "op_p50_us";
     pub const OP_P99: &str = "op_p99_us";
-    pub const SESSIONS: &str = "sessions";
     /// 100 - idle - iowait of the database's host.
     pub const CPU_BUSY: &str = "cpu_busy_pct";
     /// petal's share of its host's processors, where the database is another process.
@@ -69,6 +68,8 @@ pub struct Observation {
     /// UTC, RFC 3339.
     pub started_at: Option<String>,
     pub elapsed_s: Option<f64>,
+    /// How many ran, where the run itself says so.
+    pub sessions: Option<u32>,
     pub active_bytes: Option<u64>,
     /// By the names of [`metric`], `select_p99_us` and its like, and what hooks printed
     /// (`hook_<name>`). A figure that is not known is not there.
@@ -119,6 +120,7 @@ impl Observation {
             repeat: Some(run.details.repeat).filter(|&repeat| repeat > 0),
             started_at: Some(summary.started_at.clone()),
             elapsed_s: Some(summary.elapsed_s),
+            sessions: Some(summary.sessions),
             active_bytes: Some(summary.active_bytes),
             metrics: figures::of(run),
             endpoints: figures::by_endpoint(run),

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn two_lines() {
-        insta::assert_snapshot!(petals(&Petals::of(&super::super::tests::swept().observations())), @r"
+        insta::assert_snapshot!(petals(&Petals::of(&super::super::tests::swept().observations())), @"
           read us
              400 +
                  |

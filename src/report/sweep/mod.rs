@@ -187,7 +187,7 @@ pub(crate) mod tests {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
-        insta::assert_snapshot!(shown, @r"
+        insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report
 
         status            11 of 12 runs done; not complete: the same command goes on with it
@@ -228,6 +228,8 @@ pub(crate) mod tests {
                                                                  PIOPS, reads and writes
         a  UPDATE_PCT 0: 1, 4, 16 sessions
         b  UPDATE_PCT 20: 1, 4, 16 sessions
+        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
+        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
 
         MEANS OF EACH CELL                                   [the database and petal, per second of the run]
         ====================================================================================================
