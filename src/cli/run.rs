@@ -102,17 +102,19 @@ fn until_steady(volume: &str) -> Result<UntilSteady, String> {
             format!("{why}; write a volume such as --until-steady=20G, or none at all")
         })?),
     };
-    Ok(UntilSteady { volume_bytes })
+    Ok(UntilSteady::after(volume_bytes))
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.
 fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
-    let needed_s = proof::shortest_s(match settings.warm_up {
+    let Some(asked) = &settings.until_steady else { return Ok(()) };
+    let warm_up_s = match settings.warm_up {
         WarmUp::Time(time) => time.as_secs_f64(),
         WarmUp::Cache => 0.0,
-    });
+    };
+    let needed_s = proof::shortest_s(warm_up_s, asked.window.as_secs_f64());
     let run_time_s = settings.run_time.as_secs_f64();
-    if settings.until_steady.is_none() || run_time_s >= needed_s {
+    if run_time_s >= needed_s {
         return Ok(());
     }
     Err(Failure::usage(format!(

@@ -279,6 +279,7 @@ fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {
+        window_s: asked.window.as_secs_f64(),
         warm_up_s: warm_up_s(job.settings),
         writes,
         volume_bytes: if writes { volume_bytes } else { 0 },

@@ -31,6 +31,14 @@ use url::TargetUrl;
 pub struct UntilSteady {
     /// Bytes that a run with UPDATEs must have written first; None: as many as the active data set.
     pub volume_bytes: Option<u64>,
+    /// The shortest window that proves anything: a minute.
+    pub window: Duration,
+}
+
+impl UntilSteady {
+    pub fn after(volume_bytes: Option<u64>) -> Self {
+        Self { volume_bytes, window: Duration::from_secs(60) }
+    }
 }
 
 /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is

@@ -25,8 +25,8 @@ fn tables() -> Workplace {
 
 /// The change of a metric in a cell of a comparison, in per cent.
 fn change(comparison: &Value, cell: usize, metric: &str) -> f64 {
-    let figures = comparison["cells"][cell]["figures"].as_array().unwrap().iter();
-    let figure = figures.filter(|figure| figure["metric"] == metric).next().unwrap();
+    let mut figures = comparison["cells"][cell]["figures"].as_array().unwrap().iter();
+    let figure = figures.find(|figure| figure["metric"] == metric).unwrap();
     number(figure, "/changes/0/share") * 100.0
 }
 

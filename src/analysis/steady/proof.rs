@@ -2,7 +2,8 @@
 //! five windows of a minute, or longer ones where a checkpoint cycle is longer; on writes only
 //! after a stated volume, since a fresh or idle drive takes its first writes faster.
 
-use super::{Steadiness, WINDOW_S_MIN, WINDOWS, steadiness};
+use super::WINDOWS;
+use super::sums::Sums;
 use crate::record::Second;
 
 /// Windows are made longer by these factors to find a whole checkpoint cycle in each.
@@ -11,6 +12,8 @@ const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
 /// What must be true before a run may end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
+    /// No window is shorter.
+    pub window_s: f64,
     /// Nothing before this counts.
     pub warm_up_s: f64,
     /// The run has UPDATEs: checkpoint cycles and the volume count.
@@ -20,8 +23,8 @@ pub struct Terms {
 }
 
 /// No run can be proven steady in less, in seconds from its trigger.
-pub fn shortest_s(warm_up_s: f64) -> f64 {
-    warm_up_s + WINDOW_S_MIN * WINDOWS as f64
+pub fn shortest_s(warm_up_s: f64, window_s: f64) -> f64 {
+    warm_up_s + window_s * WINDOWS as f64
 }
 
 /// From when on a timeline's newest seconds are steady, by these terms; None while that is not
@@ -32,29 +35,26 @@ pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
     if terms.writes && written_bytes(timeline)? < terms.volume_bytes {
         return None;
     }
+    let sums = Sums::of(timeline);
     LONGER.iter().find_map(|factor| {
-        let from_s = to_s - WINDOW_S_MIN * WINDOWS as f64 * factor;
+        let from_s = to_s - terms.window_s * WINDOWS as f64 * factor;
         if from_s < terms.warm_up_s {
             return None;
         }
-        match steadiness(timeline, from_s, to_s) {
-            Steadiness::Steady(windows) if !terms.writes || windows.have_cycles() == Some(true) => {
-                Some(from_s)
-            }
-            _ => None,
-        }
+        let windows = sums.windows(from_s, to_s);
+        let has_cycles = !terms.writes || windows.have_cycles() == Some(true);
+        (windows.is_steady() && windows.mean() > 0.0 && has_cycles).then_some(from_s)
     })
 }
 
-/// Data blocks and log that the database wrote so far; None where a second does not say.
+/// Data blocks and log that the database wrote so far, at least: a second that does not say adds
+/// nothing. None where no second says.
 pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
-    timeline
-        .iter()
-        .map(|second| {
-            let io = second.io?;
-            Some(io.physical_write_bytes? + io.redo_bytes?)
-        })
-        .sum()
+    let told = timeline.iter().filter_map(|second| {
+        let io = second.io?;
+        Some(io.physical_write_bytes? + io.redo_bytes?)
+    });
+    told.reduce(|sum, bytes| sum + bytes)
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use crate::stats::counters::IoCounts;
     use proptest::prelude::*;
 
-    const READS: Terms = Terms { warm_up_s: 0.0, writes: false, volume_bytes: 0 };
+    const READS: Terms = Terms { window_s: 60.0, warm_up_s: 0.0, writes: false, volume_bytes: 0 };
     const MB: u64 = 1_000_000;
 
     /// 1 MB of data and 1 MB of log a second, a checkpoint every so many seconds.
@@ -116,8 +116,15 @@ mod tests {
         assert_eq!(ends_at(&timeline(&[1000; 900], 110), &small), Some(600));
         // One that never ends proves nothing.
         assert_eq!(ends_at(&timeline(&[1000; 900], 100_000), &small), None);
+        // A second that was missed takes nothing from what others say; if none says, nothing is
+        // proven.
         let mut unknown = timeline(&[1000; 900], 20);
-        unknown[10].io = None;
+        (unknown[10].io, unknown[10].checkpoints) = (None, None);
+        assert_eq!(ends_at(&unknown, &writes), Some(401));
+        unknown.iter_mut().for_each(|second| second.checkpoints = None);
+        assert_eq!(ends_at(&unknown, &small), None);
+        let mut unknown = timeline(&[1000; 900], 20);
+        unknown.iter_mut().for_each(|second| second.io = None);
         assert_eq!(ends_at(&unknown, &small), None);
         assert_eq!(ends_at(&unknown, &READS), Some(300));
     }

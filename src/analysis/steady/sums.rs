@@ -10,8 +10,8 @@ pub(super) struct Sums {
     middles_s: Vec<f64>,
     ops: Vec<u64>,
     time_s: Vec<f64>,
-    /// None from the first second on that does not say.
-    checkpoints: Vec<Option<u64>>,
+    /// None where no second says; one that does not adds none.
+    checkpoints: Option<Vec<u64>>,
 }
 
 impl Sums {
@@ -20,18 +20,21 @@ impl Sums {
             middles_s: Vec::with_capacity(timeline.len()),
             ops: vec![0],
             time_s: vec![0.0],
-            checkpoints: vec![Some(0)],
+            checkpoints: None,
         };
-        let (mut ops, mut time_s, mut checkpoints) = (0, 0.0, Some(0));
+        let is_told = timeline.iter().any(|second| second.checkpoints.is_some());
+        let mut ended = vec![0];
+        let (mut ops, mut time_s, mut checkpoints) = (0, 0.0, 0);
         for second in timeline {
             ops += second.ops.total;
             time_s += second.length_s;
-            checkpoints = checkpoints.zip(second.checkpoints).map(|(sum, ended)| sum + ended);
+            checkpoints += second.checkpoints.unwrap_or(0);
             sums.middles_s.push(second.from_s + second.length_s / 2.0);
             sums.ops.push(ops);
             sums.time_s.push(time_s);
-            sums.checkpoints.push(checkpoints);
+            ended.push(checkpoints);
         }
+        sums.checkpoints = is_told.then_some(ended);
         sums
     }
 
@@ -42,34 +45,32 @@ impl Sums {
 
     /// The mean time from one checkpoint's end to the next; None with fewer than two in a stretch.
     fn cycle_s(&self, from_s: f64, to_s: f64) -> Option<f64> {
-        let (from, to) = (self.position(from_s), self.position(to_s));
-        let (before, after) = (self.checkpoints[from]?, self.checkpoints[to]?);
+        let checkpoints = self.checkpoints.as_ref()?;
+        let (before, after) =
+            (checkpoints[self.position(from_s)], checkpoints[self.position(to_s)]);
         let intervals = after.saturating_sub(before).checked_sub(1).filter(|&count| count > 0)?;
         // The second in which the count first passes a number.
-        let passes = |number: u64| {
-            self.checkpoints.partition_point(|count| count.is_some_and(|count| count <= number))
+        let passes_s = |number: u64| {
+            let position = checkpoints.partition_point(|&count| count <= number);
+            self.middles_s.get(position.checked_sub(1)?).copied()
         };
-        let middle_s = |position: usize| self.middles_s.get(position.checked_sub(1)?).copied();
-        let (first_s, last_s) = (middle_s(passes(before))?, middle_s(passes(after - 1))?);
-        Some((last_s - first_s) / intervals as f64)
+        Some((passes_s(after - 1)? - passes_s(before)?) / intervals as f64)
     }
 
     /// Five equal windows of a stretch.
     pub fn windows(&self, from_s: f64, to_s: f64) -> Windows {
         let length_s = (to_s - from_s) / WINDOWS as f64;
         let mut rates = [0.0; WINDOWS];
-        let mut checkpoints = Some([0; WINDOWS]);
+        let mut checkpoints = self.checkpoints.as_ref().map(|_| [0; WINDOWS]);
         for (window, rate) in rates.iter_mut().enumerate() {
             let from = self.position(from_s + length_s * window as f64);
             let to = self.position(from_s + length_s * (window + 1) as f64).max(from);
             let time_s = self.time_s[to] - self.time_s[from];
             let ops = self.ops[to] - self.ops[from];
             *rate = if time_s > 0.0 { ops as f64 / time_s } else { 0.0 };
-            let ended = self.checkpoints[to].zip(self.checkpoints[from]);
-            checkpoints = checkpoints.zip(ended).map(|(mut counts, (to, from))| {
-                counts[window] = to - from;
-                counts
-            });
+            if let Some((counts, ended)) = checkpoints.as_mut().zip(self.checkpoints.as_ref()) {
+                counts[window] = ended[to] - ended[from];
+            }
         }
         let mean = rates.iter().sum::<f64>() / WINDOWS as f64;
         let largest = rates.iter().copied().fold(f64::MIN, f64::max);
@@ -77,7 +78,7 @@ impl Sums {
         let share = |value: f64| if mean > 0.0 { value / mean } else { 0.0 };
         Windows {
             length_s,
-            cycle_s: checkpoints.and_then(|_| self.cycle_s(from_s, to_s)),
+            cycle_s: self.cycle_s(from_s, to_s),
             ops_per_second: rates,
             range_share: share(largest - smallest),
             slope_share: share(super::slope(&rates) * (WINDOWS - 1) as f64),
