@@ -31,6 +31,7 @@ check:
 bench:
 	$(CARGO) bench --locked --bench driver_loop
 	$(CARGO) bench --locked --bench vfs
+	$(CARGO) bench --locked --bench watching
 
 # The pages that come from the table of parameters.
 docs:

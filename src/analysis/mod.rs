@@ -2,10 +2,12 @@
 //! [`crate::record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
-//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
-//! [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
-//! [`verdict`] the line to paste. [`estimate`] says what repeats of one figure are worth, [`petals`]
-//! draws the lines of a sweep. [`host`] judges no record but a host, before a test.
+//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
+//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`]
+//! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
+//! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
+//! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
+//! against each other.
 
 pub mod compare;
 pub mod estimate;
@@ -14,6 +16,7 @@ pub mod host;
 mod judgement;
 mod level;
 mod limits;
+mod others;
 pub mod petals;
 mod physical;
 pub mod significance;

@@ -7,6 +7,8 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod os;
+mod os_data;
 mod report;
 mod run;
 mod series;
@@ -58,6 +60,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: report::command, run: report::run },
     Entry { command: compare::command, run: compare::run },
     Entry { command: check::command, run: check::run },
+    Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
     Entry { command: help::command, run: help::run },

@@ -5,23 +5,24 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::analysis::petals::Petals;
-use crate::record::{Folder, sweep};
+use crate::record::{self, Folder, sweep};
 use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::source;
+use super::{os_data, source};
 
 const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
+  petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
 pub fn command() -> Command {
-    Command::new("report")
+    let command = Command::new("report")
         .about("Rebuild every output of a run from its record, also of a killed one")
         .after_help(EXAMPLES)
         .arg(
@@ -38,13 +39,19 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
-        .arg(source::objective_arg())
+        .arg(source::objective_arg());
+    os_data::arg(command)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
+    let os_data = matches.get_one::<PathBuf>("os-data");
     if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
         return match folders.as_slice() {
+            [_] if os_data.is_some() => Err(Failure::usage(format!(
+                "--os-data: it belongs to one run; name the folder of a run below {}",
+                path.display()
+            ))),
             [path] => of_sweep(path, matches, console),
             _ => Err(Failure::usage(format!(
                 "{} is a sweep: report one sweep at a time",
@@ -52,9 +59,22 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             ))),
         };
     }
+    if let (Some(file), [_, _, ..]) = (os_data, folders.as_slice()) {
+        return Err(Failure::usage(format!(
+            "--os-data {}: it belongs to one run; name one folder",
+            file.display()
+        )));
+    }
     let mut runs = Vec::new();
     for path in &folders {
-        let run = report::load(path)?;
+        let mut run = report::load(path)?;
+        if let Some(file) = os_data {
+            let folder = Folder::open(path);
+            os_data::merge(&mut run, file, &folder, console)?;
+            if let Err(error) = record::save(&folder, &run) {
+                console.warn(&error.to_string());
+            }
+        }
         // A record on a read-only medium is still reported.
         if let Err(error) = report::write_all(&Folder::open(path), &run) {
             console.warn(&error.to_string());

@@ -1,5 +1,7 @@
 //! `petal run`: one run, or REPEATS of them.
 
+use std::path::PathBuf;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::analysis::steady::proof;
@@ -12,7 +14,7 @@ use crate::settings::{Settings, UntilSteady, WarmUp};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::series::{Series, worse};
-use super::{signals, source};
+use super::{os_data, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,6 +58,7 @@ pub fn command() -> Command {
                      only after VOLUME (20G) was written [default: the active data set]",
                 ),
         );
+    let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Run)
 }
@@ -73,7 +76,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
     let engine = source::open(&settings)?;
-    let series = Series::new(engine, settings, signals::count())?;
+    let mut series = Series::new(engine, settings, signals::count())?;
+    series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");

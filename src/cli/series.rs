@@ -1,6 +1,7 @@
 //! Runs on one target under the same settings: driven, judged, written. What `run`, `sweep` and
 //! `demo` have in common.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -19,6 +20,7 @@ use crate::workload::plan::{Workload, seats};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::os_data;
 
 /// Runs on one target under the same settings.
 pub struct Series {
@@ -27,6 +29,8 @@ pub struct Series {
     data: InUse,
     seed: u64,
     signals: Arc<AtomicU8>,
+    /// What `petal os` records on the database's host; read when a run is over.
+    pub os_data: Option<PathBuf>,
 }
 
 /// What a run uses of what is loaded.
@@ -108,7 +112,7 @@ impl Series {
     ) -> Result<Self, Failure> {
         let data = InUse::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        Ok(Self { engine, settings, data, seed, signals })
+        Ok(Self { engine, settings, data, seed, signals, os_data: None })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -157,6 +161,8 @@ impl Series {
             }
         }
         run.summary.findings = findings::judge(&run);
+        // After the hook, which may have fetched the file.
+        failure = failure.or(self.merge_os_data(&mut run, &folder, console).err());
         failure = failure.or(write(&folder, &run).err());
         match end_hook(&job) {
             Ok(None) => {}
@@ -167,6 +173,26 @@ impl Series {
             Err(error) => failure = failure.or(Some(error.into())),
         }
         Ok(Kept { run, folder, failure })
+    }
+
+    /// `--os-data`. What cannot be merged is a gap; the run itself stays.
+    fn merge_os_data(
+        &self,
+        run: &mut Run,
+        folder: &Folder,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        let Some(file) = &self.os_data else { return Ok(()) };
+        os_data::merge(run, file, folder, console).map_err(|error| {
+            let way_out = format!(
+                "{}; the run itself is recorded: petal report {} --os-data FILE",
+                error.message,
+                folder.path().display()
+            );
+            run.details.gaps.push(error.message);
+            run.summary.findings = findings::judge(run);
+            Failure::new(error.exit, way_out)
+        })
     }
 
     fn name(&self) -> String {

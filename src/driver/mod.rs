@@ -6,6 +6,7 @@ mod crew;
 pub mod hooks;
 pub mod job;
 pub mod load;
+pub mod os;
 pub mod page_cache;
 pub mod quiet;
 pub mod run;
@@ -15,6 +16,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;
+mod watching;
 
 use crate::engine::{EngineError, Progress, Silent};
 use crate::record::Second;

@@ -3,13 +3,16 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod cli;
 mod compare;
 mod conformance;
 mod device;
+mod devtools;
 mod disk;
 mod faults;
 mod json;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;

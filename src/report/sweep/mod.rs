@@ -20,7 +20,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     let rows = Rows::of(swept);
     section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
     out.push_str(&chart::petals(petals));
-    out.push_str(&super::petals::lines(petals, objective));
+    out.push_str(&super::lines::lines(petals, objective));
     section(&mut out, "means of each cell", "the database and petal, per second of the run");
     out.push_str(&table::means(&rows));
     section(&mut out, "every run", "the database and petal, per second of the run");
