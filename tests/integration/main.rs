@@ -5,6 +5,7 @@
 
 mod browser;
 mod cli;
+mod compare;
 mod conformance;
 mod device;
 mod devtools;
