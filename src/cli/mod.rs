@@ -1,5 +1,6 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
+mod awr;
 mod check;
 mod console;
 mod demo;
@@ -49,6 +50,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
     Entry { command: report::command, run: report::run },
+    Entry { command: awr::command, run: awr::run },
     Entry { command: check::command, run: check::run },
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
