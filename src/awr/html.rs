@@ -347,6 +347,3 @@ fn tidy(text: &str) -> String {
     }
     shown
 }
-
-#[cfg(test)]
-mod tests;

@@ -193,4 +193,6 @@ fn other(file: &str, text: &str, page: &Page) -> AwrError {
 }
 
 #[cfg(test)]
-mod tests;
+mod mutations;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -183,3 +183,299 @@ fn real_reports_agree_with_what_was_read_by_eye() {
     assert!(all.wrong.is_empty(), "{} agree, not:\n{}", all.agreed, all.wrong.join("\n"));
     eprintln!("{} values agree", all.agreed);
 }
+
+/// Reports written for these tests, in the layouts of the releases that their names tell.
+pub const SAMPLES: [(&str, &str); 12] = [
+    ("sp_9i.txt", include_str!("../../tests/data/awr/sp_9i.txt")),
+    ("sp_11g.txt", include_str!("../../tests/data/awr/sp_11g.txt")),
+    ("awr_10g.txt", include_str!("../../tests/data/awr/awr_10g.txt")),
+    ("awr_11204.txt", include_str!("../../tests/data/awr/awr_11204.txt")),
+    ("awr_12c.txt", include_str!("../../tests/data/awr/awr_12c.txt")),
+    ("awrpdb_19c.txt", include_str!("../../tests/data/awr/awrpdb_19c.txt")),
+    ("awrg_11g.txt", include_str!("../../tests/data/awr/awrg_11g.txt")),
+    ("awr_11g.html", include_str!("../../tests/data/awr/awr_11g.html")),
+    ("awr_11g_browser.html", include_str!("../../tests/data/awr/awr_11g_browser.html")),
+    ("awr_19c.html", include_str!("../../tests/data/awr/awr_19c.html")),
+    ("awrpdb_23ai.html", include_str!("../../tests/data/awr/awrpdb_23ai.html")),
+    ("awrg_19c.html", include_str!("../../tests/data/awr/awrg_19c.html")),
+];
+
+pub fn of_text(text: &str) -> Result<Report, AwrError> {
+    parse("a report", Source { text: text.to_owned(), notes: Vec::new() })
+}
+
+pub fn sample(name: &str) -> Report {
+    let (_, text) = SAMPLES.iter().find(|(known, _)| *known == name).unwrap();
+    let mut report = of_text(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    report.file = name.to_owned();
+    report
+}
+
+/// Columns of a report as the CSV shows them.
+fn columns(report: &Report, names: &[&str]) -> String {
+    let shown = |name: &&str| {
+        let column = derived::column(name).unwrap();
+        let figure = (column.value)(report);
+        format!("{name}={}", crate::report::awr::csv::plain(figure))
+    };
+    names.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+const WHO: [&str; 12] = [
+    "db",
+    "instance",
+    "host",
+    "release",
+    "rac",
+    "pdb",
+    "cpus",
+    "begin_snap",
+    "end_time",
+    "elapsed_min",
+    "db_time_min",
+    "block_bytes",
+];
+const RATES: [&str; 8] = [
+    "redo_bytes_per_s",
+    "logical_reads_per_s",
+    "user_calls_per_s",
+    "executes_per_s",
+    "piops",
+    "read_bytes_per_s",
+    "db_time_per_s",
+    "transactions_per_s",
+];
+const WAITS: [&str; 8] = [
+    "read_event",
+    "read_waits",
+    "read_us",
+    "log_sync_us",
+    "write_us",
+    "log_write_us",
+    "cpu_idle_pct",
+    "top_event",
+];
+
+#[test]
+fn every_kind_is_recognised_by_its_content() {
+    let kinds: Vec<String> = SAMPLES
+        .iter()
+        .map(|(name, _)| {
+            let report = sample(name);
+            format!("{name}: {:?} {:?}", report.kind, report.format)
+        })
+        .collect();
+    insta::assert_snapshot!(kinds.join("\n"), @"");
+    for (name, _) in SAMPLES {
+        let notes = sample(name).notes;
+        assert!(notes.iter().all(|note| note.starts_with("Tablespace")), "{name}: {notes:?}");
+    }
+}
+
+#[test]
+fn who_and_when() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WHO)));
+    insta::assert_snapshot!(all.join("\n"), @"");
+}
+
+#[test]
+fn rates() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &RATES)));
+    insta::assert_snapshot!(all.join("\n"), @"");
+}
+
+#[test]
+fn waits() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WAITS)));
+    insta::assert_snapshot!(all.join("\n"), @"");
+}
+
+#[test]
+fn findings_of_the_samples() {
+    let all = SAMPLES.map(|(name, _)| {
+        let ids: Vec<String> = sample(name).findings.into_iter().map(|it| it.id).collect();
+        format!("{name}: {}", ids.join(" "))
+    });
+    insta::assert_snapshot!(all.join("\n"), @"");
+}
+
+#[test]
+fn a_browsers_copy_is_the_same_report() {
+    let mut copy = sample("awr_11g_browser.html");
+    copy.file = "awr_11g.html".into();
+    assert_eq!(sample("awr_11g.html"), copy);
+}
+
+#[test]
+fn line_ends_tabs_and_encodings_change_nothing() {
+    let plain = |text: &str| {
+        let mut report = of_text(text).unwrap();
+        report.notes.clear();
+        report
+    };
+    for (name, text) in SAMPLES {
+        let expected = plain(text);
+        assert_eq!(expected, plain(&text.replace('\n', "\r\n")), "{name}");
+        assert_eq!(expected, plain(&text.replace('\n', "\r\r\n")), "{name}");
+        assert_eq!(expected, plain(&text.replace('\n', " \n")), "{name}");
+        let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let mut decoded = parse("a report", source::decode(utf16)).unwrap();
+        decoded.notes.clear();
+        assert_eq!(expected, decoded, "{name}");
+    }
+    // SQL*Plus writes a tab for up to eight blanks.
+    let text = SAMPLES[1].1.replace("          Logons:", "          Logons:");
+    let tabbed: String = text
+        .lines()
+        .map(|line| match line.strip_prefix("        ") {
+            Some(rest) => format!("\t{rest}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    assert_eq!(plain(&text), plain(&tabbed));
+}
+
+#[test]
+fn pages_of_any_length_change_nothing() {
+    let text = SAMPLES.iter().find(|(name, _)| *name == "awr_12c.txt").unwrap().1;
+    let expected = of_text(text).unwrap();
+    for length in [9, 11, 14, 24, 50] {
+        let mut paged = String::new();
+        for (at, line) in text.lines().enumerate() {
+            if at % length == 0 {
+                paged.push_str("\nOUTPUT\n");
+                paged.push_str(&"-".repeat(80));
+                paged.push('\n');
+            }
+            paged.push_str(line);
+            paged.push('\n');
+        }
+        let found = of_text(&paged).unwrap();
+        assert_eq!(found, expected, "pages of {length}");
+    }
+}
+
+#[test]
+fn a_per_transaction_value_is_never_a_rate() {
+    // A restart between the snapshots leaves the columns per second blank.
+    let text = SAMPLES[0].1;
+    let blank = |line: &str| match line.char_indices().nth(35) {
+        Some((at, _)) if line.contains(':') && line.len() > 60 && line.contains("   ") => {
+            let to = line.char_indices().nth(51).map_or(line.len(), |(at, _)| at);
+            format!("{}{}{}\n", &line[..at], " ".repeat(16), &line[to..])
+        }
+        _ => format!("{line}\n"),
+    };
+    let (before, rest) = text.split_once("Load Profile").unwrap();
+    let (profile, after) = rest.split_once("% Blocks changed").unwrap();
+    let profile: String = profile.lines().map(blank).collect();
+    let text = format!(
+        "ERROR: Snapshots chosen span an instance shutdown: RESULTS ARE INVALID\n{before}Load Profile{profile}% Blocks changed{after}"
+    );
+    let report = of_text(&text).unwrap();
+    assert_eq!(report.load_profile.redo_bytes.per_second, None);
+    assert_eq!(number(&report.load_profile.redo_bytes.per_transaction), Some(12_240.01));
+    assert_eq!(report.load_profile.transactions, report::Load::default());
+    assert!(report.findings.iter().any(|finding| finding.id == "spans-restart"));
+}
+
+#[test]
+fn headings_that_lie_are_found_out() {
+    let report = sample("awr_11204.txt");
+    let row = &report.tablespaces[0];
+    assert_eq!(number(&row.writes), Some(32_000.0));
+    assert_eq!(number(&row.single_block_reads_per_s), Some(44.4));
+    assert_eq!(number(&row.single_block_read_ms), Some(3.0));
+    assert_eq!(row.as_headed["Writes"], "3");
+    assert!(report.notes.iter().any(|note| note.contains("each other's headings")));
+    // Without the evidence nothing is claimed.
+    let text = SAMPLES.iter().find(|(name, _)| *name == "awr_11204.txt").unwrap().1;
+    let quiet = text.replace("32,000    44.4       3      18", "     0     0.0       0       0");
+    let quiet = of_text(&quiet.replace("File IO Stats  ", "Other IO Stats  ")).unwrap();
+    assert_eq!(quiet.tablespaces[0].writes, None);
+    // Two lines to a record, and no lie.
+    let row = &sample("awr_12c.txt").tablespaces[0];
+    assert_eq!((number(&row.reads), number(&row.writes)), (Some(179_200_000.0), Some(2_500_000.0)));
+    assert_eq!(number(&row.write_ms), Some(0.3));
+}
+
+#[test]
+fn whole_counts_replace_rounded_ones() {
+    let report = sample("awr_12c.txt");
+    let top = &report.top_events[0];
+    let waits = top.waits.as_ref().unwrap();
+    assert_eq!(waits.shown(), "179,254,321");
+    assert_eq!(&*waits.section, "Foreground Wait Events");
+    assert_eq!(top.time_s.as_ref().unwrap().shown(), "36.2K");
+    // 36,201 s of the foreground's list have more digits than 36.2K, and 0.20 ms.
+    let read_us = derived::value(&report, "read_us").unwrap();
+    assert!((read_us - 36_201e6 / 179_254_321.0).abs() < 1e-6, "{read_us}");
+}
+
+#[test]
+fn flash_latencies_are_not_zero() {
+    let us = |name: &str, column: &str| derived::value(&sample(name), column);
+    assert_eq!(us("awrpdb_19c.txt", "write_us"), Some(0.74022));
+    assert_eq!(us("awrpdb_19c.txt", "log_sync_us"), Some(311.2));
+    let read = us("sp_11g.txt", "read_us").unwrap();
+    assert!((read - 8_911e6 / 26_899_900.0).abs() < 1e-6, "{read}");
+    // Nothing but zeros: too short to be shown, and so unknown.
+    let text = SAMPLES[1].1.replace("         15      0     20.1", "          0      0     20.1");
+    let text = text.replace("120,300          15      0", "120,300           0      0");
+    let report = of_text(&text).unwrap();
+    assert_eq!(derived::value(&report, "write_us"), None);
+}
+
+#[test]
+fn names_that_text_cuts_are_found_by_their_beginning() {
+    let report = sample("awr_12c.txt");
+    assert!(report.statistic("SQL*Net roundtrips to/from client").is_some());
+    assert!(report.statistic("SQL*Net roundtrips to/from clien").is_some());
+    assert!(report.statistic("user").is_none());
+    assert!(report::event(&report.foreground_events, "SQL*Net message from client").is_some());
+    let html = sample("awr_11g.html");
+    assert!(html.statistic("user commits by nobody").is_none());
+    // A name that two cut ones could be is neither.
+    let text = SAMPLES[4].1.replace(
+        "SQL*Net roundtrips to/from clien              4,200",
+        "SQL*Net roundtrips to/from clien              4,100            6.8           0.7\nSQL*Net roundtrips to/from clien              4,200",
+    );
+    let report = of_text(&text).unwrap();
+    assert!(report.statistic("SQL*Net roundtrips to/from client").is_none());
+}
+
+#[test]
+fn other_things_are_refused_by_name() {
+    let refused = |text: &str| match of_text(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{text} was read"),
+    };
+    insta::assert_snapshot!(refused(""), @"a report: is empty, which petal awr does not read; it reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML");
+    assert!(refused("WORKLOAD REPOSITORY COMPARE PERIOD REPORT\n").contains("compare-periods"));
+    assert!(refused("<html><body><table><tr><td>x</table>").contains("HTML of something else"));
+    assert!(refused("ASH Report For X/x\n").contains("active-session-history"));
+    assert!(refused("hello").contains("no report of Oracle's"));
+    assert!(refused("WORKLOAD REPOSITORY report for\n\nDB Na").contains("ends behind its title"));
+}
+
+#[test]
+fn a_panic_is_told_and_does_not_spread() {
+    let message = panic_message(&*catch_unwind(|| panic!("a test's own")).unwrap_err());
+    assert_eq!(message, "a test's own");
+}
+
+#[test]
+fn observations_bear_the_charts_names() {
+    let mut report = sample("awr_11g.html");
+    report.factors = factors::of_name(Path::new("awr_20_16.html"), &report);
+    let seen = derived::observation(&report);
+    assert_eq!((seen.factor("update_pct"), seen.factor("sessions")), (Some("20"), Some("16")));
+    assert_eq!(seen.elapsed_s, Some(600.0));
+    assert_eq!(seen.started_at.as_deref(), Some("2012-03-02T14:00:00.0"));
+    let metric = |name: &str| seen.metric(name).unwrap();
+    assert!((metric("piops") - 51_168.67).abs() < 0.02, "{}", metric("piops"));
+    assert!((metric("read_us") - 17_680e6 / 29_988_001.0).abs() < 1e-6);
+    assert_eq!(seen.metric("select_p99_us"), None);
+}
+
+use super::figure::number;

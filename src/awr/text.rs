@@ -202,6 +202,3 @@ fn expand(line: &str) -> String {
     }
     shown
 }
-
-#[cfg(test)]
-mod tests;

@@ -123,7 +123,7 @@ pub fn of_summary(summary: &str) -> Option<Topic> {
 /// The tables at the head of a report have no titles of their own.
 pub fn of_columns(columns: &[Column]) -> Option<Topic> {
     let has = |name: &str| columns.iter().any(|column| column.key == name);
-    if has("dbid") && (has("dbname") || has("database")) {
+    if has("dbid") && has("release") && (has("dbname") || has("database")) {
         Some(Topic::Database)
     } else if has("snapid") && has("snaptime") && has("sessions") {
         Some(Topic::Snapshots)
@@ -131,6 +131,8 @@ pub fn of_columns(columns: &[Column]) -> Option<Topic> {
         Some(Topic::Host)
     } else if has("instance") && has("startuptime") {
         Some(Topic::Instance)
+    } else if has("instance") && has("host") && has("release") && has("beginsnaptime") {
+        Some(Topic::ClusterInstances)
     } else if has("containername") {
         Some(Topic::Container)
     } else {

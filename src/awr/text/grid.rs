@@ -2,6 +2,7 @@
 //! the headings, the lines below the rows. A record of several lines has a line of dashes for each
 //! of them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::page::{Column, Table};
@@ -57,7 +58,10 @@ impl Grid<'_> {
             *unfinished = rows.unfinished.take();
             let rows = rows.done;
             let columns: Vec<Column> = rules.iter().flat_map(|rule| rule.columns.clone()).collect();
-            let topic = self.topic.or_else(|| topic::of_columns(&columns));
+            let own = topic::of_columns(&columns);
+            // The instances of a cluster stand below its summary, without a title of their own.
+            let is_own = own == Some(Topic::ClusterInstances);
+            let topic = if is_own { own } else { self.topic.or(own) };
             if let (Some(topic), false) = (topic, rows.is_empty()) {
                 let spans = rules.iter().flat_map(|rule| &rule.spans);
                 let widths = spans.map(|span| span.to - span.from).collect();
@@ -102,7 +106,7 @@ impl Grid<'_> {
             // A page may end between the headings and their dashes.
             .skip_while(|line| line.is_empty())
             .take(HEADING_LINES)
-            .take_while(|line| !line.is_empty() && !line.starts_with("->") && rule(line).is_none())
+            .take_while(|line| is_heading(line))
             .copied()
             .collect();
         heading.reverse();
@@ -137,18 +141,26 @@ impl Grid<'_> {
 
     /// Rows from `from` to the table's end; the place to go on from.
     fn rows(&self, from: usize, rows: &mut Rows) -> usize {
-        let mut before_blank = (from, 0);
+        // How many rows there were when each of the last lines was read.
+        let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
         for (at, line) in self.lines.iter().enumerate().skip(from) {
-            if line.is_empty() {
-                before_blank = (at, rows.done.len());
-            } else if is_end(line) {
+            if is_end(line) {
                 return at + 1;
-            } else if rule(line).is_some() {
-                // What was taken for rows since the blank line are another table's headings.
-                let (place, count) = before_blank;
-                rows.done.truncate(count);
-                return place.max(from);
-            } else if !line.starts_with("->") {
+            }
+            if !line.is_empty() && rule(line).is_some() {
+                // What was taken for rows just above are another table's headings.
+                let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
+                let headings = above.take(counts.len()).take_while(|line| is_heading(line)).count();
+                if let Some(&count) = counts.get(counts.len() - headings) {
+                    rows.done.truncate(count);
+                }
+                return at - headings;
+            }
+            if counts.len() == HEADING_LINES {
+                counts.pop_front();
+            }
+            counts.push_back(rows.done.len());
+            if !line.is_empty() && !line.starts_with("->") {
                 rows.line(line);
             }
         }
@@ -193,6 +205,15 @@ impl Rows<'_> {
             self.unfinished = Some(open);
         }
     }
+}
+
+/// Words without figures, over a line of dashes; or ranges of milliseconds.
+fn is_heading(line: &str) -> bool {
+    let is_number = |word: &str| is_figure(word) && word.bytes().any(|byte| byte.is_ascii_digit());
+    !line.is_empty()
+        && !line.starts_with("->")
+        && rule(line).is_none()
+        && (line.contains(" ms") || !line.split_whitespace().any(is_number))
 }
 
 /// The line of dashes, far from the margin, that ends a table.

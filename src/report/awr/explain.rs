@@ -26,7 +26,7 @@ fn of(report: &Report) -> String {
         let figure = (column.value)(report);
         let (printed, from) = match &figure {
             Some(figure) => (figure.as_printed.clone(), figure.section.to_string()),
-            None => (None, format!("not in this report ({})", column.source)),
+            None => (None, "not in this report".to_owned()),
         };
         let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
         table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);

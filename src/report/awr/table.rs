@@ -10,7 +10,8 @@ use crate::report::table::{Align, Table, paragraph};
 use super::factor_names;
 
 /// A file's name in the table; the whole one is in all other outputs.
-const NAME_MAX: usize = 24;
+const NAME_MAX: usize = 20;
+const EVENT_MAX: usize = 24;
 
 pub fn render(reports: &[Report]) -> String {
     let factors = factor_names(reports);
@@ -37,7 +38,7 @@ pub fn render(reports: &[Report]) -> String {
             shown("cpu_idle_pct", |percent| decimal(percent, 1)),
         ]);
         let top = column("top_event").and_then(|column| (column.value)(report));
-        row.push(top.as_ref().map_or_else(|| UNKNOWN.to_owned(), Figure::shown));
+        row.push(top.as_ref().map_or_else(|| UNKNOWN.to_owned(), |top| cut(&top.shown())));
         table.row(row);
     }
     let mut text = table.render();
@@ -54,6 +55,13 @@ pub fn render(reports: &[Report]) -> String {
         }
     }
     text
+}
+
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(EVENT_MAX) {
+        Some((at, _)) => format!("{}..", name[..at].trim_end()),
+        None => name.to_owned(),
+    }
 }
 
 /// The end of a path: its last part, cut at the front.
