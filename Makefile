@@ -33,6 +33,7 @@ bench:
 	$(CARGO) bench --locked --bench driver_loop
 	$(CARGO) bench --locked --bench awr
 	$(CARGO) bench --locked --bench vfs
+	$(CARGO) bench --locked --bench watching
 
 # The pages that come from the table of parameters.
 docs:

@@ -3,12 +3,15 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod cli;
 mod conformance;
 mod device;
+mod devtools;
 mod disk;
 mod faults;
 mod json;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;
@@ -16,3 +19,4 @@ mod secrets;
 mod server_postgres;
 mod sessions;
 mod support;
+mod sweep;
