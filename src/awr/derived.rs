@@ -233,11 +233,10 @@ pub fn observation(report: &Report) -> Observation {
     Observation {
         source: report.file.clone(),
         factors: report.factors.clone(),
-        repeat: None,
         // The report's own clock: it does not say in which zone.
         started_at: begin.map(|time| format!("{}T{}", time.date(), time.time())),
         elapsed_s: number(&report.header.elapsed_min).map(|minutes| minutes * 60.0),
-        active_bytes: None,
         metrics,
+        ..Observation::default()
     }
 }

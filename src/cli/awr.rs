@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
+use crate::analysis::petals::Petals;
+use crate::awr::derived;
 use crate::awr::factors::{self, Pattern};
 use crate::awr::report::Report;
 use crate::awr::{self, AwrError};
 use crate::engine::{Progress as _, ProgressUnit};
+use crate::record::observation::Observation;
 use crate::report;
+use crate::report::petals::What;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -24,7 +28,8 @@ Examples:
   petal awr --explain awrrpt_1_10_11.html        where each column came from
   petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
   petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
-  petal awr --pattern '{update_pct}/{sessions}/awr.txt' results/
+  petal awr --petals out.html awr_0_*.txt awr_20_*.txt
+  petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
 
 Reads text and HTML, gzip'd too, 9i to 23ai: AWR of an instance, of a cluster, of a pluggable
 database, and Statspack. docs/awr.md describes every column.
@@ -63,6 +68,13 @@ pub fn command() -> Command {
         )
         .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
         .arg(
+            Arg::new("petals")
+                .long("petals")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Draw petals of all reports into FILE, .html or .svg"),
+        )
+        .arg(
             Arg::new("pattern").long("pattern").value_name("PATTERN").help(
                 "Factors from the names of files, such as 'awr_{update_pct}_{sessions}.txt'; * is anything",
             ),
@@ -76,6 +88,12 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
     let pattern = pattern.transpose().map_err(Failure::usage)?;
+    if let Some(file) = matches.get_one::<PathBuf>("petals")
+        && !file.extension().is_some_and(|ending| ending == "html" || ending == "svg")
+    {
+        let what = format!("--petals {}: the name must end in .html or .svg", file.display());
+        return Err(Failure::usage(what));
+    }
     let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
     let mut reader =
         Reader { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
@@ -92,8 +110,38 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             "no report was read; `petal awr --help` tells which it can",
         ));
     }
+    if let Some(file) = matches.get_one::<PathBuf>("petals") {
+        draw(file, &reports)?;
+        console.warn(&format!("the petals are in {}", file.display()));
+    }
     console.result(&output(matches, &reports)?);
     Ok(exit)
+}
+
+/// A page or a drawing of its own, by the ending of the name.
+fn draw(file: &Path, reports: &[Report]) -> Result<(), Failure> {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
+    };
+    let observations: Vec<Observation> = reports.iter().map(derived::observation).collect();
+    let petals = Petals::of(&observations);
+    if !report::petals::can_draw(&petals, What::Piops) {
+        return Err(failed(
+            &"nothing to draw: a point needs sessions, from the file's name or --pattern, and \
+              PIOPS and a single-block read time from the report; --csv shows which are missing",
+        ));
+    }
+    let drawn = match ending {
+        "svg" => report::petals::svg(&petals, What::Piops).map_err(|error| failed(&error))?,
+        _ => report::html::petals("AWR reports", &petals, &observations)
+            .map_err(|error| failed(&error))?,
+    };
+    fs::write(file, drawn).map_err(|error| {
+        let what =
+            format!("--petals {}: {error}; name a folder that can be written", file.display());
+        Failure::new(Exit::Environment, what)
+    })
 }
 
 fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
