@@ -45,7 +45,7 @@ struct Columns {
 fn columns(table: &Table) -> Option<Columns> {
     // Narrow columns cut their headings: `Tota Time` is all that some releases leave.
     let time = table.column_where(|key| {
-        let is_other = key.starts_with('%') || key.contains("avg") || key.contains("out");
+        let is_other = is_share(key) || key.contains("avg") || key.contains("out");
         !is_other && (key == "totals" || key.contains("time"))
     });
     let key = |at: usize| table.columns.get(at).map_or("", |column| column.key.as_str());
@@ -80,10 +80,13 @@ fn columns(table: &Table) -> Option<Columns> {
         waits: table.column(&["waits", "totalwaits"]),
         time,
         average,
-        share: table.column_where(|key| {
-            key.starts_with('%') && key.contains("time") && !key.contains("out")
-        }),
+        share: table
+            .column_where(|key| is_share(key) && key.contains("time") && !key.contains("out")),
     })
+}
+
+fn is_share(key: &str) -> bool {
+    key.starts_with('%') || key.starts_with("percent")
 }
 
 fn events(table: &Table) -> Vec<Event> {

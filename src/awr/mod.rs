@@ -131,12 +131,15 @@ fn extract(page: &Page, kind: Kind) -> Report {
     }
 }
 
+/// Elements stand before the title of an HTML report; SQL in a text report may hold elements too.
 fn is_html(text: &str) -> bool {
     let probe = text.as_bytes();
     let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
-    let has = |what: &[u8]| probe.windows(what.len()).any(|window| window == what);
-    let begins = probe.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'<');
-    has(b"<td") && (begins || has(b"<html") || has(b"<body") || has(b"</table"))
+    let find = |what: &[u8]| probe.windows(what.len()).position(|window| window == what);
+    let title = find(b"workload repository").or_else(|| find(b"statspack report"));
+    let before = probe.get(..title.unwrap_or(probe.len())).unwrap_or_default();
+    let is_tag = |two: &[u8]| two[0] == b'<' && (two[1].is_ascii_alphabetic() || two[1] == b'!');
+    before.windows(2).any(is_tag) && (title.is_some() || find(b"<td").is_some())
 }
 
 /// By what the report calls itself, else by what it holds.

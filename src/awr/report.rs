@@ -258,7 +258,11 @@ impl Report {
         if let Some((_, found)) = entries().find(|(known, _)| known == name) {
             return Some(found);
         }
-        let mut fitting = entries().filter(|(known, it)| it.is_cut && name.starts_with(known));
+        // Those that were cut to the same name have a number behind it.
+        let printed =
+            |known: &'_ str| known.split_once(" [").map_or(known.len(), |(it, _)| it.len());
+        let fits = |known: &str| known.get(..printed(known)).is_some_and(|it| name.starts_with(it));
+        let mut fitting = entries().filter(|(known, it)| it.is_cut && fits(known));
         let (_, found) = fitting.next()?;
         fitting.next().is_none().then_some(found)
     }
