@@ -60,7 +60,11 @@ fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     }
     let text = if encoding == UTF_8 {
         // Checked by encoding_of: nothing is copied.
-        String::from_utf8(bytes).unwrap_or_default().trim_start_matches('\u{feff}').to_owned()
+        let mut text = String::from_utf8(bytes).unwrap_or_default();
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
+        text
     } else {
         encoding.decode(&bytes).0.into_owned()
     };

@@ -39,6 +39,7 @@ Examples:
   petal run -s 4 --json | jq .per_second           figures for a script
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
+  petal awr --csv results/                         AWR and Statspack reports as rows
   petal help parameters                            every parameter, and which engine honours it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
