@@ -149,7 +149,8 @@ fn is_snapshot_line(line: &str) -> bool {
         .any(|label| line.trim_start().starts_with(label))
 }
 
-/// The title that a line bears: before `DB/Inst:` or ` for DB:`, or over a line of tildes.
+/// The title that a line bears: before `DB/Inst:` or ` for DB:`, over a line of tildes or over the
+/// notes of its section; or a known title alone.
 fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
     if line.starts_with([' ', '-', '~']) || line.is_empty() {
         return None;
@@ -160,7 +161,9 @@ fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
     if next.starts_with("~~~") {
         return Some(line.split("  ").next().unwrap_or(line).trim_end());
     }
-    None
+    let is_alone = !line.contains("  ")
+        && (next.starts_with("->") || next.is_empty() && topic::of_title(line).is_some());
+    is_alone.then_some(line)
 }
 
 /// Lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
