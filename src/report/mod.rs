@@ -2,6 +2,7 @@
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
 //! sweep in [`write_sweep`].
 
+pub mod awr;
 pub mod charts;
 pub mod checks;
 pub mod compare;
