@@ -93,10 +93,16 @@ impl SessionLoop<'_> {
         let mut flushed_second = 0;
         loop {
             let now = Instant::now();
-            if self.stop.is_due(now) {
+            let is_due = self.stop.is_due(now);
+            if is_due && batch.is_empty() {
                 break;
             }
-            match self.fill(&mut batch, &mut pending, batch_size, begun, now) {
+            let next = if is_due {
+                Next::Execute // What is under way ends, and nothing begins.
+            } else {
+                self.fill(&mut batch, &mut pending, batch_size, begun, now)
+            };
+            match next {
                 Next::Execute => {}
                 Next::Wait(until) => {
                     self.sleep_until(until);
@@ -112,7 +118,12 @@ impl SessionLoop<'_> {
                 Next::Done => break,
             }
             outcomes.ended.clear();
-            let result = self.session.execute(&batch, &self.stop, &mut outcomes);
+            let goes_on = pending.is_none() && self.pacing.is_none();
+            let result = if goes_on && (batch.len() as u64) < self.left {
+                self.session.execute_on(&batch, &self.stop, &mut outcomes)
+            } else {
+                self.session.execute(&batch, &self.stop, &mut outcomes)
+            };
             self.fold(&batch, &outcomes);
             begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
@@ -123,7 +134,8 @@ impl SessionLoop<'_> {
                 end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
                 break;
             }
-            if outcomes.ended.len() < batch.len() {
+            batch.drain(..outcomes.ended.len());
+            if batch.len() > self.session.under_way() {
                 break; // An engine leaves operations out only when the stop was due.
             }
             batch_size = next_batch_size(batch_size, now.elapsed());
@@ -138,8 +150,8 @@ impl SessionLoop<'_> {
         end
     }
 
-    /// Fills a batch: it ends before a think, before an operation that is not due, and at
-    /// WORK_LOOP.
+    /// Adds to a batch what comes after the operations that are under way: it ends before a think,
+    /// before an operation that is not due, and at WORK_LOOP.
     fn fill(
         &mut self,
         batch: &mut Vec<Operation>,
@@ -148,9 +160,9 @@ impl SessionLoop<'_> {
         begun: u64,
         now: Instant,
     ) -> Next {
-        batch.clear();
         let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
-        while batch.len() < batch_size && (batch.len() as u64) < self.left {
+        let most = batch.len() + batch_size;
+        while batch.len() < most && (batch.len() as u64) < self.left {
             let due = self.pacing.map(|pacing| pacing.due(begun + batch.len() as u64));
             if let Some(due) = due.filter(|&due| due > now) {
                 if batch.is_empty() {

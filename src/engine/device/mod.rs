@@ -4,7 +4,8 @@
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
 //! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
 //! - `queue`, `uring`: requests in flight
-//! - `session`, `log`, `dirty`: work, log first and write behind
+//! - `session`, `flow`, `update`, `scan`: one session's work
+//! - `log`, `dirty`: log first and write behind
 //!
 //! There is no recovery: the log is written for what it costs and never read. Blocks that were
 //! committed and not yet written when petal is killed keep their older, whole version.
@@ -13,6 +14,7 @@ pub mod block;
 mod data;
 mod describe;
 mod dirty;
+mod flow;
 pub mod layout;
 mod load;
 mod log;
@@ -20,9 +22,11 @@ mod options;
 mod placement;
 mod queue;
 mod safety;
+mod scan;
 mod session;
 mod statistics;
 mod target;
+mod update;
 mod uring;
 
 #[cfg(test)]
