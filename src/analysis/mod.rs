@@ -3,9 +3,10 @@
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
 //! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
-//! [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
+//! [`trust`] (is the record whole, long enough, repeated), [`calibration`] (the calibrated device). [`steady`] holds the rule for steadiness,
 //! [`verdict`] the line to paste. [`host`] judges no record but a host, before a test.
 
+pub mod calibration;
 pub mod findings;
 pub mod host;
 mod judgement;

@@ -1,5 +1,7 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
+#[cfg(feature = "device")]
+mod calibrate;
 mod check;
 mod console;
 mod demo;
@@ -32,6 +34,7 @@ Examples:
   petal setup -s 4 --scale 1G                      load four schemas on the embedded default
   petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
   petal run -s 4 --json | jq .per_second           figures for a script
+  petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
   petal help parameters                            every parameter, and which engine honours it
 
@@ -48,6 +51,8 @@ struct Entry {
 const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
+    #[cfg(feature = "device")]
+    Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
     Entry { command: check::command, run: check::run },
     Entry { command: demo::command, run: demo::run },

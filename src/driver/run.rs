@@ -13,7 +13,7 @@ use crate::record::latency_log::LatencyLog;
 use crate::record::{HookCall, Run, SessionLost};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
-use crate::stats::devices::{self};
+use crate::stats::devices::{self, DataDevices};
 use crate::stats::host::Host;
 use crate::stats::os::{Memory, Probe, Sample};
 use crate::stats::target::{Settled, Target, TargetDetails};
@@ -21,6 +21,7 @@ use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
 
 use super::assemble::{self, Measured};
+use super::calibrated;
 use super::crew::Crew;
 use super::hooks::HookError;
 use super::job::{Job, Prepared};
@@ -70,7 +71,10 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(keepers.gaps);
         let crew = follow(job, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
+        let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
+        let kept_in = job.settings.calibrations.as_deref();
+        run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.hooks = hooks;
         Ok(run)

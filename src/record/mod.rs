@@ -1,6 +1,7 @@
 //! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
 //! and the reader for both. Plain values; nothing here measures, judges or prints.
 
+pub mod calibration;
 mod counted;
 mod error;
 pub mod figures;
@@ -272,6 +273,8 @@ pub struct Details {
     pub saturated: u64,
     /// With RATE: operations that were due and not begun when the run ended.
     pub backlog: Option<u64>,
+    /// Beside what `petal calibrate` found on the same device; None where none was made.
+    pub calibrated: Option<calibration::CalibratedShare>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`].
 
+pub mod calibration;
 pub mod checks;
 pub mod csv;
 pub mod json;

@@ -4,6 +4,7 @@
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
 //! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
 //! - `queue`, `uring`: requests in flight
+//! - `gauge`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
@@ -15,6 +16,7 @@ mod data;
 mod describe;
 mod dirty;
 mod flow;
+pub mod gauge;
 pub mod layout;
 mod load;
 mod log;
@@ -92,6 +94,8 @@ struct Shared {
     redo_stress: RedoStress,
     only_reads: bool,
     destroy_data: Option<PathBuf>,
+    /// How many times its own size a setup writes.
+    precondition: u32,
     roots: Roots,
     statistics: Statistics,
     dirty: Dirty,
@@ -257,6 +261,7 @@ impl Device {
             redo_stress: settings.redo_stress,
             only_reads,
             destroy_data: settings.destroy_data.clone(),
+            precondition: settings.precondition,
             roots: Roots::default(),
             statistics: Statistics::default(),
             dirty: Dirty::default(),

@@ -320,7 +320,11 @@ impl DeviceSession {
     }
 
     /// Counts it; too many end the session.
-    pub(super) fn bad_block(&mut self, identity: &Identity, flaw: Flaw) -> Result<(), SessionError> {
+    pub(super) fn bad_block(
+        &mut self,
+        identity: &Identity,
+        flaw: Flaw,
+    ) -> Result<(), SessionError> {
         self.last_flaw = format!(
             "{}: the block at byte {} (schema {}, key {}) is not what was written there: {flaw}",
             self.target.path.display(),

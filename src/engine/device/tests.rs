@@ -393,7 +393,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     }
     let place = Place::new();
     let engine = place.engine(|settings| {
-        settings.db.options.insert("precondition".into(), "3x".into());
+        settings.precondition = 3;
     });
     let written = Written(0.into(), Mutex::default());
     engine.load(&plan(), &written, &unlimited()).unwrap();

@@ -117,7 +117,13 @@ impl DeviceSession {
     }
 
     /// Hands the blocks of a durable UPDATE to the background writer, and lets go of its keys.
-    pub(super) fn end_update(&mut self, operation: &Operation, area: usize, update: Update, is_done: bool) {
+    pub(super) fn end_update(
+        &mut self,
+        operation: &Operation,
+        area: usize,
+        update: Update,
+        is_done: bool,
+    ) {
         let rows = u64::from(operation.rows);
         if is_done {
             self.shared.dirty.put(update.staged.into_iter(), update.log_bytes);

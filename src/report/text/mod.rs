@@ -2,6 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
+mod calibrated;
 mod counters;
 mod events;
 mod header;
@@ -22,6 +23,7 @@ pub fn render(run: &Run) -> String {
     load::render(&mut out, run);
     events::render(&mut out, run);
     layers::render(&mut out, run);
+    calibrated::render(&mut out, run);
     seconds::render(&mut out, run);
     counters::render(&mut out, run);
     judgement::render(&mut out, run);
