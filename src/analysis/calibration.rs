@@ -42,15 +42,12 @@ pub fn at_depth(points: &[(f64, f64)], depth: f64) -> Option<f64> {
     Some(below_iops * (above_iops / below_iops).powf(part))
 }
 
-/// A curve as [`at_depth`] takes it: by the depth that the kernel counted where it did for every
-/// point, as runs are counted too; else by the depth that was asked for.
+/// A curve as [`at_depth`] takes it: by the depth that the kernel counted, as runs are counted too;
+/// where it is not known by the depth that was asked for, which is a little more.
 fn curve(points: &[Point]) -> Vec<(f64, f64)> {
-    let counted: Option<Vec<f64>> = points.iter().map(|point| point.device_depth).collect();
-    let asked = || points.iter().map(|point| f64::from(point.depth)).collect();
-    let mut curve: Vec<(f64, f64)> = counted
-        .unwrap_or_else(asked)
-        .into_iter()
-        .zip(points.iter().map(|point| point.iops))
+    let mut curve: Vec<(f64, f64)> = points
+        .iter()
+        .map(|point| (point.device_depth.unwrap_or(point.depth.into()), point.iops))
         .filter(|(depth, iops)| *depth > 0.0 && *iops > 0.0)
         .collect();
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -8,6 +8,7 @@
 
 pub mod calibration;
 pub mod findings;
+mod fresh;
 pub mod host;
 mod judgement;
 mod limits;

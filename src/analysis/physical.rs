@@ -27,7 +27,7 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         wrong_plan(run),
         logical_scan(run),
         other_load(run),
-        unknown("fresh-device", "petal does not read how much of a drive was ever written"),
+        super::fresh::judge(run),
     ]
 }
 

@@ -120,6 +120,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let settings = settings(matches)?;
     let plan = plan(matches, &settings)?;
+    plan.rounds()?; // Refused before anything is made.
     let size = matches.get_one::<String>("size").map(|text| {
         parse_bytes(text).map_err(|error| {
             Failure::usage(format!("--size {text}: {error}; give a size such as 1G or 500M"))

@@ -73,13 +73,22 @@ impl Plan {
         curves.chain([READ, WRITE].map(Step::InOrder)).chain([Step::Log]).collect()
     }
 
-    /// How many rounds, and how long each measurement. None: there is no time for one.
-    fn rounds(&self) -> Option<(u32, Duration)> {
+    /// How many rounds, and how long each measurement. An error where there is no time for one.
+    pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
         let steps = self.steps().len() as u32;
+        let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
         (1..=ROUNDS)
             .rev()
             .map(|rounds| (rounds, self.length / (rounds * steps)))
-            .find(|&(rounds, length)| length >= if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST })
+            .find(|&(rounds, length)| length >= enough(rounds))
+            .ok_or_else(|| {
+                EngineError::Setting(format!(
+                    "--seconds {}: {steps} measurements need at least {:.0}; give more time, or \
+                     fewer --depths",
+                    self.length.as_secs(),
+                    self.length_min().as_secs_f64().ceil(),
+                ))
+            })
     }
 
     /// The shortest that can be measured.
@@ -163,7 +172,11 @@ impl Sum {
             read_latency_us: summary(&self.reads),
             write_latency_us: summary(&self.writes),
             latency_us: self.all().summary(),
-            device_depth: self.device.and_then(|device| device_depth(&device, iops)),
+            // More than petal had in flight: somebody else's were counted too.
+            device_depth: self
+                .device
+                .and_then(|device| device_depth(&device, iops))
+                .filter(|depth| *depth <= f64::from(work.depth)),
             thread_cpu_share: self.thread_cpu_share,
         }
     }
@@ -184,14 +197,7 @@ pub fn calibrate(
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<Calibration, EngineError> {
-    let Some((rounds, length)) = plan.rounds() else {
-        return Err(EngineError::Setting(format!(
-            "--seconds {}: {} measurements need at least {:.0}; give more time, or fewer --depths",
-            plan.length.as_secs(),
-            plan.steps().len(),
-            plan.length_min().as_secs_f64().ceil(),
-        )));
-    };
+    let (rounds, length) = plan.rounds()?;
     let devices = devices::find(&[gauge.path().to_owned()]);
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
     let started_at = OffsetDateTime::now_utc();
@@ -315,6 +321,16 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let unknown = |point: &&Point| point.device_depth.is_none();
+    if calibration.device.is_some()
+        && calibration.curves.values().flatten().filter(unknown).count() > 0
+    {
+        notes.push(
+            "somebody else used the device meanwhile: at some depths more requests were in flight \
+             there than petal's"
+                .to_owned(),
+        );
+    }
     if calibration.device.is_none() {
         let several = || format!("it lies on several devices: {}", devices.names().join(", "));
         let why = devices.unseen.first().cloned().unwrap_or_else(several);
@@ -346,12 +362,12 @@ mod tests {
         fn all_measurements_fit_the_time_they_were_given(seconds in 1u64..10_000, depths in 1usize..9) {
             let plan = plan(seconds, (0..depths).map(|n| 1 << n).collect());
             match plan.rounds() {
-                Some((rounds, length)) => {
+                Ok((rounds, length)) => {
                     prop_assert!((1..=ROUNDS).contains(&rounds) && length >= LENGTH_LEAST);
                     prop_assert!(length * rounds * plan.steps().len() as u32 <= plan.length);
                     prop_assert!(rounds == ROUNDS || length < LENGTH_MIN * 2);
                 }
-                None => prop_assert!(plan.length < plan.length_min()),
+                Err(_) => prop_assert!(plan.length < plan.length_min()),
             }
         }
     }

@@ -3,6 +3,7 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod calibrate;
 mod cli;
 mod conformance;
 mod device;
