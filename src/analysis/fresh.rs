@@ -48,9 +48,11 @@ fn in_use(device: &Device, run: &Run) -> Option<(u64, u64)> {
         let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
         return Some((all.saturating_sub(free), all));
     }
-    let own = run.details.loaded.iter().map(|schema| {
-        schema.bytes + schema.index_bytes + schema.scan_rows * schema.block_size
-    });
+    let own = run
+        .details
+        .loaded
+        .iter()
+        .map(|schema| schema.bytes + schema.index_bytes + schema.scan_rows * schema.block_size);
     Some((own.sum(), device.size_bytes?))
 }
 

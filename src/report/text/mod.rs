@@ -330,8 +330,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
 
         HOW TO READ THIS
         ====================================================================================================
@@ -564,8 +565,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
         moved-rows: the size of the data before or after the run is not known
 
         HOW TO READ THIS

@@ -67,6 +67,7 @@ impl Parameter {
     pub fn words(&self, value: &serde_json::Value) -> String {
         match (self.kind, value.as_u64()) {
             (Kind::Bytes | Kind::BlockSize, Some(bytes)) => format_bytes(bytes),
+            (Kind::Times { .. }, Some(times)) => format!("{times}x"),
             _ => words(value),
         }
     }
