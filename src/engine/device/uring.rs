@@ -83,7 +83,7 @@ impl Ring {
         self.in_flight[slot] = Some(bytes);
         self.busy += 1;
         self.queued += 1;
-        if self.queued < submit_together() { Ok(()) } else { self.submit() }
+        if self.queued < SUBMIT_TOGETHER { Ok(()) } else { self.submit() }
     }
 
     /// Submits what is queued.
@@ -98,14 +98,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, waits for at least `wanted` completions and takes some of those
-    /// that are there: who takes them all leaves the target without work meanwhile.
+    /// Submits what is queued, waits for at least `wanted` completions and takes all there are.
     pub fn wait(&mut self, wanted: usize, done: &mut Vec<Completion>) -> io::Result<()> {
-        let is_there = self.ring.completion().len() >= wanted;
-        if is_there {
-            self.submit()?;
-        }
-        while !is_there {
+        loop {
             match self.ring.submit_and_wait(wanted.min(self.busy)) {
                 Ok(submitted) => {
                     self.queued -= submitted.min(self.queued);
@@ -115,7 +110,7 @@ impl Ring {
                 Err(error) => return Err(error),
             }
         }
-        for entry in self.ring.completion().take(take_together()) {
+        for entry in self.ring.completion() {
             let slot = entry.user_data() as usize;
             let wanted_bytes = self.in_flight[slot].take().unwrap_or_default();
             self.busy -= 1;
@@ -172,18 +167,6 @@ impl Drop for Ring {
     }
 }
 
-fn submit_together() -> usize {
-    static V: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
-        std::env::var("PETAL_K").ok().and_then(|v| v.parse().ok()).unwrap_or(SUBMIT_TOGETHER)
-    });
-    *V
-}
-fn take_together() -> usize {
-    static V: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
-        std::env::var("PETAL_M").ok().and_then(|v| v.parse().ok()).unwrap_or(100000)
-    });
-    *V
-}
 /// One issuer and completions on its own thread from 6.1 on, less on older kernels.
 fn build(entries: u32) -> io::Result<IoUring> {
     let entries = entries.next_power_of_two();
