@@ -2,8 +2,9 @@
 //! [`crate::record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
-//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
-//! [`trust`] (is the record whole, long enough, repeated), [`calibration`] (the calibrated device). [`steady`] holds the rule for steadiness,
+//! [`fresh`] (drives nearly empty), [`writes`] (durability, checkpoints, the log), [`limits`]
+//! (processors, petal itself), [`others`] (who else was at work), [`calibration`] (the device alone)
+//! and [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
 //! [`verdict`] the line to paste. [`host`] judges no record but a host, before a test.
 
 pub mod calibration;
@@ -12,6 +13,8 @@ mod fresh;
 pub mod host;
 mod judgement;
 mod limits;
+mod others;
+pub mod petals;
 mod physical;
 pub mod steady;
 pub mod target;

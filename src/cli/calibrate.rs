@@ -22,7 +22,7 @@ use crate::settings::url::TargetUrl;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::run::draw_seed;
+use super::series::draw_seed;
 use super::{signals, source};
 
 const EXAMPLES: &str = "\

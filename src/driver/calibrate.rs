@@ -226,7 +226,8 @@ pub fn calibrate(
             if stop.is_requested() {
                 break 'rounds; // Cut short, it is no measurement like the others.
             }
-            let device = before.zip(after).and_then(|(before, after)| after.since(&before).device);
+            let device =
+                before.zip(after).and_then(|(before, after)| after.since(&before).device());
             sums.entry(step).or_default().add(&measured, device);
             progress.advance(1);
         }

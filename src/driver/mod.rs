@@ -9,14 +9,17 @@ mod crew;
 pub mod hooks;
 pub mod job;
 pub mod load;
+pub mod os;
 pub mod page_cache;
 pub mod quiet;
 pub mod run;
 mod sampler;
 mod session;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;
+mod watching;
 
 use crate::engine::{EngineError, Progress, Silent};
 use crate::record::Second;

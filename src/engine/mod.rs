@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
+use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
@@ -107,6 +108,18 @@ pub trait Engine: Send + Sync {
     /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
         Ok(None)
+    }
+
+    /// The server's processes, where they run on this host and can be told from others. A database
+    /// within petal's process has none of its own.
+    fn server_processes(&self) -> Option<ServerProcesses> {
+        None
+    }
+
+    /// How many seconds the clock of a server on another host is ahead of this host's, where it
+    /// can be asked.
+    fn clock_ahead_s(&self) -> Option<f64> {
+        None
     }
 
     /// How rows lie in blocks now, by the database's own physical view.
@@ -268,6 +281,11 @@ pub struct LoadPlan {
 pub struct LoadSummary {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub seconds: f64,
+    /// Until rows and indexes of all schemas were durable, where that is told apart from
+    /// [`LoadSummary::afterwards`].
+    pub durable_seconds: Option<f64>,
+    /// What came after that, in seconds, in order.
+    pub afterwards: Vec<(&'static str, f64)>,
 }
 
 #[derive(Debug, Clone)]

@@ -1,12 +1,70 @@
 //! The summary that `petal run --json` prints: exactly [`Summary`], of which
 //! docs/petal-run.schema.json is the contract.
 
-use crate::record::{Run, Summary};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::record::sweep::{Plan, Swept};
+use crate::record::{Run, SessionLost, Status, Summary};
 
 /// The summary, indented, with a line's end.
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
     let summary: &Summary = &run.summary;
     serde_json::to_string_pretty(summary).map(|text| text + "\n")
+}
+
+/// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
+#[derive(Serialize)]
+struct SweepSummary<'a> {
+    format: &'a str,
+    status: Status,
+    engine: &'a str,
+    started_at: &'a str,
+    plan: &'a Plan,
+    cells: Vec<CellSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellSummary<'a> {
+    number: u32,
+    repeat: u32,
+    factors: BTreeMap<&'a str, &'a str>,
+    folder: &'a str,
+    status: Status,
+    started_at: &'a str,
+    elapsed_s: f64,
+    active_bytes: u64,
+    sessions_lost: &'a [SessionLost],
+    /// A figure that is not known is not there.
+    metrics: BTreeMap<String, f64>,
+}
+
+/// A sweep, indented, with a line's end.
+pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+    let summary = SweepSummary {
+        format: &swept.sweep.format,
+        status: swept.sweep.status,
+        engine: &swept.sweep.engine,
+        started_at: &swept.sweep.started_at,
+        plan: &swept.sweep.plan,
+        cells: cells
+            .map(|((cell, run), seen)| CellSummary {
+                number: cell.number,
+                repeat: cell.repeat,
+                factors: cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+                folder: &cell.folder,
+                status: cell.status,
+                started_at: &run.summary.started_at,
+                elapsed_s: run.summary.elapsed_s,
+                active_bytes: run.summary.active_bytes,
+                sessions_lost: &run.summary.sessions_lost,
+                metrics: seen.metrics,
+            })
+            .collect(),
+    };
+    serde_json::to_string_pretty(&summary).map(|text| text + "\n")
 }
 
 #[cfg(test)]
@@ -65,6 +123,29 @@ mod tests {
             with[inner].as_object_mut().unwrap().insert("more".into(), Value::from(1));
             assert!(!validator.is_valid(&with), "{inner} takes anything");
         }
+    }
+
+    #[test]
+    fn a_sweep_is_what_its_schema_says() {
+        const SCHEMA: &str = include_str!("../../docs/petal-sweep.schema.json");
+        let validator =
+            jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+        let swept = super::super::sweep::tests::swept();
+        let shown: Value = serde_json::from_str(&sweep(&swept).unwrap()).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&shown).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        for (key, value) in &swept.sweep.cells[0].factors {
+            assert_eq!(shown["cells"][0]["factors"][key], **value);
+        }
+        for name in shown["cells"][0].as_object().unwrap().keys() {
+            let mut without = shown.clone();
+            without["cells"][0].as_object_mut().unwrap().remove(name);
+            assert!(!validator.is_valid(&without), "{name} is not required");
+        }
+        let mut with = shown.clone();
+        with["cells"][0]["more"] = 1.into();
+        assert!(!validator.is_valid(&with));
     }
 
     #[test]

@@ -1,22 +1,31 @@
 //! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
-//! record made last year. One file per report; a new one is a file and a line in [`write_all`].
+//! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
+//! sweep in [`write_sweep`].
 
 pub mod calibration;
+pub mod charts;
 pub mod checks;
 pub mod csv;
+mod csv_os;
+pub mod html;
+pub mod iostat;
 pub mod json;
 pub mod numbers;
-pub mod series;
+pub mod petals;
+pub mod sweep;
 pub mod table;
 pub mod text;
 
 use std::path::{Path, PathBuf};
 
 use crate::analysis;
+use crate::analysis::petals::Petals;
+use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run};
 
 pub const TEXT_NAME: &str = "report.txt";
 pub const CSV_NAME: &str = "timeline.csv";
+pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
@@ -25,10 +34,40 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
         path: folder.path().join(CSV_NAME),
         why: cause.to_string(),
     })?;
+    let page = html::run(run).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     Ok(vec![
         folder.write_atomically(TEXT_NAME, text::render(run).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
+        folder.write_atomically(html::NAME, page.as_bytes())?,
     ])
+}
+
+/// Writes every report of a sweep into its folder, and returns their paths.
+pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, RecordError> {
+    let petals = Petals::of(&swept.observations());
+    let rows = sweep::csv::sweep(swept).map_err(|cause| RecordError::Encode {
+        what: "the sweep's table",
+        path: folder.path().join(SWEEP_CSV_NAME),
+        why: cause.to_string(),
+    })?;
+    let page =
+        html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    let mut written = vec![
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
+        folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
+        folder.write_atomically(html::NAME, page.as_bytes())?,
+    ];
+    for what in petals::ALL.into_iter().filter(|&what| petals::can_draw(&petals, what)) {
+        let name = format!("{}.svg", what.name());
+        let drawn = petals::svg(&petals, what).map_err(|cause| not_drawn(folder, &name, &cause))?;
+        written.push(folder.write_atomically(&name, drawn.as_bytes())?);
+    }
+    Ok(written)
+}
+
+fn not_drawn(folder: &Folder, name: &str, cause: &dyn std::error::Error) -> RecordError {
+    let why = cause.to_string();
+    RecordError::Encode { what: "the report as a page", path: folder.path().join(name), why }
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed
@@ -54,6 +93,7 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.summary.findings = analysis::judge(&run);
         record::save(&folder, &run).unwrap();
+        fixture::os_log(dir.path(), &run);
         let paths = write_all(&folder, &run).unwrap();
         let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
         paths.iter().for_each(|path| fs::remove_file(path).unwrap());

@@ -376,6 +376,7 @@ impl Values {
             calibrations: self.path("CALIBRATIONS"),
             precondition: self.number("PRECONDITION"),
             schemas: None,
+            sessions: None,
             conf_file: None,
             destroy_data: None,
             origins: self.origins(),

@@ -3,13 +3,16 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod calibrate;
 mod cli;
 mod conformance;
 mod device;
+mod devtools;
 mod disk;
 mod faults;
 mod json;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;
@@ -17,3 +20,4 @@ mod secrets;
 mod server_postgres;
 mod sessions;
 mod support;
+mod sweep;

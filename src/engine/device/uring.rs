@@ -17,7 +17,7 @@ use super::target::AlignedBuffer;
 const FILE: types::Fixed = types::Fixed(0);
 /// So many requests are submitted by one call. The target has nothing to do with a request that
 /// waits here for others: a call each would keep it busiest, and cost most.
-const SUBMIT_TOGETHER: usize = 4;
+const SUBMIT_TOGETHER: usize = 2;
 
 pub struct Ring {
     ring: IoUring,

@@ -33,7 +33,7 @@ pub static PARAMETERS: &[Parameter] = &[
         default: "petal-results",
         default_told: None,
         also: "",
-        meaning: "folder that gets a folder for each run",
+        meaning: "folder that gets a folder for each run; as a flag of sweep, the sweep's own folder",
         group: Group::Target,
         taken_by: TakenBy::Run,
         in_force: |settings| json!(settings.out.display().to_string()),
@@ -191,7 +191,11 @@ pub static PARAMETERS: &[Parameter] = &[
         meaning: "sessions on each schema (also -t)",
         group: Group::Mix,
         taken_by: TakenBy::Run,
-        in_force: |settings| json!(settings.threads_per_schema),
+        // Where a sweep says how many sessions there are, it is not in force.
+        in_force: |settings| match settings.sessions {
+            None => json!(settings.threads_per_schema),
+            Some(_) => Json::Null,
+        },
     },
     Parameter {
         key: "READERS",
