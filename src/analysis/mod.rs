@@ -7,11 +7,14 @@
 //! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
 //! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
-//! against each other.
+//! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
+//! of drives nearly empty.
 
+pub mod calibration;
 pub mod compare;
 pub mod estimate;
 pub mod findings;
+mod fresh;
 pub mod host;
 mod judgement;
 mod level;

@@ -24,6 +24,7 @@ use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
 
 use super::assemble::{self, Measured};
+use super::calibrated;
 use super::crew::Crew;
 use super::hooks::HookError;
 use super::job::{Job, Prepared};
@@ -79,7 +80,10 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(keepers.gaps);
         let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
+        let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
+        let kept_in = job.settings.calibrations.as_deref();
+        run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.until_steady = until_steady;
         run.details.hooks = hooks;

@@ -141,6 +141,23 @@ pub trait Session: Send {
         done: &mut Outcomes,
     ) -> Result<(), SessionError>;
 
+    /// The same where more is sure to come at once: it may return with its last operations under
+    /// way, so that a queue stays full from batch to batch. The next batch then begins with them,
+    /// and has others if it is executed by this again.
+    fn execute_on(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.execute(batch, stop, done)
+    }
+
+    /// How many operations [`Session::execute_on`] left under way.
+    fn under_way(&self) -> usize {
+        0
+    }
+
     /// Makes the database's counters current for this session's work. Called after each batch
     /// that ends a second, and before the closing snapshot.
     fn flush_statistics(&mut self) -> Result<(), EngineError> {

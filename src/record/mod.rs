@@ -1,6 +1,7 @@
 //! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
 //! and the reader for both. Plain values; nothing here measures, judges or prints.
 
+pub mod calibration;
 mod counted;
 mod error;
 pub mod figures;
@@ -289,6 +290,8 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
     pub until_steady: Option<UntilSteady>,
+    /// Beside what `petal calibrate` found on the same device; None where none was made.
+    pub calibrated: Option<calibration::CalibratedShare>,
 }
 
 /// A run that was to end as soon as it was proven to be steady.

@@ -3,6 +3,7 @@
 //! sweep in [`write_sweep`].
 
 pub mod awr;
+pub mod calibration;
 pub mod charts;
 pub mod checks;
 pub mod compare;

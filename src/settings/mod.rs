@@ -93,6 +93,10 @@ pub struct Settings {
     /// None: drawn for each run.
     pub seed: Option<u64>,
     pub out: PathBuf,
+    /// Where calibrations are kept for runs to be compared with; None where no place is known.
+    pub calibrations: Option<PathBuf>,
+    /// How many times its own size a setup of the bare device writes.
+    pub precondition: u32,
     /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
     pub destroy_data: Option<PathBuf>,
     /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.

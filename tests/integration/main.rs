@@ -5,6 +5,7 @@
 
 mod awr;
 mod browser;
+mod calibrate;
 mod cli;
 mod compare;
 mod conformance;

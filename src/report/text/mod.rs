@@ -2,6 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
+mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
 pub(super) mod events;
@@ -26,6 +27,7 @@ pub fn render(run: &Run) -> String {
     events::render(&mut out, run);
     layers::render(&mut out, run);
     os::render(&mut out, run);
+    calibrated::render(&mut out, run);
     seconds::render(&mut out, run);
     steadiness::render(&mut out, run);
     counters::render(&mut out, run);
@@ -380,8 +382,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
 
         HOW TO READ THIS
         ====================================================================================================
@@ -661,8 +664,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
         moved-rows: the size of the data before or after the run is not known
 
         HOW TO READ THIS
