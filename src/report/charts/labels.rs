@@ -36,6 +36,9 @@ pub struct Labels {
     strokes: Vec<Patch>,
 }
 
+/// From one line of a word to the next, in parts of its size.
+pub const LINE: f64 = 1.22;
+
 /// What covering costs, for each square pixel.
 const COST_WORD: f64 = 100.0;
 const COST_MARKER: f64 = 20.0;
@@ -70,8 +73,8 @@ impl Labels {
         }));
     }
 
-    /// The left edge and the middle height of a word of `size` pixels at a point; None if it was
-    /// left out.
+    /// The left edge and the middle height of the first line of a word of `size` pixels at a
+    /// point; None if it was left out.
     pub fn place(
         &mut self,
         (x, y): (f64, f64),
@@ -79,8 +82,11 @@ impl Labels {
         size: f64,
         weight: Weight,
     ) -> Option<(f64, f64)> {
-        let width = text.chars().count() as f64 * size * LETTER;
-        let height = size * 0.95;
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        // Words that must be seen are bold.
+        let letter = if weight == Weight::Must { LETTER * 1.12 } else { LETTER };
+        let width = longest as f64 * size * letter;
+        let height = text.lines().count() as f64 * size * LINE - size * (LINE - 0.95);
         let (cost, best) = places(x, y, width, height)
             .map(|(gap, patch)| (self.cost(&patch) + gap * COST_GAP, patch))
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -88,7 +94,7 @@ impl Labels {
             return None;
         }
         self.words.push(best);
-        Some((best.left, (best.top + best.bottom) / 2.0))
+        Some((best.left, best.top + size * 0.475))
     }
 
     fn cost(&self, patch: &Patch) -> f64 {

@@ -10,7 +10,7 @@ pub mod scale;
 mod svg;
 
 pub use figure::{Figure, Series, Variant};
-pub use labels::{Labels, Weight};
+pub use labels::{LINE, Labels, Weight};
 pub use marker::Marker;
 pub use palette::Ink;
 pub use plot::{Axis, Frame, Plot, Use};

@@ -75,6 +75,8 @@ pub struct Plot {
     shown: Use,
     /// Left, top, right, bottom of the axes, in pixels.
     edges: [f64; 4],
+    /// Left of everything but the axes' own words.
+    margin: f64,
     failed: Option<String>,
 }
 
@@ -118,12 +120,13 @@ impl Plot {
         let x_ticks = frame.x.ticks(((frame.width / 95.0) as usize).max(2));
         let y_ticks = frame.y.ticks(((frame.height / 46.0) as usize).max(2));
         let longest = y_ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(1);
-        let left = 14.0 + longest as f64 * TEXT * LETTER;
-        let top = if frame.shown == Use::Alone { 62.0 } else { 30.0 };
+        let margin = if frame.shown == Use::Alone { 16.0 } else { 4.0 };
+        let left = margin + 10.0 + longest as f64 * TEXT * LETTER;
+        let top = if frame.shown == Use::Alone { 72.0 } else { 30.0 };
         // The last word below the axis reaches past its tick.
         let last = x_ticks.last().map_or(0, |(_, word)| word.chars().count());
         let right = (last as f64 * TEXT * LETTER / 2.0 + 3.0).max(16.0);
-        let edges = [left, top, frame.width - right, frame.height - 42.0];
+        let edges = [left, top, frame.width - right - margin + 4.0, frame.height - 38.0 - margin];
         let coordinates = Cartesian2d::new(
             frame.x.scale.clone(),
             frame.y.scale.clone(),
@@ -138,6 +141,7 @@ impl Plot {
             title: frame.title.to_owned(),
             shown: frame.shown,
             edges,
+            margin,
             failed: None,
         };
         plot.draw_frame(frame, &x_ticks, &y_ticks);
@@ -173,12 +177,13 @@ impl Plot {
                 title.push_str(", log scale");
             }
         }
-        self.word(4.0, top - 17.0, Word::new(&y_title, Ink::Text));
+        let margin = self.margin;
+        self.word(margin, top - 17.0, Word::new(&y_title, Ink::Text));
         let label = Word { across: HPos::Right, ..Word::new(&x_title, Ink::Text) };
         self.word(right, bottom + 32.0, label);
         if frame.shown == Use::Alone {
             let title = Word { size: TITLE, is_bold: true, ..Word::new(frame.title, Ink::Text) };
-            self.word(4.0, 18.0, title);
+            self.word(margin, 28.0, title);
         }
         self.write("</g>");
     }

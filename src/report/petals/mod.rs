@@ -8,7 +8,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::charts::plot::Word;
 use super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Labels, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, ChartError, Figure, Frame, Ink, LINE, Labels, Plot, Scale, Series, Use, Variant, Weight,
 };
 use crate::analysis::petals::{Estimate, Line, Petals, Point};
 use look::Look;
@@ -249,8 +249,10 @@ impl<'a> Drawing<'a> {
             for word in words {
                 let ink = if word.is_bold { look.ink } else { Ink::Text };
                 let (size, across) = (word.size, HPos::Left);
-                let shown = Word { text: &word.text, ink, size, is_bold: word.is_bold, across };
-                plot.word(word.x, word.y, shown);
+                for (number, text) in word.text.lines().enumerate() {
+                    let y = word.y + number as f64 * size * LINE;
+                    plot.word(word.x, y, Word { text, ink, size, is_bold: word.is_bold, across });
+                }
             }
         });
         for dot in curve.dots.iter().flatten() {
@@ -279,16 +281,19 @@ impl<'a> Drawing<'a> {
             }
         };
         for (at, curve) in self.curves.iter().enumerate() {
-            for dot in curve.dots.iter().flatten().filter(|dot| self.is_marked(curve, dot)) {
-                let text =
-                    format!("{} {}", sessions(curve, dot), self.marks(curve, dot).join(", "));
-                put(at, dot, text, 12.0, Weight::Must);
-            }
-        }
-        for (at, curve) in self.curves.iter().enumerate() {
-            // The last point is where the lines have parted.
-            if let Some(dot) = curve.dots.iter().flatten().last() {
-                put(at, dot, curve.name.clone(), 12.5, Weight::Must);
+            // The last point, where the lines have parted, has the name.
+            let last = curve.dots.iter().flatten().last().map(|dot| dot.position);
+            for dot in curve.dots.iter().flatten() {
+                let marks = self.marks(curve, dot);
+                let mark = format!("{} {}", sessions(curve, dot), marks.join(", "));
+                match (last == Some(dot.position), marks.is_empty()) {
+                    (true, true) => put(at, dot, curve.name.clone(), 12.5, Weight::Must),
+                    (true, false) => {
+                        put(at, dot, format!("{}\n{mark}", curve.name), 12.5, Weight::Must);
+                    }
+                    (false, false) => put(at, dot, mark, 12.0, Weight::Must),
+                    (false, true) => {}
+                }
             }
         }
         for (at, curve) in self.curves.iter().enumerate() {
