@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, plain, worst};
+use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
 use super::run::READING;
 use super::{HtmlError, NAME};
 use crate::analysis::petals::Petals;
@@ -42,7 +42,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
         facts: vec![
-            sweep.started_at.clone(),
+            moment(&sweep.started_at),
             or_dash(target, |target| target.url.clone()),
             format!("{done} of {all} runs done"),
             format!("{} repeats, interleaved", sweep.plan.repeats),
