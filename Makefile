@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: demo test servers check build docs bench clean
 
-# Builds petal, loads a small data set on the embedded default, runs a short series, leaves a report.
+# Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
 	./target/release/petal demo
 

@@ -208,6 +208,12 @@ fn a_killed_recorder_leaves_what_it_told() {
     file.write_all(b"{\"at\":\"2026-").unwrap();
     let folder = work.run_folder();
     assert!(folder.join("os-server.ndjson").exists());
+    let whole = record(&folder);
+    assert_eq!(
+        whole["details"]["gaps"],
+        serde_json::json!([]),
+        "the run waited for its last second"
+    );
     let dir = folder.to_str().unwrap();
     let told = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
     assert!(told.stdout.contains("host "), "{}", told.stdout);

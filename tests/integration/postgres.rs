@@ -493,10 +493,10 @@ fn numbered_services_are_the_endpoints_and_the_admin_service_is_for_setup() {
     std::fs::write(&services, text).unwrap();
     // Sessions on both standbys; their UPDATEs go to the only primary, which is no endpoint of
     // theirs, and is counted.
-    let args = ["run", "--work-loop", "50", "--update-pct", "20", "--json"];
+    let args = ["run", "--work-loop", "100", "--update-pct", "20", "--json"];
     let base = ["--sqlnet-service-base", "read", "--sqlnet-service-max", "2"];
     let run = petal(&[&args[..], &base].concat()).exits(0).json();
-    assert_eq!((count(&run, "/ops/select"), count(&run, "/ops/update")), (80, 20));
+    assert_eq!((count(&run, "/ops/select"), count(&run, "/ops/update")), (160, 40));
     let endpoints: Vec<_> = run["endpoints"].as_array().unwrap().iter().collect();
     let told = |endpoint: &serde_json::Value| {
         (endpoint["endpoint"].as_str().unwrap().to_owned(), count(endpoint, "/sessions"))
