@@ -138,7 +138,7 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({"expression": expression, "returnByValue": true});
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", asked);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
@@ -179,8 +179,11 @@ impl Browser {
 
     fn middle(&mut self, element: &str) -> (f64, f64) {
         let place = self.value(&format!(
-            "(() => {{ const e = {element}; e.scrollIntoView({{block: 'center', behavior: \
-             'instant'}}); const b = e.getBoundingClientRect(); \
+            // The scroll's own event, which hides what the pointer shows, comes a frame later.
+            "(async () => {{ const e = {element}; e.scrollIntoView({{block: 'center', behavior: \
+             'instant'}}); \
+             await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))); \
+             const b = e.getBoundingClientRect(); \
              return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         ));
         (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())
