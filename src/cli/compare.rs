@@ -215,8 +215,12 @@ fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Fai
         return Ok(plain_csv::read(path, factors)?);
     }
     if sweep::is_one(path) {
-        let observations = sweep::load(path)?.observations();
-        let named = observations.into_iter().map(|seen| {
+        let swept = sweep::load(path)?;
+        let numbers = swept.sweep.cells.iter().map(|cell| cell.number);
+        let mut cells: Vec<(u32, Observation)> = numbers.zip(swept.observations()).collect();
+        // In the order of the plan, so that the first target asked for is the baseline.
+        cells.sort_by_key(|(number, seen)| (*number, seen.repeat));
+        let named = cells.into_iter().map(|(_, seen)| {
             let source = path.join(&seen.source).display().to_string();
             Observation { source, ..seen }
         });
