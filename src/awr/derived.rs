@@ -165,7 +165,7 @@ fn background(report: &Report, name: &str) -> Option<Figure> {
 
 /// The single-block read that most time went into.
 fn single_block(report: &Report) -> Option<&Event> {
-    let found = lists(report).into_iter().find_map(|list| {
+    lists(report).into_iter().find_map(|list| {
         let known = SINGLE_BLOCK_READS.iter().filter_map(|name| event(list, name));
         known.max_by(|a, b| {
             let key = |event: &Event| {
@@ -173,8 +173,7 @@ fn single_block(report: &Report) -> Option<&Event> {
             };
             key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
         })
-    });
-    found
+    })
 }
 
 fn read_event(report: &Report) -> Option<Figure> {

@@ -172,7 +172,7 @@ fn kind(page: &Page) -> Option<Kind> {
 /// What a file is instead, as well as it can be told.
 fn other(file: &str, text: &str, page: &Page) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
-    let begin = text.get(..text.floor_char_boundary(PROBE)).unwrap_or(text).to_ascii_uppercase();
+    let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();
     let known: [(bool, &str); 7] = [
         (heading.contains("COMPARE"), "an AWR compare-periods report"),
         (heading.contains("SQL REPORT"), "an AWR report of one SQL statement"),
