@@ -71,10 +71,9 @@ fn every_output_of_the_same_report() {
     assert_eq!((lines[0].len(), lines[1].len()), (19, 19), "{info}");
     assert_eq!(lines[1][..4], ["awr.txt.64", "64", "600", "4.1"]);
     assert_eq!(lines[1][12..17], ["202", "310", "", "251", "610"]);
-    assert!(
-        out(&["--format", "events"])
-            .contains("db file sequential read  179,254,321  36,201    202.0  298,700.1")
-    );
+    let events = out(&["--format", "events"]);
+    let words: Vec<&str> = events.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(words[5..], ["179,254,321", "36,201", "202.0", "298,700.1"]);
     assert!(out(&["--explain"]).contains("Foreground Wait Events: time over waits"));
     assert_eq!(out(&["--csv"]), out(&["--format", "csv"]));
     let json: Value = serde_json::from_str(&out(&["--json"])).unwrap();
@@ -111,9 +110,6 @@ fn petals_of_a_folder_at_once() {
         eprintln!("SKIPPED: this petal makes no lines of observations yet");
     }
     work.petal(["awr", "--petals", "out.png", "."]).exits(2).telling(&["out.png", ".html or .svg"]);
-    work.petal(["awr", "--petals", "no/where/out.svg", "."])
-        .exits(3)
-        .telling(&["no/where/out.svg"]);
     let alone = Workplace::new();
     fs::copy(sample("awr_12c.txt"), alone.path("report.txt")).unwrap();
     alone.petal(["awr", "--petals", "o.svg", "."]).exits(1).telling(&["sessions", "--pattern"]);
