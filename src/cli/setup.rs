@@ -56,7 +56,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
         }
     }
-    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    let block_size = engine.block_size(settings.block_sz)?;
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
     let setup = load::plan(engine.as_ref(), &settings, seed, matches.get_flag("replace"))?;

@@ -10,6 +10,7 @@ pub mod page_cache;
 pub mod quiet;
 pub mod run;
 mod sampler;
+mod server_report;
 mod session;
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
-use super::{DriverError, hooks, page_cache, quiet};
+use super::{DriverError, hooks, page_cache, quiet, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, hooks) = called?;
+        let (opening, opening_os, hooks, report_gaps) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
         let stop = pull(job, &trigger);
@@ -68,6 +68,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             latency_log: keepers.latency_log,
         });
         sampler.gaps.extend(keepers.gaps);
+        sampler.gaps.extend(report_gaps);
         let crew = follow(job, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
         let mut run = assemble::run(job, prepared, measured, started_at);
@@ -144,15 +145,17 @@ fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<Settled, DriverError> 
     Ok(settled)
 }
 
-type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>);
+type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
 
-/// The last things before the trigger: the hook, then the opening snapshots.
+/// The last things before the trigger: the hook, then the opening snapshots, the database's own
+/// report first, whose cost is in no figure of petal's.
 fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
+    let report_gaps = server_report::begin(job);
     let opening = job.engine.snapshot()?;
     let opening_os = prepared.probe.as_ref().map(Probe::sample);
-    Ok((opening, opening_os, hooks.into_iter().collect()))
+    Ok((opening, opening_os, hooks.into_iter().collect(), report_gaps))
 }
 
 /// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
@@ -300,6 +303,7 @@ fn close(
         }
     };
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
+    gaps.extend(server_report::end(job));
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
