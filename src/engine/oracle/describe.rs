@@ -43,7 +43,8 @@ pub fn describe(
     let parameters = parameters(admin);
     let target = Target {
         product: CAPABILITIES.product.to_owned(),
-        version: version(link).map_err(|error| engine_error(place, "asking for its version", &error))?,
+        version: version(link)
+            .map_err(|error| engine_error(place, "asking for its version", &error))?,
         block_size: first.block_bytes.into(),
         cache_bytes: one_number(admin, "cache"),
         url: about.url.to_owned(),
@@ -212,10 +213,9 @@ fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
     if text.is_empty() {
         return None;
     }
-    let as_meant = ["INDEX RANGE SCAN", "TABLE ACCESS BY INDEX ROWID"]
-        .iter()
-        .all(|step| text.contains(step))
-        && !text.contains("BATCHED");
+    let as_meant =
+        ["INDEX RANGE SCAN", "TABLE ACCESS BY INDEX ROWID"].iter().all(|step| text.contains(step))
+            && !text.contains("BATCHED");
     Some(PlanCheck { text, as_meant })
 }
 

@@ -228,9 +228,8 @@ pub fn slobs(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError>
     let mut metas = Vec::new();
     for schema in 1.. {
         let owner = format!("USER{schema}");
-        let of = |table: &str| {
-            tables.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == table)
-        };
+        let of =
+            |table: &str| tables.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == table);
         let Some(main) = of("CF1") else { break };
         let index = indexes.iter().find(|row| cell(row, 0) == owner).ok_or_else(|| {
             EngineError::Data(format!(
@@ -251,7 +250,8 @@ fn slob(
     (main, scan, index): (&Row, Option<&Row>, &Row),
 ) -> Result<Meta, EngineError> {
     let tables = Tables::slobs(schema);
-    let failed = |error: &LinkError| engine_error(place, &format!("reading {}", tables.main), error);
+    let failed =
+        |error: &LinkError| engine_error(place, &format!("reading {}", tables.main), error);
     let keys = sql::filled(sql::LOOK, "slob_keys", &[("table", &tables.main)]);
     let keys = link.query(&keys, &[]).map_err(|error| failed(&error))?;
     let none = Row::new();
@@ -284,11 +284,7 @@ fn slob(
 }
 
 /// Block size of a tablespace that the user may see.
-pub fn block_bytes(
-    link: &mut dyn Link,
-    place: &str,
-    tablespace: &str,
-) -> Result<u32, EngineError> {
+pub fn block_bytes(link: &mut dyn Link, place: &str, tablespace: &str) -> Result<u32, EngineError> {
     let rows = link
         .query(&sql::section(sql::LOOK, "tablespace"), &[Value::Text(tablespace)])
         .map_err(|error| engine_error(place, "asking for its tablespaces", &error))?;

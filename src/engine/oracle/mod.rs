@@ -240,11 +240,7 @@ impl Engine for Oracle {
             manner: self.manner,
             metas: &metas,
         };
-        describe::describe(
-            &about,
-            self.connect_first()?.as_mut(),
-            self.connect_admin()?.as_mut(),
-        )
+        describe::describe(&about, self.connect_first()?.as_mut(), self.connect_admin()?.as_mut())
     }
 
     fn load(
@@ -300,8 +296,7 @@ impl Engine for Oracle {
             .connector
             .session(at, &purpose)
             .map_err(|error| session::refused(place, &error))?;
-        let session =
-            OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
+        let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
         Ok(Box::new(session))
     }
 

@@ -70,9 +70,9 @@ impl Options {
         let option = |key: &str| url.options.get(key).cloned();
         let protocol = protocol(option("protocol").as_deref())?;
         let way = Way { server: &server, protocol };
-        let endpoints = way.endpoints(&settings.endpoints).ok_or_else(|| {
-            refuse("names no service", EXAMPLE)
-        })?;
+        let endpoints = way
+            .endpoints(&settings.endpoints)
+            .ok_or_else(|| refuse("names no service", EXAMPLE))?;
         let admin_place = match &settings.endpoints.admin_service {
             Some(service) => way.service(service),
             None => endpoints[0].clone(),
@@ -102,16 +102,18 @@ impl Options {
     }
 }
 
-const EXAMPLE: &str = "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
+const EXAMPLE: &str =
+    "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
 
-fn check_options(
-    options: &std::collections::BTreeMap<String, String>,
-) -> Result<(), EngineError> {
+fn check_options(options: &std::collections::BTreeMap<String, String>) -> Result<(), EngineError> {
     match options.iter().find(|(key, _)| !OPTIONS.contains(&key.as_str())) {
         None => Ok(()),
-        Some((key, value)) => {
-            Err(refused(key, value, "is no option of oracle:", &format!("it has {}", OPTIONS.join(", "))))
-        }
+        Some((key, value)) => Err(refused(
+            key,
+            value,
+            "is no option of oracle:",
+            &format!("it has {}", OPTIONS.join(", ")),
+        )),
     }
 }
 
@@ -190,9 +192,9 @@ impl Way<'_> {
         }
         match self.server.hosts.as_slice() {
             [] => None,
-            hosts if !self.server.name.is_empty() => {
-                Some(hosts.iter().map(|host| self.at(&self.address(host), &self.server.name)).collect())
-            }
+            hosts if !self.server.name.is_empty() => Some(
+                hosts.iter().map(|host| self.at(&self.address(host), &self.server.name)).collect(),
+            ),
             [Host { host: alias, port: None }] => Some(vec![alias_place(alias)]),
             _ => None,
         }
@@ -257,11 +259,7 @@ mod tests {
     }
 
     fn services(base: &str, max: Option<u32>) -> Endpoints {
-        Endpoints {
-            service_base: Some(base.to_owned()),
-            service_max: max,
-            ..Endpoints::default()
-        }
+        Endpoints { service_base: Some(base.to_owned()), service_max: max, ..Endpoints::default() }
     }
 
     #[test]
@@ -269,7 +267,10 @@ mod tests {
         let none = Endpoints::default;
         assert_eq!(places("oracle://u@h/svc", none()), ["tcp://h:1521/svc"]);
         assert_eq!(places("oracle://u@h/svc?protocol=tcps", none()), ["tcps://h:2484/svc"]);
-        assert_eq!(places("oracle://u@h:9,[::1]/svc", none()), ["tcp://h:9/svc", "tcp://[::1]:1521/svc"]);
+        assert_eq!(
+            places("oracle://u@h:9,[::1]/svc", none()),
+            ["tcp://h:9/svc", "tcp://[::1]:1521/svc"]
+        );
         assert_eq!(places("oracle://u@prod", none()), ["prod"]);
         // SLOB's: numbered services at the URL's hosts, or numbered aliases.
         assert_eq!(
@@ -311,13 +312,17 @@ mod tests {
             dba_password: password.map(|text| Secret::new(text.to_owned())),
             ..Endpoints::default()
         };
-        for (named, password) in [(Some("SYS"), None), (Some("sys as sysdba"), None), (None, Some("p"))] {
+        for (named, password) in
+            [(Some("SYS"), None), (Some("sys as sysdba"), None), (None, Some("p"))]
+        {
             let admin = options("oracle://u@h/s", dba(named, password)).unwrap().admin;
             assert_eq!((admin.user.to_lowercase().as_str(), admin.is_sysdba), ("sys", true));
         }
         let admin = options("oracle://u@h/s", dba(None, None)).unwrap().admin;
         assert_eq!((admin.user.as_str(), admin.password.unwrap().expose()), ("u", "asked u"));
-        assert!(options("oracle://sys@h/s", dba(None, None)).unwrap_err().contains("DBA_PRIV_USER"));
+        assert!(
+            options("oracle://sys@h/s", dba(None, None)).unwrap_err().contains("DBA_PRIV_USER")
+        );
     }
 
     #[test]

@@ -30,14 +30,10 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
 }
 
 /// What cannot be done is told when it was asked for by name: most databases have no Statspack.
-pub fn begin(
-    link: &mut dyn Link,
-    place: &str,
-    kind: StatisticsType,
-) -> Result<Begun, EngineError> {
-    snapshot(link, kind)
-        .map(|snapshot| Begun { kind, snapshot })
-        .map_err(|error| engine_error(place, &format!("taking a snapshot for {}", name(kind)), &error))
+pub fn begin(link: &mut dyn Link, place: &str, kind: StatisticsType) -> Result<Begun, EngineError> {
+    snapshot(link, kind).map(|snapshot| Begun { kind, snapshot }).map_err(|error| {
+        engine_error(place, &format!("taking a snapshot for {}", name(kind)), &error)
+    })
 }
 
 fn name(kind: StatisticsType) -> &'static str {

@@ -72,11 +72,12 @@ impl OracleSession {
         metas: &[Meta],
         connector: &Arc<dyn Connector>,
     ) -> Result<Self, EngineError> {
-        let of = |schema: u32| {
-            metas.iter().find(|meta| meta.schema == schema).cloned().ok_or_else(|| {
-                EngineError::Data(format!("{place}: schema {schema} is not loaded"))
-            })
-        };
+        let of =
+            |schema: u32| {
+                metas.iter().find(|meta| meta.schema == schema).cloned().ok_or_else(|| {
+                    EngineError::Data(format!("{place}: schema {schema} is not loaded"))
+                })
+            };
         let (sid, serial) = link.identity();
         let work = Work {
             link,
@@ -135,8 +136,7 @@ impl Work {
         let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + GRACE);
         let is_close = self.limit.is_some_and(|(set, at)| {
             set == wanted && set == CALL_MAX
-                || set >= wanted && now.duration_since(at) < LIMIT_STEP
-                    && set - wanted < LIMIT_STEP
+                || set >= wanted && now.duration_since(at) < LIMIT_STEP && set - wanted < LIMIT_STEP
         });
         if is_close {
             return Ok(());

@@ -81,10 +81,13 @@ impl ClientLoop {
     fn run(&self, work: &mut Work, operation: &Operation) -> Result<u64, LinkError> {
         let is_home = operation.schema == work.home.schema;
         let statements = if is_home { &self.home } else { &self.hot };
-        let keys = [operation.first, match operation.kind {
-            Kind::Scan => 0,
-            _ => operation.last(),
-        }]
+        let keys = [
+            operation.first,
+            match operation.kind {
+                Kind::Scan => 0,
+                _ => operation.last(),
+            },
+        ]
         .map(|key| Value::Number(key.cast_signed()));
         match operation.kind {
             Kind::Select => count(work, &statements.select, &keys),

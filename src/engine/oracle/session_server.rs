@@ -80,6 +80,7 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
         let total = self.fill(work, operations);
+        let called_ns = stop.since_trigger_ns(Instant::now());
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work.link.call(
             &self.block,
@@ -93,7 +94,7 @@ impl ServerLoop {
             ],
             &["told", "errors"],
         );
-        let returned_ns = stop.since_trigger_ns(Instant::now());
+        let span = (called_ns, stop.since_trigger_ns(Instant::now()));
         let answer = match answer.and_then(|row| Answer::read(&row, total)) {
             Ok(answer) => answer,
             Err(error) => {
@@ -104,7 +105,7 @@ impl ServerLoop {
                         done.ended.push(Outcome {
                             operation: from as u32,
                             latency_ns: 0,
-                            end_ns: returned_ns,
+                            end_ns: span.1,
                             rows: 0,
                             error: Some(code),
                         });
@@ -113,7 +114,7 @@ impl ServerLoop {
                 };
             }
         };
-        answer.tell(work, from, returned_ns, stop, done)
+        answer.tell(work, from, span, stop, done)
     }
 
     /// As many operations as fit into one call; how many these are.
@@ -197,7 +198,7 @@ impl Answer {
         &self,
         work: &Work,
         from: usize,
-        returned_ns: u64,
+        (called_ns, returned_ns): (u64, u64),
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
@@ -215,7 +216,8 @@ impl Answer {
             done.ended.push(Outcome {
                 operation: (from + at) as u32,
                 latency_ns: micros * 1000,
-                end_ns: returned_ns.saturating_sub(left_us * 1000),
+                // Two clocks may differ: nothing ended before it was asked for.
+                end_ns: returned_ns.saturating_sub(left_us * 1000).max(called_ns),
                 rows,
                 error,
             });

@@ -37,9 +37,8 @@ pub fn section(file: &str, name: &str) -> String {
 
 /// The same, with what stands in braces filled in.
 pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
-    with.iter().fold(section(file, name), |text, (key, value)| {
-        text.replace(&format!("{{{key}}}"), value)
-    })
+    with.iter()
+        .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
 }
 
 pub fn create_table(table: &str, width: usize, tablespace: Option<&str>) -> String {
@@ -52,7 +51,11 @@ pub fn create_table(table: &str, width: usize, tablespace: Option<&str>) -> Stri
 pub fn create_index(table: &str, unique: bool, tablespace: Option<&str>) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
     let tablespace = in_tablespace(tablespace);
-    filled(LOAD, "create_index", &[("table", table), ("unique", unique), ("tablespace", &tablespace)])
+    filled(
+        LOAD,
+        "create_index",
+        &[("table", table), ("unique", unique), ("tablespace", &tablespace)],
+    )
 }
 
 pub fn insert(name: &str, table: &str) -> String {
@@ -172,7 +175,8 @@ pub fn all() -> Vec<(String, String)> {
             if all.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            let with = [("table", home.main.as_str()), ("mark", MARK), ("sid", "1"), ("serial", "2")];
+            let with =
+                [("table", home.main.as_str()), ("mark", MARK), ("sid", "1"), ("serial", "2")];
             all.push((name.to_owned(), filled(file, name, &with)));
         }
     }
@@ -213,7 +217,10 @@ mod tests {
         insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
         insta::assert_snapshot!(scan(&tables), @"SELECT COUNT(c2) FROM petal3_cf2");
         insta::assert_snapshot!(update(&tables, changed_columns(RedoStress::Lite)), @"UPDATE /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ petal3_cf1 t SET c2 = :1, c3 = :2 WHERE custid BETWEEN :3 AND :4");
-        assert!(update(&tables, changed_columns(RedoStress::Heavy)).contains("c20 = :19 WHERE custid BETWEEN :20 AND :21"));
+        assert!(
+            update(&tables, changed_columns(RedoStress::Heavy))
+                .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
+        );
         insta::assert_snapshot!(create_index("petal1_cf1", true, Some("fast")), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
     }
 
@@ -225,6 +232,9 @@ mod tests {
         assert!(waiting.contains("petal2_cf1") && waiting.contains("user1.cf2"));
         let slobs = run_batch(&home, &hot, COLUMNS, false);
         assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));
-        assert!(slobs.contains("c20 = v20") && slobs.contains("v20 := SUBSTR(fillers, filler_at + 18 * width, width);"));
+        assert!(
+            slobs.contains("c20 = v20")
+                && slobs.contains("v20 := SUBSTR(fillers, filler_at + 18 * width, width);")
+        );
     }
 }
