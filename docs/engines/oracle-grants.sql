@@ -42,6 +42,6 @@ GRANT SELECT ON sys.dba_data_files TO petal;
 --    DATABASE_STATISTICS_TYPE=statspack, where Statspack is installed:
 -- GRANT EXECUTE ON perfstat.statspack TO petal;
 
--- 6. SLOB's own schemas, used as they are (--use-slob-schemas TRUE): for each user1 to userN
+-- 6. SLOB's own schemas, used as they are (--use-slob-schemas): for each user1 to userN
 -- GRANT SELECT, UPDATE ON user1.cf1 TO petal;
 -- GRANT SELECT ON user1.cf2 TO petal;

@@ -3,7 +3,7 @@
 //! that is unknown.
 
 use super::judgement::{Judgement, NotJudged};
-use super::{limits, physical, trust, writes};
+use super::{limits, others, physical, trust, writes};
 use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
@@ -35,6 +35,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     let mut all = trust::judge(run);
     all.extend(physical::judge(run));
     all.extend(limits::judge(run));
+    all.extend(others::judge(run));
     all.extend(writes::judge(run));
     all
 }
@@ -167,6 +168,7 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.details.io = IoCounts::default();
         run.details.device = None;
+        run.details.os = None;
         run.summary.cpu = None;
         run.summary.counters.clear();
         run.details.data_bytes_after = None;
@@ -300,6 +302,111 @@ mod tests {
                 .device
                 .map(|device| DeviceCounts { write_bytes: device.write_bytes * 4, ..device });
         });
+    }
+
+    fn seen(run: &mut Run) -> &mut crate::record::os::HostSeen {
+        run.details.os.as_mut().unwrap()
+    }
+
+    #[test]
+    fn a_control_group_that_grants_too_little_is_the_limit() {
+        let with = |quota: f64, used_us: u64, periods: (u64, u64)| {
+            move |run: &mut Run| {
+                let seen = seen(run);
+                seen.group_quota = Some(quota);
+                let counts = &mut seen.whole.sum.counts;
+                counts.group_used_us = Some(used_us);
+                (counts.group_throttled_periods, counts.group_periods) =
+                    (Some(periods.0), Some(periods.1));
+            }
+        };
+        // 60 s of 1.5 processors are 90 s of processor time.
+        let run = gains(&["processor-bound"], with(1.5, 89_000_000, (10, 600)));
+        let told = message(&run, "processor-bound");
+        assert!(told.contains("granted 1.50 processors: it used 99 %"), "{told}");
+        gains(&["processor-bound"], with(1.5, 60_000_000, (400, 600)));
+        gains(&[], with(1.5, 80_000_000, (10, 600)));
+        assert_eq!(crate::analysis::verdict(&run).limited_by, "processors");
+    }
+
+    #[test]
+    fn one_full_processor_is_the_limit_where_the_log_writer_runs_on_it() {
+        let full = |run: &mut Run, on: u32| {
+            let seen = seen(run);
+            seen.whole.sum.busiest_cpu = Some((1, 98.0));
+            for second in &mut seen.seconds {
+                second.interval.log_writer_on = vec![(on, 1.0)];
+            }
+        };
+        let run = gains(&["processor-bound"], |run| full(run, 1));
+        assert!(message(&run, "processor-bound").contains("log writer ran on it 100 %"));
+        gains(&[], |run| full(run, 0));
+        gains(&[], |run| {
+            full(run, 1);
+            seen(run).whole.sum.busiest_cpu = Some((1, 90.0));
+        });
+    }
+
+    #[test]
+    fn others_on_the_processors_are_told_before_and_during_the_run() {
+        let ticks =
+            |user: u64| crate::stats::os::CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]);
+        let run = gains(&["other-load"], |run| {
+            seen(run).whole.sum.cpus.host = Some(ticks(90));
+        });
+        let told = message(&run, "other-load");
+        assert!(told.starts_with("during the run others used 0.5 of the 2 processors"), "{told}");
+        let run = gains(&["other-load"], |run| {
+            seen(run).before.as_mut().unwrap().cpus.host = Some(ticks(60));
+        });
+        assert!(message(&run, "other-load").starts_with("before the run others used 0.6"));
+        let run = gains(&["other-load"], |run| {
+            let before = seen(run).before.as_mut().unwrap();
+            before.devices.as_mut().unwrap()[0].counts.read_requests = 300;
+        });
+        assert!(message(&run, "other-load").contains("600 requests a second before the run"));
+        // A server's own processes are no others, and unknown ones judge nothing.
+        let mut run = fixture::mixed_run();
+        run.details.target.in_process = false;
+        seen(&mut run).whole.sum.cpus.host = Some(ticks(90));
+        assert!(!ids(&run).contains(&"other-load".to_owned()));
+        assert!(not_judged(&run).iter().any(|judged| judged.id == "other-load"));
+        seen(&mut run).whole.sum.counts.server_cpu_us = Some(30_000_000);
+        assert!(!ids(&run).contains(&"other-load".to_owned()));
+    }
+
+    #[test]
+    fn another_partition_of_the_same_disk_is_somebody_elses() {
+        let with_disk = |more: u64| {
+            move |run: &mut Run| {
+                let devices = seen(run).whole.sum.devices.as_mut().unwrap();
+                let mut disk = devices[0].clone();
+                disk.name = "sda".into();
+                disk.data = false;
+                disk.counts.write_bytes += more;
+                devices.push(disk);
+            }
+        };
+        let run = gains(&["other-load"], with_disk(40 << 30));
+        assert!(message(&run, "other-load").starts_with("the disk sda moved 40.0 GiB more"));
+        gains(&[], with_disk(0));
+    }
+
+    #[test]
+    fn what_a_file_of_the_remote_host_tells_is_used_and_named() {
+        let run = gains(&["processor-bound", "steal"], |run| {
+            run.details.target.local = false;
+            run.details.target.in_process = false;
+            run.details.server_os = run.details.os.take().map(|seen| crate::record::os::HostSeen {
+                file: Some("dbhost.ndjson".into()),
+                ..seen
+            });
+            run.summary.cpu =
+                Some(CpuShare { user: 60.0, system: 30.0, iowait: 2.0, idle: 1.0, steal: 7.0 });
+        });
+        let told = message(&run, "processor-bound");
+        assert!(told.contains("97.0 % busy (from dbhost.ndjson, host dbhost)"), "{told}");
+        assert!(message(&run, "steal").contains("of the database's host"));
     }
 
     #[test]

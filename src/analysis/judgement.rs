@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::record::os::HostSeen;
 use crate::record::{Finding, Run, Severity};
 
 /// One rule that the record cannot answer, and why.
@@ -64,6 +65,13 @@ impl Found {
 /// The database's processor time cannot be told from petal's.
 pub(super) fn is_in_process(run: &Run) -> bool {
     run.details.target.in_process
+}
+
+/// Where figures come from, if not from petal's own host: ` (from FILE, host NAME)`.
+pub(super) fn seen_on(seen: &HostSeen) -> String {
+    seen.file
+        .as_ref()
+        .map_or_else(String::new, |file| format!(" (from {file}, host {})", seen.host))
 }
 
 /// Bytes as a person reads them.

@@ -1,11 +1,16 @@
 //! What ran out: processors, petal itself.
 
-use super::judgement::{Judgement, is_in_process, unknown, warning};
+use super::judgement::{Judgement, is_in_process, seen_on, unknown, warning};
 use crate::record::Run;
+use crate::record::os::HostSeen;
 use crate::stats::os::CpuShare;
 
 const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;
+/// Of the periods in which the control group ran.
+const THROTTLED_SHARE_MAX: f64 = 0.50;
+/// Of the looks at it.
+const LOG_WRITER_SHARE_MIN: f64 = 0.50;
 /// Of the processors that petal may use.
 const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 /// Of the busy time, where petal and the server share full processors.
@@ -22,54 +27,143 @@ pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
 
 /// The processors of the database's host; None where they are not seen.
 pub(super) fn server_cpu(run: &Run) -> Option<&CpuShare> {
-    run.summary.cpu.as_ref().filter(|_| run.details.target.local)
+    run.summary.cpu.as_ref().filter(|_| run.is_database_host_seen())
 }
 
 pub(super) fn is_processor_bound(run: &Run) -> bool {
-    server_cpu(run).is_some_and(|cpu| busy_percent(cpu) > BUSY_PERCENT_MAX)
+    full(run).is_some()
+}
+
+/// How the database ran out of processors.
+enum Full {
+    /// All that it may use.
+    All { busy: f64 },
+    /// Its control group granted no more.
+    Group { quota: f64, used_share: Option<f64>, throttled_share: Option<f64> },
+    /// The one that carried the log writer.
+    LogWriter { cpu: u32, busy: f64, share: f64 },
+}
+
+fn full(run: &Run) -> Option<Full> {
+    let all = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX);
+    let all = all.map(|busy| Full::All { busy });
+    let seen = run.database_host();
+    all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
+}
+
+fn throttled(seen: &HostSeen) -> Option<Full> {
+    let (sum, quota) = (&seen.whole.sum, seen.group_quota?);
+    let counts = &sum.counts;
+    let granted_us = quota * sum.seconds * 1e6;
+    let used_share = counts.group_used_us.map(|used| used as f64 / granted_us);
+    let periods = counts.group_throttled_periods.zip(counts.group_periods);
+    let periods = periods.filter(|(_, all)| *all > 0);
+    let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
+    let is_full = granted_us > 0.0
+        && (used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
+            || throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX));
+    is_full.then_some(Full::Group { quota, used_share, throttled_share })
+}
+
+fn log_writer(seen: &HostSeen) -> Option<Full> {
+    let sum = &seen.whole.sum;
+    let (cpu, busy) = sum.busiest_cpu.filter(|(_, busy)| *busy > BUSY_PERCENT_MAX)?;
+    // Where it was found each second; the whole run's own sample knows one place only.
+    let mut all_s = 0.0;
+    let mut there_s = 0.0;
+    for (on, seconds) in seen.seconds.iter().flat_map(|second| &second.interval.log_writer_on) {
+        all_s += seconds;
+        there_s += if *on == cpu { *seconds } else { 0.0 };
+    }
+    let share = there_s / all_s;
+    (all_s > 0.0 && share >= LOG_WRITER_SHARE_MIN).then_some(Full::LogWriter { cpu, busy, share })
 }
 
 fn processor_bound(run: &Run) -> Judgement {
     const ID: &str = "processor-bound";
-    if !run.details.target.local {
+    if !run.is_database_host_seen() {
         return unknown(ID, "the target is on another host: its processors are not seen");
     }
     let Some(cpu) = server_cpu(run) else {
         return unknown(ID, "no processor statistics in this record");
     };
-    let busy = busy_percent(cpu);
-    if busy <= BUSY_PERCENT_MAX {
-        return Judgement::Clear;
-    }
     let whose = if is_in_process(run) {
         "; petal and the database share one process, so their parts cannot be told apart"
     } else {
         ""
     };
-    warning(
-        ID,
-        format!("the processors were {busy:.1} % busy: they were the limit, not storage{whose}"),
-        "Use fewer sessions, or more or faster processors, to see what storage can do.",
-    )
-    .with("busy_percent", busy)
-    .with("idle_percent", cpu.idle)
-    .with("iowait_percent", cpu.iowait)
-    .with("petal_cpu_s", run.summary.petal_cpu_s)
-    .judged()
+    let on = run.database_host().map(seen_on).unwrap_or_default();
+    let found = match full(run) {
+        None => return Judgement::Clear,
+        Some(Full::All { busy }) => warning(
+            ID,
+            format!(
+                "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
+            ),
+            "Use fewer sessions, or more or faster processors, to see what storage can do.",
+        )
+        .with("busy_percent", busy),
+        Some(Full::Group { quota, used_share, throttled_share }) => warning(
+            ID,
+            format!(
+                "the database's control group granted {quota:.2} processors{on}: it used {} of \
+                 them and was made to wait in {} of its periods{whose}",
+                percent_or_dash(used_share),
+                percent_or_dash(throttled_share)
+            ),
+            "Raise the control group's limit (cpu.max), or use fewer sessions.",
+        )
+        .with("group_quota_processors", quota)
+        .with("group_used_share", used_share)
+        .with("throttled_periods_share", throttled_share),
+        Some(Full::LogWriter { cpu, busy, share }) => warning(
+            ID,
+            format!(
+                "processor {cpu} was {busy:.1} % busy{on}, and the log writer ran on it {:.0} % of \
+                 the time: commits waited for a processor, not for storage",
+                share * 100.0
+            ),
+            "Keep other work off the log writer's processor, or use fewer sessions.",
+        )
+        .with("processor", cpu)
+        .with("busy_percent", busy)
+        .with("log_writer_share", share),
+    };
+    found
+        .with("idle_percent", cpu.idle)
+        .with("iowait_percent", cpu.iowait)
+        .with("petal_cpu_s", run.summary.petal_cpu_s)
+        .judged()
 }
 
+fn percent_or_dash(share: Option<f64>) -> String {
+    share.map_or_else(|| "an unknown share".to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
+
+/// Of the database's host, and of petal's own where that is another one.
 fn steal(run: &Run) -> Judgement {
-    match &run.summary.cpu {
-        Some(cpu) if cpu.steal > STEAL_PERCENT_MAX => warning(
-            "steal",
-            format!("{:.1} % of processor time was stolen by other virtual machines", cpu.steal),
-            "Repeat at a quieter hour, or on a host of your own: latencies contain the theft.",
-        )
-        .with("steal_percent", cpu.steal)
-        .judged(),
-        Some(_) => Judgement::Clear,
-        None => unknown("steal", "no processor statistics in this record"),
+    let database = run.summary.cpu;
+    let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());
+    let told = [(database, "the database's host"), (own, "petal's host")];
+    let Some((cpu, whose)) = told
+        .into_iter()
+        .filter_map(|(cpu, whose)| Some((cpu?, whose)))
+        .max_by(|a, b| a.0.steal.total_cmp(&b.0.steal))
+    else {
+        return unknown("steal", "no processor statistics in this record");
+    };
+    if cpu.steal <= STEAL_PERCENT_MAX {
+        return Judgement::Clear;
     }
+    let whose = if run.details.target.local { "" } else { whose };
+    let of = if whose.is_empty() { String::new() } else { format!(" of {whose}") };
+    warning(
+        "steal",
+        format!("{:.1} % of processor time{of} was stolen by other virtual machines", cpu.steal),
+        "Repeat at a quieter hour, or on a host of your own: latencies contain the theft.",
+    )
+    .with("steal_percent", cpu.steal)
+    .judged()
 }
 
 fn generator_bound(run: &Run) -> Judgement {
@@ -77,11 +171,17 @@ fn generator_bound(run: &Run) -> Judgement {
     if is_in_process(run) {
         return unknown(ID, "petal and the database share one process: not separable");
     }
-    let cpus = run.details.host.as_ref().map(|host| host.cpus).filter(|&cpus| cpus > 0);
+    // No more than its control group grants.
+    let cpus = run
+        .details
+        .host
+        .as_ref()
+        .filter(|host| host.cpus > 0)
+        .map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY)));
     let Some((petal_cpu_s, cpus)) = run.summary.petal_cpu_s.zip(cpus) else {
         return unknown(ID, "petal's own processor time is not in this record");
     };
-    let host_s = run.summary.elapsed_s * f64::from(cpus);
+    let host_s = run.summary.elapsed_s * cpus;
     if host_s <= 0.0 {
         return unknown(ID, "the run took no time");
     }

@@ -2,14 +2,15 @@
 //! [`crate::record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
-//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself) and
-//! [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
+//! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
+//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
 //! [`verdict`] the line to paste. [`host`] judges no record but a host, before a test.
 
 pub mod findings;
 pub mod host;
 mod judgement;
 mod limits;
+mod others;
 pub mod petals;
 mod physical;
 pub mod steady;

@@ -16,8 +16,6 @@ const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
 const PAGE_CACHE: &str = "the operating system's page cache served the rest";
-const OTHER_LOAD_SHARE_MIN: f64 = 0.20;
-const OTHER_LOAD_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     vec![
@@ -30,7 +28,6 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         extra_reads(run),
         wrong_plan(run),
         logical_scan(run),
-        other_load(run),
         unknown("fresh-device", "petal does not read how much of a drive was ever written"),
     ]
 }
@@ -61,7 +58,7 @@ pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
 
 fn reached_the_device(run: &Run) -> Judgement {
     const ID: &str = "not-physical";
-    if !run.details.target.local {
+    if !run.is_database_host_seen() {
         return unknown(ID, "the target is on another host, whose devices are not seen");
     }
     let Some(asked) = expected_device_bytes(run) else {
@@ -288,38 +285,4 @@ fn logical_scan(run: &Run) -> Judgement {
         .judged(),
         _ => Judgement::Clear,
     }
-}
-
-fn other_load(run: &Run) -> Judgement {
-    const ID: &str = "other-load";
-    if !run.details.target.local {
-        return unknown(ID, "the target is on another host, whose devices are not seen");
-    }
-    let io = &run.details.io;
-    let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
-    let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
-        return unknown(ID, "the device's bytes or the database's are not known");
-    };
-    let (own, served) = (read + written + redo, device.read_bytes + device.write_bytes);
-    let excess = served.saturating_sub(own);
-    if excess < OTHER_LOAD_BYTES_MIN || (excess as f64) <= own as f64 * OTHER_LOAD_SHARE_MIN {
-        return Judgement::Clear;
-    }
-    warning(
-        ID,
-        format!(
-            "the device moved {} more than the database asked for ({} against {}): somebody else \
-             used it, or read-ahead, the file system's own log or write-back of earlier work did",
-            size(excess),
-            size(served),
-            size(own)
-        ),
-        "Repeat on a quiet device; look at who else reads and writes there.",
-    )
-    .with("device_read_bytes", device.read_bytes)
-    .with("device_write_bytes", device.write_bytes)
-    .with("database_read_bytes", read)
-    .with("database_write_bytes", written)
-    .with("redo_bytes", redo)
-    .judged()
 }

@@ -43,7 +43,7 @@ fn served_by(run: &Run) -> String {
         let whole = if physical::is_cached(run) { "database cache" } else { "hardly any reads" };
         return whole.to_owned();
     }
-    if !run.details.target.local {
+    if !run.is_database_host_seen() {
         return "not seen (another host)".to_owned();
     }
     let expected = physical::expected_device_bytes(run).filter(|&bytes| bytes > 0);

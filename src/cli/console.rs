@@ -28,6 +28,8 @@ struct State {
     bar: Option<ProgressBar>,
     phase: Option<Phase>,
     run_s: f64,
+    /// Stands before every line of progress, such as where a sweep is.
+    heading: String,
 }
 
 /// Work that is counted, where there is no terminal to draw a bar on.
@@ -68,6 +70,12 @@ impl Console {
         if !self.quiet {
             self.line(&format!("petal: {message}"));
         }
+    }
+
+    /// What stands before every line of progress from now on; empty: nothing.
+    pub fn heading(&self, heading: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.heading = heading.to_owned();
     }
 
     fn line(&self, line: &str) {
@@ -114,10 +122,11 @@ impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.clear();
         let bar = self.bar(total, unit);
-        bar.set_message(what.to_owned());
-        let now = Instant::now();
-        let phase = Phase { what: what.to_owned(), total, done: 0, unit, began: now, told: now };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let what = format!("{}{what}", state.heading);
+        bar.set_message(what.clone());
+        let now = Instant::now();
+        let phase = Phase { what, total, done: 0, unit, began: now, told: now };
         state.bar = Some(bar);
         state.phase = Some(phase);
     }
@@ -175,8 +184,8 @@ impl Watch for Console {
     }
 
     fn second(&self, second: &Second, left_s: f64) {
-        let text = second_line(second, left_s);
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
         if let Some(bar) = &state.bar {
             bar.set_position(elapsed_s);

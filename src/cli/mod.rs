@@ -6,11 +6,15 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod os;
+mod os_data;
 mod report;
 mod run;
+mod series;
 mod setup;
 mod signals;
 mod source;
+mod sweep;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -32,6 +36,7 @@ Examples:
   petal setup -s 4 --scale 1G                      load four schemas on the embedded default
   petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
   petal run -s 4 --json | jq .per_second           figures for a script
+  petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
   petal help parameters                            every parameter, and which engine honours it
 
@@ -48,8 +53,10 @@ struct Entry {
 const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
+    Entry { command: sweep::command, run: sweep::run },
     Entry { command: report::command, run: report::run },
     Entry { command: check::command, run: check::run },
+    Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
     Entry { command: help::command, run: help::run },

@@ -1,24 +1,28 @@
-//! `petal report`: rebuilds every output of a run from its record.
+//! `petal report`: rebuilds every output of a run, or of a sweep, from its record.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::record::Folder;
+use crate::analysis::petals::Petals;
+use crate::record::{self, Folder, sweep};
 use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::os_data;
 
 const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
+  petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
+  petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
 pub fn command() -> Command {
-    Command::new("report")
+    let command = Command::new("report")
         .about("Rebuild every output of a run from its record, also of a killed one")
         .after_help(EXAMPLES)
         .arg(
@@ -27,21 +31,49 @@ pub fn command() -> Command {
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(PathBuf))
-                .help("A run's folder; several for a table over all of them"),
+                .help("A run's or a sweep's folder; several runs for a table over all of them"),
         )
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
-        )
+        );
+    os_data::arg(command)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
+    let os_data = matches.get_one::<PathBuf>("os-data");
+    if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
+        return match folders.as_slice() {
+            [_] if os_data.is_some() => Err(Failure::usage(format!(
+                "--os-data: it belongs to one run; name the folder of a run below {}",
+                path.display()
+            ))),
+            [path] => of_sweep(path, matches.get_flag("json"), console),
+            _ => Err(Failure::usage(format!(
+                "{} is a sweep: report one sweep at a time",
+                path.display()
+            ))),
+        };
+    }
+    if let (Some(file), [_, _, ..]) = (os_data, folders.as_slice()) {
+        return Err(Failure::usage(format!(
+            "--os-data {}: it belongs to one run; name one folder",
+            file.display()
+        )));
+    }
     let mut runs = Vec::new();
     for path in &folders {
-        let run = report::load(path)?;
+        let mut run = report::load(path)?;
+        if let Some(file) = os_data {
+            let folder = Folder::open(path);
+            os_data::merge(&mut run, file, &folder, console)?;
+            if let Err(error) = record::save(&folder, &run) {
+                console.warn(&error.to_string());
+            }
+        }
         // A record on a read-only medium is still reported.
         if let Err(error) = report::write_all(&Folder::open(path), &run) {
             console.warn(&error.to_string());
@@ -55,7 +87,20 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else if let [run] = runs.as_slice() {
         console.result(&report::text::render(run));
     } else {
-        console.result(&report::series::table(&runs.iter().collect::<Vec<_>>()));
+        console.result(&report::sweep::of_runs(&runs.iter().collect::<Vec<_>>()));
+    }
+    Ok(Exit::Done)
+}
+
+fn of_sweep(path: &Path, as_json: bool, console: &Console) -> Result<Exit, Failure> {
+    let swept = sweep::load(path)?;
+    if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
+        console.warn(&error.to_string());
+    }
+    if as_json {
+        console.result(&super::sweep::json(&swept)?);
+    } else {
+        console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations())));
     }
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ use crate::settings::table::CommandKind;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::run::draw_seed;
+use super::series::draw_seed;
 use super::{signals, source};
 
 const EXAMPLES: &str = "\

@@ -7,13 +7,15 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
+use crate::record::os::{HostSeen, SecondSeen};
+use crate::record::os_log::Header;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
     Status, Steady, Summary, WaitHistogram, WaitRow,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, LatencySummary};
-use crate::stats::os::Interval;
+use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
 use crate::workload::op::Kind;
@@ -30,6 +32,8 @@ pub struct Measured {
     /// Deltas per endpoint; None when the closing snapshot failed.
     pub counters: Option<Vec<Counters>>,
     pub os: Option<Interval>,
+    pub os_ranges: GaugeRanges,
+    pub os_seconds: Vec<SecondSeen>,
     pub data_bytes: Option<u64>,
     pub lost: Vec<SessionLost>,
     pub first_done_ns: Option<u64>,
@@ -102,8 +106,8 @@ fn summary(
             &details.wait_histograms,
         ),
         waits,
-        cpu: measured.os.as_ref().and_then(|os| os.cpu),
-        petal_cpu_s: measured.os.as_ref().and_then(|os| os.petal_cpu_s),
+        cpu: measured.os.as_ref().filter(|_| details.target.local).and_then(Interval::cpu),
+        petal_cpu_s: measured.os.as_ref().and_then(Interval::petal_cpu_s),
         counters: total.raw.clone(),
         endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
         sessions_lost: measured.lost,
@@ -114,7 +118,8 @@ fn summary(
 fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counters) -> Details {
     Details {
         io: total.io,
-        device: measured.os.as_ref().and_then(|os| os.device),
+        device: measured.os.as_ref().and_then(Interval::device),
+        os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
         wait_histograms: wait_histograms(total),
         files: total.files.iter().map(FileIo::from).collect(),
@@ -145,9 +150,41 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
         active_rows: job.workload.rows,
         settled: Some(prepared.settled.clone()),
         devices,
+        os: prepared.probe.as_ref().map(|probe| HostSeen {
+            host: prepared.host.as_ref().map(|host| host.name.clone()).unwrap_or_default(),
+            allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
+            group_quota: probe.group_quota(),
+            before: prepared.before.clone(),
+            ..HostSeen::default()
+        }),
+        server_clock_ahead_s: prepared.clock_ahead_s,
         data_bytes_before: prepared.data_bytes,
         ..Details::default()
     }
+}
+
+/// The first line of what is kept of the operating system; None where it is not watched.
+pub fn os_header(opening: &Run) -> Option<Header> {
+    let seen = opening.details.os.as_ref()?;
+    Some(Header {
+        petal_version: opening.details.petal_version.clone(),
+        started_at: opening.summary.started_at.clone(),
+        host: opening.details.host.clone()?,
+        devices: opening.details.devices.clone(),
+        allowed_cpus: seen.allowed_cpus.clone(),
+        group_quota: seen.group_quota,
+        ..Header::default()
+    })
+}
+
+/// The whole from the samples around the run; the seconds add only how gauges moved.
+fn os_seen(opening: HostSeen, measured: &Measured) -> HostSeen {
+    let whole = Whole {
+        sum: measured.os.clone().unwrap_or_default(),
+        ranges: measured.os_ranges,
+        intervals: measured.os_seconds.len() as u64,
+    };
+    HostSeen { whole, seconds: measured.os_seconds.clone(), ..opening }
 }
 
 /// Every parameter as it was in force: what the target decided stands for what was left open.

@@ -10,6 +10,7 @@ use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
 use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::Picker;
+use crate::workload::plan::schemas_of;
 use crate::workload::seat::Seat;
 
 use super::DriverError;
@@ -170,11 +171,13 @@ fn attend(
 ) -> Option<Box<dyn Session>> {
     let index = reporter.index;
     let connected = job.engine.connect(seat).and_then(|mut session| {
-        warm(job, seat, cache_blocks, session.as_mut())?;
-        Ok(session)
+        let schemas = schemas_of(seat, &job.seats, job.workload.schemas);
+        visit(job, &schemas, session.as_mut())?;
+        warm(job, &schemas, cache_blocks, session.as_mut())?;
+        Ok((session, schemas))
     });
-    let mut session = match connected {
-        Ok(session) => session,
+    let (mut session, schemas) = match connected {
+        Ok(connected) => connected,
         Err(error) => {
             reporter.send(Report::Refused { index, error });
             return None;
@@ -189,7 +192,7 @@ fn attend(
     let at_work = SessionLoop {
         seat,
         session: session.as_mut(),
-        picker: Picker::new(&job.workload, seat),
+        picker: Picker::new(&job.workload, seat).visiting(schemas),
         pacing: job.workload.rate.map(|rate| Pacing::new(rate, seat.session, sessions)),
         left: if work_loop == 0 { u64::MAX } else { work_loop },
         stop,
@@ -200,11 +203,25 @@ fn attend(
     Some(session)
 }
 
-/// WARM_UP=cache: reads the home schema in key order until the cache has been filled twice over,
-/// or the data is read. Not counted: the opening snapshot comes later.
+/// A session of several schemas does one SELECT in each, so that no operation of the run pays for
+/// what an engine prepares when it first meets a schema. Not counted: the opening snapshot comes
+/// later.
+fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<(), EngineError> {
+    if schemas.len() < 2 {
+        return Ok(());
+    }
+    let stop = Stop::unlimited(job.signals.clone());
+    for &schema in schemas {
+        read(session, schema, 1, job.workload.work_unit, &stop)?;
+    }
+    session.flush_statistics()
+}
+
+/// WARM_UP=cache: reads its schemas in key order until the cache has been filled twice over, or
+/// the data is read. Not counted either.
 fn warm(
     job: &Job<'_>,
-    seat: Seat,
+    schemas: &[u32],
     cache_blocks: u64,
     session: &mut dyn Session,
 ) -> Result<(), EngineError> {
@@ -214,20 +231,28 @@ fn warm(
     let stop = Stop::unlimited(job.signals.clone());
     let rows = u64::from(job.workload.work_unit);
     let end = job.workload.rows.min(cache_blocks.saturating_mul(2));
-    let mut outcomes = Outcomes::default();
     for first in (1..=end).step_by(rows as usize) {
         let rows = rows.min(job.workload.rows - first + 1) as u32;
-        let read =
-            Operation { kind: Kind::Select, schema: seat.schema, first, rows, stamp: 0, due: None };
-        outcomes.ended.clear();
-        session.execute(&[read], &stop, &mut outcomes).map_err(
-            |SessionError { code, message }| {
-                EngineError::Database(format!("warming the cache failed: {message} ({code})"))
-            },
-        )?;
-        if stop.is_requested() {
-            return Err(EngineError::Interrupted);
+        for &schema in schemas {
+            read(session, schema, first, rows, &stop)?;
         }
     }
     session.flush_statistics()
+}
+
+/// One SELECT before the trigger.
+fn read(
+    session: &mut dyn Session,
+    schema: u32,
+    first: u64,
+    rows: u32,
+    stop: &Stop,
+) -> Result<(), EngineError> {
+    let operation = Operation { kind: Kind::Select, schema, first, rows, stamp: 0, due: None };
+    session.execute(&[operation], stop, &mut Outcomes::default()).map_err(
+        |SessionError { code, message }| {
+            EngineError::Database(format!("reading before the trigger failed: {message} ({code})"))
+        },
+    )?;
+    if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@ use crate::record::Folder;
 use crate::settings::Settings;
 use crate::stats::devices::DataDevices;
 use crate::stats::host::Host;
-use crate::stats::os::Probe;
+use crate::stats::os::{Interval, Probe};
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
@@ -48,6 +48,10 @@ pub struct Prepared {
     pub host: Option<Host>,
     pub devices: Option<DataDevices>,
     pub probe: Option<Probe>,
+    /// The last look at the host before the run.
+    pub before: Option<Interval>,
+    /// How far the clock of the database's host is ahead of petal's.
+    pub clock_ahead_s: Option<f64>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
     /// PAGE_CACHE_LIMIT's memory, for as long as this lives.

@@ -6,15 +6,18 @@ mod crew;
 pub mod hooks;
 pub mod job;
 pub mod load;
+pub mod os;
 pub mod page_cache;
 pub mod quiet;
 pub mod run;
 mod sampler;
 mod server_report;
 mod session;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;
+mod watching;
 
 use crate::engine::{EngineError, Progress, Silent};
 use crate::record::Second;

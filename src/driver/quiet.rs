@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Progress, Stop};
-use crate::stats::os::{Probe, Sample};
+use crate::stats::os::{Interval, Probe, Sample};
 
 /// Dirty pages below this are no load worth waiting for.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
@@ -25,6 +25,8 @@ pub struct Quiet {
     pub quiet: bool,
     /// What a person should know: what it waited for, or gave up on.
     pub note: Option<String>,
+    /// The last look at the host, while petal itself was idle.
+    pub last: Interval,
 }
 
 /// Waits at most `limit`. Asks the kernel once to write out dirty pages: without that, pages that
@@ -80,7 +82,8 @@ fn wait(
             }
         };
         let (seconds, dirty_bytes_after) = (waited.as_secs_f64(), now.dirty_bytes());
-        return Quiet { seconds, dirty_bytes_before, dirty_bytes_after, quiet, note };
+        let last = now.since(&earlier);
+        return Quiet { seconds, dirty_bytes_before, dirty_bytes_after, quiet, note, last };
     }
 }
 
@@ -90,7 +93,7 @@ fn unrest(now: &Sample, earlier: &Sample) -> Option<String> {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));
     }
     let interval = now.since(earlier);
-    let device = interval.device?;
+    let device = interval.device()?;
     let requests = (device.read_requests + device.write_requests) as f64;
     let per_second = requests / interval.seconds.max(f64::MIN_POSITIVE);
     (per_second > IDLE_REQUESTS || now.in_flight().is_some_and(|requests| requests > 0))

@@ -10,12 +10,14 @@ use time::OffsetDateTime;
 use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
+use crate::record::os::OWN_NAME;
+use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
-use crate::stats::devices::{self};
+use crate::stats::devices::{self, DataDevices};
 use crate::stats::host::Host;
-use crate::stats::os::{Memory, Probe, Sample};
+use crate::stats::os::{Interval, Memory, Probe, Sample};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
@@ -27,6 +29,7 @@ use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
+use super::watching::Watching;
 use super::{DriverError, hooks, page_cache, quiet, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
@@ -58,7 +61,12 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
-            probe: prepared.probe.as_ref(),
+            watching: prepared
+                .probe
+                .as_ref()
+                .zip(opening_os.clone())
+                .map(|(probe, opening)| Watching::new(probe, opening, keepers.os_log)),
+            local: prepared.details.local,
             shards: &shards,
             trigger: stop.trigger,
             warm_up_s: warm_up_s(job.settings),
@@ -92,17 +100,36 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 
 fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
-    let watched = job.settings.os_perf_data && details.local;
-    let devices = watched.then(|| devices::find(&details.data_files));
-    let probe = devices.as_ref().map(Probe::new);
+    let watched = job.settings.os_perf_data;
+    let devices = (watched && details.local).then(|| devices::find(&details.data_files));
+    let probe = watched.then(|| probe(job, &details, devices.as_ref()));
     let host = watched.then(|| Host::collect(devices.as_ref()));
     let locked = limit_page_cache(job, &details, host.as_ref())?;
-    let mut settled = settle(job, probe.as_ref())?;
+    let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
+    let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
     }
     let data_bytes = job.engine.data_bytes()?;
-    Ok(Prepared { target, details, host, devices, probe, settled, data_bytes, locked })
+    Ok(Prepared {
+        target,
+        details,
+        host,
+        devices,
+        probe,
+        before,
+        clock_ahead_s,
+        settled,
+        data_bytes,
+        locked,
+    })
+}
+
+/// Of this host: with a database on another one, petal itself and the network are left to see.
+fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
+    let server = if details.local { job.engine.server_processes() } else { None };
+    let none = DataDevices::default();
+    Probe::watching(devices.unwrap_or(&none), server, !details.local)
 }
 
 /// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.
@@ -127,22 +154,28 @@ fn limit_page_cache(
 }
 
 /// Pays the debts of the run before: the database's own, then the operating system's.
-fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<Settled, DriverError> {
+/// Tells what the host was doing at the end of that.
+fn settle(
+    job: &Job<'_>,
+    probe: Option<&Probe>,
+) -> Result<(Settled, Option<Interval>), DriverError> {
     let began = Instant::now();
     let stop = Stop::unlimited(job.signals.clone());
     job.watch.phase("settling", 0, ProgressUnit::Items);
     let dirty_bytes_before = probe.and_then(|probe| probe.sample().dirty_bytes());
     let mut settled = job.engine.settle(job.watch, &stop)?;
     job.check_interrupted()?;
+    let mut before = None;
     if let Some(probe) = probe {
         let quiet = quiet::wait_until_quiet(probe, QUIET_LIMIT, job.watch, &stop);
         settled.dirty_bytes_after = quiet.dirty_bytes_after;
         settled.done.extend(quiet.note);
+        before = Some(quiet.last);
         job.check_interrupted()?;
     }
     settled.dirty_bytes_before = dirty_bytes_before;
     settled.seconds = began.elapsed().as_secs_f64();
-    Ok(settled)
+    Ok((settled, before))
 }
 
 type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
@@ -187,14 +220,24 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverErro
 struct Keepers {
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
+    os_log: Option<OsLog>,
     gaps: Vec<String>,
 }
 
 impl Keepers {
     fn open(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Self {
-        let mut keepers = Self { journal: None, latency_log: None, gaps: Vec::new() };
+        let mut keepers = Self { journal: None, latency_log: None, os_log: None, gaps: Vec::new() };
         let Some(folder) = job.folder else { return keepers };
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
+        if let Some(header) = assemble::os_header(&opening.run) {
+            match OsLog::begin(&folder.path().join(OWN_NAME), &header) {
+                Ok(log) => keepers.os_log = Some(log),
+                Err(error) => {
+                    let gap = format!("what the operating system saw is not kept: {error}");
+                    keepers.gaps.push(gap);
+                }
+            }
+        }
         match Journal::begin(folder, &opening) {
             Ok(journal) => keepers.journal = Some(journal),
             Err(error) => keepers.gaps.push(format!("no journal is kept: {error}")),
@@ -307,6 +350,7 @@ fn close(
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
+    let watched = sampler.take_watching();
     Measured {
         elapsed_s,
         totals: sampler.totals,
@@ -314,6 +358,8 @@ fn close(
         timeline: sampler.timeline,
         counters: closing,
         os: os.map(|(closing, opening)| closing.since(&opening)),
+        os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
+        os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
         data_bytes,
         lost: standing.lost,
         first_done_ns: ends.iter().map(|end| end.0).min(),

@@ -11,9 +11,11 @@ use crate::record::journal::{Journal, Line, WaitTotal};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{Counters, IoCounts};
-use crate::stats::os::{DeviceCounts, Probe, Sample};
+use crate::stats::os::{DeviceCounts, Sample};
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::Kind;
+
+use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
 const HARVEST_DELAY: Duration = Duration::from_millis(150);
@@ -49,9 +51,10 @@ pub struct SteadyWindow {
 
 pub struct Sampler<'a> {
     engine: &'a dyn Engine,
-    probe: Option<&'a Probe>,
+    watching: Option<Watching<'a>>,
     shards: &'a Shards,
     trigger: Instant,
+    local: bool,
     warm_up_s: f64,
     opening: Vec<Counters>,
     journal: Option<Journal>,
@@ -71,7 +74,9 @@ pub struct Sampler<'a> {
 /// What a sampler is made of.
 pub struct Parts<'a> {
     pub engine: &'a dyn Engine,
-    pub probe: Option<&'a Probe>,
+    pub watching: Option<Watching<'a>>,
+    /// The database's devices and processors are this host's.
+    pub local: bool,
     pub shards: &'a Shards,
     pub trigger: Instant,
     pub warm_up_s: f64,
@@ -94,7 +99,8 @@ impl<'a> Sampler<'a> {
         let io = sum(&parts.opening).map(|counters| counters.io);
         Self {
             engine: parts.engine,
-            probe: parts.probe,
+            watching: parts.watching,
+            local: parts.local,
             shards: parts.shards,
             trigger: parts.trigger,
             warm_up_s: parts.warm_up_s,
@@ -156,8 +162,15 @@ impl<'a> Sampler<'a> {
         }
         let io = self.latest.as_ref().map(|counters| counters.io);
         let io = io.zip(sum(&self.opening)).map(|(delta, opening)| opening.io.plus(&delta));
-        let os = self.probe.map(Probe::sample);
-        self.marks.push(Mark { at_s: self.trigger.elapsed().as_secs_f64(), io, os });
+        let at_s = self.trigger.elapsed().as_secs_f64();
+        let os = self.watching.as_mut().map(|watching| watching.look(at_s));
+        let os = os.map(|(sample, written)| {
+            if let Err(error) = written {
+                self.gap(format!("what the operating system saw is kept only so far: {error}"));
+            }
+            sample
+        });
+        self.marks.push(Mark { at_s, io, os });
     }
 
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
@@ -185,8 +198,8 @@ impl<'a> Sampler<'a> {
         row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
-            row.cpu = interval.cpu;
-            row.device = interval.device;
+            row.cpu = interval.cpu().filter(|_| self.local);
+            row.device = interval.device();
         }
     }
 
@@ -215,7 +228,7 @@ impl<'a> Sampler<'a> {
         let (Some(from), Some(to)) = bounds else { return };
         let io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
         let os = to.os.as_ref().zip(from.os.as_ref());
-        let device = os.and_then(|(to, from)| to.since(from).device);
+        let device = os.and_then(|(to, from)| to.since(from).device());
         (self.steady.io, self.steady.device) = (io, device);
     }
 
@@ -247,6 +260,11 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// Hands over what was kept of the operating system.
+    pub fn take_watching(&mut self) -> Option<Watching<'a>> {
+        self.watching.take()
+    }
+
     fn gap(&mut self, gap: String) {
         if !self.gaps.contains(&gap) {
             self.gaps.push(gap);
@@ -257,7 +275,7 @@ impl<'a> Sampler<'a> {
 /// petal's own CPU seconds since the first mark.
 fn petal_cpu_s(marks: &[Mark]) -> Option<f64> {
     let (first, last) = (marks.first()?.os.as_ref()?, marks.last()?.os.as_ref()?);
-    last.since(first).petal_cpu_s
+    last.since(first).petal_cpu_s()
 }
 
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
+use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
@@ -126,6 +127,18 @@ pub trait Engine: Send + Sync {
     /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
         Ok(None)
+    }
+
+    /// The server's processes, where they run on this host and can be told from others. A database
+    /// within petal's process has none of its own.
+    fn server_processes(&self) -> Option<ServerProcesses> {
+        None
+    }
+
+    /// How many seconds the clock of a server on another host is ahead of this host's, where it
+    /// can be asked.
+    fn clock_ahead_s(&self) -> Option<f64> {
+        None
     }
 
     /// How rows lie in blocks now, by the database's own physical view.

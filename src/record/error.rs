@@ -22,6 +22,17 @@ pub enum RecordError {
     Format { path: PathBuf, found: String, wanted: &'static str },
     #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
+    #[error(
+        "{} and the run have no moment in common: the run lasted from {run}, the file from {file} \
+         (UTC, by the database host's clock); check that it is the right file, and both clocks",
+        path.display()
+    )]
+    NoOverlap { path: PathBuf, run: String, file: String },
+    #[error(
+        "{}: this run saw the database's host itself; --os-data is for a database on another host",
+        path.display()
+    )]
+    SeenAlready { path: PathBuf },
     #[error("cannot write {what} as text for {}: {why}", path.display())]
     Encode { what: &'static str, path: PathBuf, why: String },
 }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::figures::{self, Totals};
 use super::journal::{Journal, Line, Opening, WaitTotal};
 use super::latency_log::LatencyLog;
+use super::os::{HostSeen, SecondSeen};
+use super::os_log::{Header, OsLog};
 use super::{
     Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
     SettleTimes, Status, Steady, WaitHistogram, WaitRow,
@@ -18,7 +20,9 @@ use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
 use crate::stats::host::{Device, Host};
-use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::os::{
+    Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, Interval, Whole,
+};
 use crate::stats::target::{
     DirectIo, Durability, IoEvents, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
 };
@@ -68,6 +72,12 @@ pub fn opening() -> Run {
         done: vec!["checkpoint of 4 schemas".into(), "waited for an idle device".into()],
     });
     details.devices = vec!["vda".into()];
+    details.os = Some(HostSeen {
+        host: "dbhost".into(),
+        allowed_cpus: Some(vec![0, 1]),
+        before: Some(Interval { seconds: 0.5, ..idle() }),
+        ..HostSeen::default()
+    });
     details.connect_s = Some(0.042);
     details.data_bytes_before = Some(4 * 67_200_000);
     run
@@ -220,6 +230,73 @@ fn second(index: u64) -> Second {
     }
 }
 
+/// A second of the operating system, from the same figures.
+fn os_second(second: &Second, index: u64) -> SecondSeen {
+    let device = second.device.unwrap();
+    let disk = |name: &str, counts: DeviceCounts| DeviceUse {
+        name: name.into(),
+        data: true,
+        counts,
+        read_merges: 3,
+        write_merges: 7,
+        queue_ms: counts.read_ms + counts.write_ms,
+        in_flight: 8,
+    };
+    let cpus = [[21, 0, 6, 20, 31, 0, 21, 1], [19, 0, 4, 30, 29, 1, 17, 0]].map(CpuTicks::from);
+    let host = cpus[0].plus(&cpus[1]);
+    let gib = |gib: u64| Some(gib << 30);
+    let interval = Interval {
+        seconds: second.length_s,
+        cpus: Cpus {
+            host: Some(host),
+            allowed: Some(host),
+            each: vec![(0, cpus[0]), (1, cpus[1])],
+        },
+        busiest_cpu: Some((0, 49.0 + (index % 5) as f64)),
+        counts: Counts {
+            interrupts: Some(61_000),
+            context_switches: Some(122_000),
+            swap_in_bytes: Some(0),
+            swap_out_bytes: Some(0),
+            major_faults: Some(0),
+            cpu_some_us: Some(120_000),
+            cpu_full_us: Some(0),
+            io_some_us: Some(930_000),
+            io_full_us: Some(410_000),
+            memory_some_us: Some(0),
+            memory_full_us: Some(0),
+            petal_cpu_us: Some(420_000),
+            ..Counts::default()
+        },
+        gauges: Gauges {
+            running: Some(2 + index % 3),
+            blocked: Some(5),
+            free_bytes: gib(2),
+            available_bytes: gib(22),
+            buffers_bytes: Some(43 << 20),
+            cached_bytes: gib(20),
+            dirty_bytes: Some(64 << 10),
+            writeback_bytes: Some(0),
+            swap_used_bytes: Some(0),
+            ..Gauges::default()
+        },
+        devices: Some(vec![disk("vda", device)]),
+        ..Interval::default()
+    };
+    SecondSeen { from_s: second.from_s, interval }
+}
+
+fn idle() -> Interval {
+    let ticks = CpuTicks::from([1, 0, 1, 98, 0, 0, 0, 0]);
+    let device = DeviceUse { name: "vda".into(), data: true, ..DeviceUse::default() };
+    Interval {
+        cpus: Cpus { host: Some(ticks), allowed: Some(ticks), each: vec![(0, ticks), (1, ticks)] },
+        counts: Counts { petal_cpu_us: Some(0), ..Counts::default() },
+        devices: Some(vec![device]),
+        ..Interval::default()
+    }
+}
+
 pub fn timeline(seconds: u64) -> Vec<Second> {
     (0..seconds).map(second).collect()
 }
@@ -338,6 +415,7 @@ fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     );
     details.io = totals.io;
     details.device = totals.device;
+    fill_os(details, timeline);
     details.db_time_s = timeline.len() as f64 * 7.9;
     details.think_time_s = 0.0;
     let io = &totals.io;
@@ -365,12 +443,23 @@ fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     ];
 }
 
+fn fill_os(details: &mut super::Details, timeline: &[Second]) {
+    let Some(seen) = &mut details.os else { return };
+    let seconds = timeline.iter().zip(0..).map(|(second, index)| os_second(second, index));
+    seen.seconds = seconds.collect();
+    seen.whole = Whole::default();
+    seen.seconds.iter().for_each(|second| seen.whole.add(&second.interval));
+    seen.whole.settle(seen.allowed_cpus.as_deref());
+}
+
 /// What a run leaves that is killed after `seconds`: a journal and a latency log, no `run.json`.
 pub fn killed_run(folder: &Path, seconds: u64) {
     let folder = Folder::open(folder);
     let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();
     let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
     let mut log = LatencyLog::begin(&folder, trigger).unwrap();
+    let mut os_log =
+        OsLog::begin(&folder.path().join(super::os::OWN_NAME), &Header::default()).unwrap();
     let timeline = timeline(seconds);
     for (index, second) in timeline.iter().enumerate() {
         let totals = Totals::of(&timeline[..=index]);
@@ -388,6 +477,17 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             think_time_s: 0.0,
         };
         journal.second(&line).unwrap();
+        let seen = os_second(second, index as u64);
+        os_log.append_now(Some(seen.from_s), &seen.interval).unwrap();
+    }
+}
+
+/// The file of the operating system's seconds that a run leaves in its folder.
+pub fn os_log(folder: &Path, run: &Run) {
+    let path = folder.join(super::os::OWN_NAME);
+    let mut log = OsLog::begin(&path, &Header::default()).unwrap();
+    for second in run.details.os.iter().flat_map(|seen| &seen.seconds) {
+        log.append_now(Some(second.from_s), &second.interval).unwrap();
     }
 }
 

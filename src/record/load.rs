@@ -24,9 +24,15 @@ pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let is_folder =
         std::fs::metadata(path).map_err(|source| RecordError::io("read", path, source))?.is_dir();
-    if !is_folder {
-        return whole(path);
+    let folder = if is_folder { Some(path) } else { path.parent() };
+    let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
+    if let Some(folder) = folder {
+        super::os::attach(folder, &mut run);
     }
+    Ok(run)
+}
+
+fn in_folder(path: &Path) -> Result<Run, RecordError> {
     let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
     match (run_path.exists(), journal_path.exists()) {
         (true, has_journal) => whole(&run_path).or_else(|error| match error {

@@ -11,6 +11,9 @@ pub mod journal;
 pub mod latency_log;
 mod load;
 pub mod observation;
+pub mod os;
+pub mod os_log;
+pub mod os_merge;
 mod rebuild;
 pub mod sweep;
 
@@ -248,6 +251,12 @@ pub struct Details {
     pub device: Option<DeviceCounts>,
     /// Names of the devices behind the data, as /proc/diskstats prints them.
     pub devices: Vec<String>,
+    /// What the operating system of petal's host saw; null with NO_OS_PERF_DATA.
+    pub os: Option<os::HostSeen>,
+    /// The same of the database's host, where `petal os` recorded it there.
+    pub server_os: Option<os::HostSeen>,
+    /// How far the clock of the database's host was ahead of petal's, as the database told.
+    pub server_clock_ahead_s: Option<f64>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
     /// Wait latency bars and percentiles, by event name, where each wait was timed.

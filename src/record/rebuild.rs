@@ -31,6 +31,7 @@ pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
         }
     }
     fill_steady(&mut run, log.as_ref().ok());
+    super::os::rebuild(folder, &mut run);
     Ok(run)
 }
 

@@ -1,12 +1,27 @@
 //! What a sweep leaves on disk: `sweep.json` (the plan, and which cells are done) and a run's
 //! folder per cell. Plain values; choosing the order and running the cells is the driver's.
+//!
+//! A cell's folder has its final name only when everything in it is written, so the folders are
+//! the truth and `sweep.json` their index: a sweep that was killed between the two loses nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::observation::Observation;
-use super::{Run, Status};
+use super::{Folder, RecordError, Run, Status};
 
 pub const FORMAT: &str = "petal-sweep/1";
+pub const NAME: &str = "sweep.json";
+
+/// Ends the name of a cell's folder until the cell is done.
+const UNFINISHED: &str = ".unfinished";
+/// Ends the name of a failed cell's folder that was done again.
+const REPLACED: &str = ".failed";
+/// Longest part of a cell's folder that tells its values.
+const SLUG_LETTERS_MAX: usize = 80;
 
 /// One axis: a parameter in lower case (`update_pct`), `sessions` or `db`, and its values in the
 /// order in which they were asked.
@@ -17,13 +32,17 @@ pub struct Axis {
 }
 
 /// What a sweep means to do. The same plan finds its folder again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// The last one varies fastest from cell to cell.
     pub axes: Vec<Axis>,
     pub repeats: u32,
     pub seed: u64,
-    /// Every other parameter, slob.conf's names in lower case. No secrets.
-    pub settings: serde_json::Map<String, serde_json::Value>,
+    /// Every other parameter, slob.conf's names in lower case, and what is loaded. No secrets.
+    pub settings: serde_json::Map<String, Value>,
+    /// The cells of each round in the order in which they are run, drawn from the seed.
+    #[serde(default)]
+    pub order: Vec<Vec<u32>>,
 }
 
 /// One cell of one repeat that ended.
@@ -40,6 +59,14 @@ pub struct Cell {
     pub status: Status,
 }
 
+/// An attempt at a cell that measured nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub number: u32,
+    pub repeat: u32,
+    pub message: String,
+}
+
 /// The content of `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
@@ -48,10 +75,13 @@ pub struct Sweep {
     pub engine: String,
     /// UTC, RFC 3339.
     pub started_at: String,
+    /// Complete when every cell of every round is done.
     pub status: Status,
     pub plan: Plan,
     /// In the order of time.
     pub cells: Vec<Cell>,
+    #[serde(default)]
+    pub failures: Vec<Failure>,
 }
 
 /// A sweep with the records of its cells, as reports need it.
@@ -71,5 +101,401 @@ impl Swept {
                 Observation { repeat: Some(cell.repeat), ..seen }
             })
             .collect()
+    }
+}
+
+impl Plan {
+    /// Each cell's value on every axis; cell n (from 1) stands at n - 1. Where READERS and WRITERS
+    /// are varied, their sum stands as `sessions` beside them, and the cell without any session is
+    /// left out.
+    pub fn cells(&self) -> Vec<Vec<(String, String)>> {
+        let mut cells = vec![Vec::new()];
+        for axis in &self.axes {
+            cells = cells
+                .iter()
+                .flat_map(|cell: &Vec<(String, String)>| {
+                    axis.values.iter().map(|value| {
+                        let mut longer = cell.clone();
+                        longer.push((axis.key.clone(), value.clone()));
+                        longer
+                    })
+                })
+                .collect();
+        }
+        cells.into_iter().filter_map(with_sessions).collect()
+    }
+
+    /// What names the folder of a cell: number, values, repeat.
+    pub fn folder_name(&self, number: u32, factors: &[(String, String)], repeat: u32) -> String {
+        let several =
+            |key: &str| self.axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
+        let told: Vec<String> = factors
+            .iter()
+            .filter(|(key, _)| several(key) && key != "db")
+            .map(|(key, value)| format!("{key}{value}"))
+            .collect();
+        let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let slug: String =
+            told.join("-").chars().filter(|c| allowed(*c)).take(SLUG_LETTERS_MAX).collect();
+        let slug = if slug.is_empty() { slug } else { format!("-{slug}") };
+        format!("cell{number:03}{slug}-r{repeat}")
+    }
+
+    /// The same for the same axes and settings, on every machine and in every version. Repeats and
+    /// a drawn seed are not in it: both may be had of a sweep that is there.
+    pub fn fingerprint(&self) -> u64 {
+        let axes = self.axes.iter().map(|axis| format!("{}={}", axis.key, axis.values.join(",")));
+        let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));
+        let mut settings: Vec<String> = settings.collect();
+        settings.sort();
+        let text = axes.chain(settings).collect::<Vec<_>>().join("\n");
+        // FNV-1a, 64 bits (Fowler, Noll, Vo).
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+
+    /// In what another plan differs: a line each, `key: this, not that`. Repeats may differ, since
+    /// rounds can be added.
+    pub fn differences(&self, asked: &Self) -> Vec<String> {
+        let axes = |plan: &Self| -> Vec<(String, String)> {
+            plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(","))).collect()
+        };
+        let settings = |plan: &Self| -> Vec<(String, String)> {
+            plan.settings.iter().map(|(key, value)| (key.clone(), shown(value))).collect()
+        };
+        let all = |plan: &Self| [axes(plan), settings(plan)].concat();
+        let (here, there) = (all(self), all(asked));
+        let find = |list: &[(String, String)], key: &str| {
+            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
+        };
+        let mut keys: Vec<&String> = here.iter().chain(&there).map(|(key, _)| key).collect();
+        keys.sort();
+        keys.dedup();
+        let mut lines: Vec<String> = keys
+            .into_iter()
+            .filter_map(|key| {
+                let (is, wanted) = (find(&here, key), find(&there, key));
+                let told = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
+                (is != wanted).then(|| format!("{key}: {}, not {}", told(is), told(wanted)))
+            })
+            .collect();
+        if self.seed != asked.seed {
+            lines.push(format!("seed: {}, not {}", self.seed, asked.seed));
+        }
+        lines
+    }
+}
+
+/// READERS and WRITERS together are the sessions; None where there would be none.
+fn with_sessions(mut cell: Vec<(String, String)>) -> Option<Vec<(String, String)>> {
+    let number = |key: &str| -> Option<u32> { cell.iter().find(|(k, _)| k == key)?.1.parse().ok() };
+    let (readers, writers) = (number("readers"), number("writers"));
+    if readers.is_some() || writers.is_some() {
+        let sessions = readers.unwrap_or(0) + writers.unwrap_or(0);
+        cell.push(("sessions".to_owned(), sessions.to_string()));
+        return (sessions > 0).then_some(cell);
+    }
+    Some(cell)
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "unset".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Sweep {
+    /// Whether this cell of this round is done.
+    pub fn has(&self, number: u32, repeat: u32) -> bool {
+        self.cells.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat))
+    }
+}
+
+/// Writes `sweep.json`, whole or not at all.
+pub fn save(folder: &Folder, sweep: &Sweep) -> Result<PathBuf, RecordError> {
+    let mut text = serde_json::to_vec_pretty(sweep).map_err(|cause| RecordError::Encode {
+        what: "the sweep",
+        path: folder.path().join(NAME),
+        why: cause.to_string(),
+    })?;
+    text.push(b'\n');
+    folder.write_atomically(NAME, &text)
+}
+
+/// Whether a sweep was begun in this folder.
+pub fn is_one(dir: &Path) -> bool {
+    dir.join(NAME).is_file()
+}
+
+/// Reads the index of a sweep and sets it right: a cell that is done and not yet in it comes in,
+/// one whose folder is gone goes out.
+pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
+    let path = dir.join(NAME);
+    let damaged = |why: String| RecordError::Damaged { path: path.clone(), wanted: "a sweep", why };
+    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
+    match value.get("format").and_then(Value::as_str) {
+        Some(FORMAT) => {}
+        found => {
+            return Err(RecordError::Format {
+                path,
+                found: found.unwrap_or("").to_owned(),
+                wanted: FORMAT,
+            });
+        }
+    }
+    let mut sweep: Sweep =
+        serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))?;
+    sweep.cells.retain(|cell| is_done(&dir.join(&cell.folder)));
+    adopt(dir, &mut sweep)?;
+    Ok(sweep)
+}
+
+fn is_done(folder: &Path) -> bool {
+    folder.join(super::load::NAME).is_file()
+}
+
+/// Cells that were done just before petal was killed.
+fn adopt(dir: &Path, sweep: &mut Sweep) -> Result<(), RecordError> {
+    for (number, factors) in (1..).zip(sweep.plan.cells()) {
+        for repeat in 1..=sweep.plan.repeats {
+            let folder = sweep.plan.folder_name(number, &factors, repeat);
+            if sweep.has(number, repeat) || !is_done(&dir.join(&folder)) {
+                continue;
+            }
+            let status = super::load(&dir.join(&folder))?.summary.status;
+            let factors = factors.clone();
+            sweep.cells.push(Cell { number, repeat, factors, folder, status });
+        }
+    }
+    Ok(())
+}
+
+/// A sweep with the records of all its cells.
+pub fn load(dir: &Path) -> Result<Swept, RecordError> {
+    let sweep = read(dir)?;
+    let runs = sweep.cells.iter().map(|cell| super::load(&dir.join(&cell.folder)));
+    let runs = runs.collect::<Result<_, _>>()?;
+    Ok(Swept { sweep, runs })
+}
+
+/// The folder in which a cell is run, empty: what an earlier attempt left is removed.
+pub fn begin_cell(dir: &Path, name: &str) -> Result<Folder, RecordError> {
+    let path = dir.join(format!("{name}{UNFINISHED}"));
+    remove(&path)?;
+    fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
+    Ok(Folder::open(&path))
+}
+
+/// The cell is done: its folder gets its name.
+pub fn finish_cell(dir: &Path, name: &str, folder: &Folder) -> Result<(), RecordError> {
+    let path = dir.join(name);
+    fs::rename(folder.path(), &path).map_err(|source| RecordError::io("make", &path, source))?;
+    if let Ok(parent) = fs::File::open(dir) {
+        // Makes the name durable; without it the cell would be done again.
+        let _ = parent.sync_all();
+    }
+    Ok(())
+}
+
+/// Removes the half cells of this plan, and returns their names.
+pub fn remove_half_cells(dir: &Path, plan: &Plan) -> Result<Vec<String>, RecordError> {
+    let mut removed = Vec::new();
+    for (number, factors) in (1..).zip(plan.cells()) {
+        for repeat in 1..=plan.repeats {
+            let name = format!("{}{UNFINISHED}", plan.folder_name(number, &factors, repeat));
+            if remove(&dir.join(&name))? {
+                removed.push(name);
+            }
+        }
+    }
+    Ok(removed)
+}
+
+/// Sets a failed cell's folder aside, so that the cell can be done again.
+pub fn set_aside(dir: &Path, name: &str) -> Result<(), RecordError> {
+    let path = dir.join(name);
+    let aside = (1..)
+        .map(|n| dir.join(format!("{name}{REPLACED}{n}")))
+        .find(|aside| !aside.exists())
+        .unwrap_or_else(|| dir.join(format!("{name}{REPLACED}")));
+    fs::rename(&path, &aside).map_err(|source| RecordError::io("rename", &path, source))
+}
+
+fn remove(path: &Path) -> Result<bool, RecordError> {
+    match fs::remove_dir_all(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(RecordError::io("remove", path, source)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use proptest::prelude::*;
+
+    pub(crate) fn plan(axes: &[(&str, &[&str])]) -> Plan {
+        let axis = |(key, values): &(&str, &[&str])| Axis {
+            key: (*key).to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        Plan { axes: axes.iter().map(axis).collect(), repeats: 2, seed: 5, ..Plan::default() }
+    }
+
+    fn sweep(plan: Plan) -> Sweep {
+        Sweep {
+            format: FORMAT.to_owned(),
+            petal_version: "0.1.0".to_owned(),
+            engine: "sqlite".to_owned(),
+            started_at: "2026-11-20T13:42:07Z".to_owned(),
+            status: Status::Interrupted,
+            plan,
+            cells: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Does a cell as the driver does.
+    fn run_cell(dir: &Path, plan: &Plan, number: u32, repeat: u32) -> Cell {
+        let factors = plan.cells()[number as usize - 1].clone();
+        let name = plan.folder_name(number, &factors, repeat);
+        let folder = begin_cell(dir, &name).unwrap();
+        super::super::save(&folder, &fixture::mixed_run()).unwrap();
+        finish_cell(dir, &name, &folder).unwrap();
+        Cell { number, repeat, factors, folder: name, status: Status::Complete }
+    }
+
+    #[test]
+    fn cells_are_every_combination_and_the_last_axis_is_the_fastest() {
+        let plan = plan(&[("update_pct", &["0", "20"]), ("sessions", &["1", "2", "4"])]);
+        let cells: Vec<String> = plan
+            .cells()
+            .iter()
+            .map(|cell| cell.iter().map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", "))
+            .collect();
+        assert_eq!(cells.len(), 6);
+        assert_eq!(cells[1], "update_pct 0, sessions 2");
+        assert_eq!(cells[3], "update_pct 20, sessions 1");
+    }
+
+    #[test]
+    fn readers_and_writers_make_sessions_and_never_none() {
+        let cells = plan(&[("readers", &["0", "8"]), ("writers", &["0", "2"])]).cells();
+        let sessions: Vec<&str> = cells.iter().map(|cell| cell[2].1.as_str()).collect();
+        assert_eq!(sessions, ["2", "8", "10"]);
+    }
+
+    #[test]
+    fn folders_tell_what_varies_and_differ() {
+        let plan = plan(&[
+            ("db", &["sqlite:a/b", "sqlite:c"]),
+            ("update_pct", &["20"]),
+            ("sessions", &["1", "2"]),
+        ]);
+        let cells = plan.cells();
+        let mut names: Vec<String> = (1..)
+            .zip(&cells)
+            .flat_map(|(n, cell)| [1, 2].map(|repeat| plan.folder_name(n, cell, repeat)))
+            .collect();
+        assert_eq!(names[0], "cell001-sessions1-r1");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 8);
+    }
+
+    /// The number is part of the name of folders that people already have.
+    #[test]
+    fn the_fingerprint_never_changes_and_tells_plans_apart() {
+        let mut one = plan(&[("update_pct", &["0", "20"]), ("sessions", &["1", "2"])]);
+        one.settings.insert("run_time".to_owned(), 60.into());
+        one.settings.insert("work_unit".to_owned(), 64.into());
+        assert_eq!(format!("{:016x}", one.fingerprint()), "dca4c4800ab90269");
+        let mut other = one.clone();
+        other.settings = one.settings.iter().rev().map(|(k, v)| (k.clone(), v.clone())).collect();
+        (other.repeats, other.seed) = (9, 9);
+        assert_eq!(one.fingerprint(), other.fingerprint(), "order, repeats and seed are not in it");
+        other.settings.insert("run_time".to_owned(), 61.into());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn differences_are_named_each_with_both_values() {
+        let mut one = plan(&[("sessions", &["1", "2"])]);
+        one.settings.insert("run_time".to_owned(), 60.into());
+        one.settings.insert("loop".to_owned(), Value::Null);
+        let mut other = plan(&[("sessions", &["1", "4"])]);
+        other.settings.insert("run_time".to_owned(), 30.into());
+        other.settings.insert("loop".to_owned(), Value::Null);
+        (other.seed, other.repeats) = (6, 7);
+        assert_eq!(
+            one.differences(&other),
+            ["run_time: 60, not 30", "sessions: 1,2, not 1,4", "seed: 5, not 6"]
+        );
+        assert!(one.differences(&one.clone()).is_empty());
+    }
+
+    #[test]
+    fn a_kill_between_folder_and_index_loses_nothing_and_half_a_cell_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sweep = sweep(plan(&[("sessions", &["1", "2", "4"])]));
+        sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
+        save(&Folder::open(dir.path()), &sweep).unwrap();
+        // Done, and not in the index; and one of which only half is there.
+        let late = run_cell(dir.path(), &sweep.plan, 3, 2);
+        let half = sweep.plan.folder_name(1, &sweep.plan.cells()[0], 1);
+        begin_cell(dir.path(), &half).unwrap().write_atomically("run.json", b"{").unwrap();
+        let swept = load(dir.path()).unwrap();
+        assert_eq!(swept.sweep.cells, [sweep.cells[0].clone(), late]);
+        assert_eq!(swept.runs.len(), 2);
+        assert_eq!(swept.observations()[1].repeat, Some(2));
+        let removed = remove_half_cells(dir.path(), &sweep.plan).unwrap();
+        assert_eq!(removed, [format!("{half}.unfinished")]);
+        assert!(remove_half_cells(dir.path(), &sweep.plan).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_cell_whose_folder_is_gone_is_not_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sweep = sweep(plan(&[("sessions", &["1", "2"])]));
+        sweep.cells.push(run_cell(dir.path(), &sweep.plan, 1, 1));
+        sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
+        save(&Folder::open(dir.path()), &sweep).unwrap();
+        fs::remove_dir_all(dir.path().join(&sweep.cells[0].folder)).unwrap();
+        set_aside(dir.path(), &sweep.cells[1].folder).unwrap();
+        assert!(read(dir.path()).unwrap().cells.is_empty());
+        assert!(dir.path().join(format!("{}.failed1", sweep.cells[1].folder)).is_dir());
+    }
+
+    #[test]
+    fn what_is_no_sweep_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_one(dir.path()));
+        for (text, word) in [("{\"format\": \"petal-sweep/9\"}", "petal-sweep/9"), ("{", "damaged")]
+        {
+            fs::write(dir.path().join(NAME), text).unwrap();
+            let message = read(dir.path()).unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cells_are_as_many_as_the_product(sizes in prop::collection::vec(1usize..5, 0..4)) {
+            let axes = sizes.iter().enumerate().map(|(at, size)| Axis {
+                key: format!("k{at}"),
+                values: (0..*size).map(|value| value.to_string()).collect(),
+            });
+            let plan = Plan { axes: axes.collect(), ..Plan::default() };
+            let mut cells = plan.cells();
+            prop_assert_eq!(cells.len(), sizes.iter().product::<usize>());
+            cells.sort();
+            cells.dedup();
+            prop_assert_eq!(cells.len(), sizes.iter().product::<usize>());
+        }
     }
 }

@@ -1,12 +1,63 @@
 //! The summary that `petal run --json` prints: exactly [`Summary`], of which
 //! docs/petal-run.schema.json is the contract.
 
-use crate::record::{Run, Summary};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::record::sweep::{Cell, Plan, Swept};
+use crate::record::{Run, SessionLost, Status, Summary};
 
 /// The summary, indented, with a line's end.
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
     let summary: &Summary = &run.summary;
     serde_json::to_string_pretty(summary).map(|text| text + "\n")
+}
+
+/// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
+#[derive(Serialize)]
+struct SweepSummary<'a> {
+    format: &'a str,
+    status: Status,
+    engine: &'a str,
+    started_at: &'a str,
+    plan: &'a Plan,
+    cells: Vec<CellSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellSummary<'a> {
+    #[serde(flatten)]
+    cell: &'a Cell,
+    started_at: &'a str,
+    elapsed_s: f64,
+    active_bytes: u64,
+    sessions_lost: &'a [SessionLost],
+    /// A figure that is not known is not there.
+    metrics: BTreeMap<String, f64>,
+}
+
+/// A sweep, indented, with a line's end.
+pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+    let summary = SweepSummary {
+        format: &swept.sweep.format,
+        status: swept.sweep.status,
+        engine: &swept.sweep.engine,
+        started_at: &swept.sweep.started_at,
+        plan: &swept.sweep.plan,
+        cells: cells
+            .map(|((cell, run), seen)| CellSummary {
+                cell,
+                started_at: &run.summary.started_at,
+                elapsed_s: run.summary.elapsed_s,
+                active_bytes: run.summary.active_bytes,
+                sessions_lost: &run.summary.sessions_lost,
+                metrics: seen.metrics,
+            })
+            .collect(),
+    };
+    serde_json::to_string_pretty(&summary).map(|text| text + "\n")
 }
 
 #[cfg(test)]

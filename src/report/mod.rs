@@ -1,21 +1,27 @@
 //! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
-//! record made last year. One file per report; a new one is a file and a line in [`write_all`].
+//! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
+//! sweep in [`write_sweep`].
 
 pub mod checks;
 pub mod csv;
+mod csv_os;
+pub mod iostat;
 pub mod json;
 pub mod numbers;
-pub mod series;
+pub mod sweep;
 pub mod table;
 pub mod text;
 
 use std::path::{Path, PathBuf};
 
 use crate::analysis;
+use crate::analysis::petals::Petals;
+use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run};
 
 pub const TEXT_NAME: &str = "report.txt";
 pub const CSV_NAME: &str = "timeline.csv";
+pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
@@ -27,6 +33,20 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
     Ok(vec![
         folder.write_atomically(TEXT_NAME, text::render(run).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
+    ])
+}
+
+/// Writes every report of a sweep into its folder, and returns their paths.
+pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, RecordError> {
+    let petals = Petals::of(&swept.observations());
+    let rows = sweep::csv::sweep(swept).map_err(|cause| RecordError::Encode {
+        what: "the sweep's table",
+        path: folder.path().join(SWEEP_CSV_NAME),
+        why: cause.to_string(),
+    })?;
+    Ok(vec![
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
+        folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
     ])
 }
 
@@ -53,6 +73,7 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.summary.findings = analysis::judge(&run);
         record::save(&folder, &run).unwrap();
+        fixture::os_log(dir.path(), &run);
         let paths = write_all(&folder, &run).unwrap();
         let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
         paths.iter().for_each(|path| fs::remove_file(path).unwrap());

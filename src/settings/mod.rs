@@ -6,6 +6,7 @@
 //! [`read`] decides which source wins and makes [`Settings`]; [`rules`] refuses contradictions.
 
 pub mod argv;
+pub mod axes;
 pub mod conf;
 pub mod error;
 pub mod flags;
@@ -83,6 +84,8 @@ pub struct Settings {
     pub destroy_data: Option<PathBuf>,
     /// `-s`: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
+    /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
+    pub sessions: Option<u32>,
     /// The settings file, if one was read.
     pub conf_file: Option<PathBuf>,
     /// Each parameter as it was set, and by whom, for the record; no secrets.

@@ -366,6 +366,7 @@ impl Values {
             seed: self.number_or_none("SEED"),
             out: self.path("OUT").unwrap_or_default(),
             schemas: None,
+            sessions: None,
             conf_file: None,
             destroy_data: None,
             origins: self.origins(),

@@ -37,6 +37,8 @@ pub struct DataDevices {
     pub roots: Roots,
     /// Where the files' file systems lie; these are counted. None lies on another of them.
     pub counted: Vec<BlockDevice>,
+    /// The disks that those lie on, at the bottom: watched too, and not added up.
+    pub below: Vec<BlockDevice>,
     /// Files whose device cannot be seen, and why.
     pub unseen: Vec<String>,
 }
@@ -109,7 +111,42 @@ pub fn find_under(
         }
     }
     let counted = apart(&stack, found);
-    DataDevices { roots, counted, unseen }
+    let below = disks_below(&stack, &counted);
+    let counted = counted.into_iter().map(|(_, device)| device).collect();
+    DataDevices { roots, counted, below, unseen }
+}
+
+/// The disks that are there, whatever lies on them: those with hardware, real or virtual, behind.
+pub fn all_disks(roots: Roots) -> DataDevices {
+    let stack = Stack { roots: &roots, device_of: &|_| None };
+    let (disks, off): (Vec<Node>, Vec<Node>) =
+        stack.disks().into_iter().partition(|node| stack.is_counted(node));
+    let counted = disks.iter().map(|node| stack.describe(node, None)).collect();
+    let unseen = off.iter().map(|node| format!("{0}: {1}", node.name, not_counted(node)));
+    let unseen = unseen.collect();
+    DataDevices { roots, counted, below: Vec::new(), unseen }
+}
+
+/// The lowest devices under those, each once.
+fn disks_below(stack: &Stack<'_>, counted: &[(Node, BlockDevice)]) -> Vec<BlockDevice> {
+    let mut below: Vec<BlockDevice> = Vec::new();
+    for (node, _) in counted {
+        let disks = stack.all_below(node).into_iter().filter(|node| stack.is_lowest(node));
+        for disk in disks.filter(|disk| stack.is_counted(disk)) {
+            let known = counted.iter().map(|(_, device)| device).chain(&below);
+            if !known.into_iter().any(|known| known.name == disk.name) {
+                below.push(stack.describe(&disk, None));
+            }
+        }
+    }
+    below
+}
+
+fn not_counted(node: &Node) -> String {
+    format!(
+        "the kernel does not count requests of {0} (echo 1 > /sys/class/block/{0}/queue/iostats)",
+        node.name
+    )
 }
 
 /// Where a block device is mounted, by its major and minor number or as the source of a mount.
@@ -140,24 +177,21 @@ fn nodes(
         return Err(mounts::why_unseen(mount));
     }
     match nodes.iter().find(|node| !stack.is_counted(node)) {
-        Some(node) => Err(format!(
-            "the kernel does not count requests of {0} (echo 1 > /sys/class/block/{0}/queue/iostats)",
-            node.name
-        )),
+        Some(node) => Err(not_counted(node)),
         None => Ok(nodes),
     }
 }
 
 /// Each once, and none that lies on another: its requests are counted there.
-fn apart(stack: &Stack<'_>, found: Vec<(Node, BlockDevice)>) -> Vec<BlockDevice> {
+fn apart(stack: &Stack<'_>, found: Vec<(Node, BlockDevice)>) -> Vec<(Node, BlockDevice)> {
     let names: BTreeSet<String> = found.iter().map(|(node, _)| node.name.clone()).collect();
-    let mut counted: Vec<BlockDevice> = Vec::new();
+    let mut counted: Vec<(Node, BlockDevice)> = Vec::new();
     for (node, device) in found {
         let below = stack.all_below(&node);
         let is_below = below.iter().any(|below| names.contains(&below.name));
-        let is_known = counted.iter().any(|known| known.name == device.name);
+        let is_known = counted.iter().any(|(known, _)| known.name == device.name);
         if !is_below && !is_known {
-            counted.push(device);
+            counted.push((node, device));
         }
     }
     counted

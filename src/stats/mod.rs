@@ -1,6 +1,7 @@
 //! What is counted and timed: histograms, cumulative counters and waits, per-second rows, and what
 //! the operating system says. Nothing here knows an engine, a run or a report.
 
+pub mod cgroup;
 pub mod compression;
 pub mod counters;
 pub mod devices;
@@ -10,4 +11,5 @@ pub mod ledger;
 pub mod os;
 pub mod target;
 pub mod timeline;
+mod tree;
 pub mod units;

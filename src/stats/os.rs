@@ -1,32 +1,48 @@
-//! What the operating system counts: processors, devices, dirty pages, petal's own time.
+//! What the operating system counts: processors, devices, memory, pressure, the network, the time
+//! of petal's and the server's processes.
 //!
 //! A [`Probe`] takes cumulative [`Sample`]s, cheap enough for once a second; the difference of two
-//! is an [`Interval`]. What cannot be read is None. One file per source: [`cpu`] for /proc/stat,
-//! [`disk`] for /proc/diskstats.
+//! is an [`Interval`]. What cannot be read is None. One file per source.
 
 pub mod cpu;
 mod disk;
+mod figures;
+mod interval;
 #[cfg(test)]
 mod measured;
+mod memory;
+mod network;
+mod pressure;
+mod server;
 
 use std::fs;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::cgroup::{GroupClock, Groups};
 use super::devices::{DataDevices, Roots};
 
-pub use cpu::CpuShare;
-use cpu::{CpuTicks, Cpus};
-pub use disk::DeviceCounts;
-use disk::{Disk, Disks};
+pub use cpu::{CpuShare, CpuTicks, Cpus};
+use disk::Disks;
+pub use disk::{DeviceCounts, DeviceUse};
+pub use figures::{Counts, GaugeRanges, Gauges, Range};
+pub use interval::{Interval, Whole};
+pub use memory::{Memory, meminfo_bytes};
+use network::Interfaces;
+pub use server::ServerProcesses;
 
 /// Reads what the kernel counts, for given devices.
 #[derive(Debug)]
 pub struct Probe {
     roots: Roots,
-    /// The processors that petal may use; None where that cannot be read.
-    allowed: Option<Vec<u32>>,
+    /// The processors that the database may use; None where that cannot be read.
+    allowed: Option<Arc<[u32]>>,
+    server: Option<ServerProcesses>,
+    group: GroupClock,
+    group_quota: Option<f64>,
+    /// None where the network does not matter.
+    interfaces: Option<Interfaces>,
     /// Remembers the samples before, because the kernel's milliseconds start anew at 32 bits.
     disks: Mutex<Disks>,
 }
@@ -35,63 +51,102 @@ pub struct Probe {
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     at_ns: u64,
-    cpu: Option<CpuTicks>,
-    host_cpu: Option<CpuTicks>,
-    /// The allowed processors, by number.
-    cpus: Vec<(u32, CpuTicks)>,
-    disks: Option<Vec<Disk>>,
-    dirty_bytes: Option<u64>,
-    writeback_bytes: Option<u64>,
-    petal_cpu_ns: u64,
-}
-
-/// What happened between two samples; sizes are those at its end.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Interval {
-    pub seconds: f64,
-    /// Of the processors that petal may use: all of them, unless somebody confined it.
-    pub cpu: Option<CpuShare>,
-    /// Of all processors of the host.
-    pub host_cpu: Option<CpuShare>,
-    /// The busiest single processor that petal may use, in per cent: neither idle nor in iowait.
-    pub busiest_cpu: Option<f64>,
-    /// The sum over the data's devices; None if one of them cannot be read.
-    pub device: Option<DeviceCounts>,
-    /// Page-cache pages that have changed, and those of them that are being written.
-    pub dirty_bytes: Option<u64>,
-    pub writeback_bytes: Option<u64>,
-    /// Processor time of petal's process, all its threads.
-    pub petal_cpu_s: Option<f64>,
+    cpus: Cpus,
+    allowed: Option<Arc<[u32]>>,
+    counts: Counts,
+    gauges: Gauges,
+    devices: Option<Vec<DeviceUse>>,
+    log_writer_on: Option<u32>,
 }
 
 impl Probe {
+    /// For a database within petal's process.
     pub fn new(devices: &DataDevices) -> Self {
+        Self::watching(devices, None, false)
+    }
+
+    /// With the processes of a server on this host, whose processors and control group then
+    /// matter, and with the network where it carries the work.
+    pub fn watching(devices: &DataDevices, server: Option<ServerProcesses>, network: bool) -> Self {
+        let roots = devices.roots.clone();
+        let who = server.map_or_else(|| "self".to_owned(), |server| server.parent.to_string());
+        let groups = Groups::of(&roots, &who);
         Self {
-            roots: devices.roots.clone(),
-            allowed: cpu::allowed(&devices.roots),
-            disks: Mutex::new(Disks::new(&devices.counted)),
+            allowed: cpu::allowed(&roots, &who).map(Into::into),
+            server,
+            group: groups.clock(),
+            group_quota: groups.cpu_quota().map(|(quota, _)| quota),
+            interfaces: network.then(|| Interfaces::find(&roots)),
+            disks: Mutex::new(Disks::new(devices)),
+            roots,
         }
+    }
+
+    /// By number, where known.
+    pub fn allowed(&self) -> Option<&[u32]> {
+        self.allowed.as_deref()
+    }
+
+    /// Processors' worth of time that the database's control group grants.
+    pub fn group_quota(&self) -> Option<f64> {
+        self.group_quota
     }
 
     pub fn sample(&self) -> Sample {
-        let cpus = self.read("stat").map(|text| Cpus::of(&text));
-        let disks = self.read("diskstats");
-        let memory = self.read("meminfo");
-        let memory = |key: &str| meminfo_bytes(memory.as_deref()?, key);
-        let cpus = cpus.unwrap_or_default().only(self.allowed.as_deref());
+        let stat = self.read("stat").unwrap_or_default();
+        let mut counts = Counts {
+            interrupts: first_number(&stat, "intr"),
+            context_switches: first_number(&stat, "ctxt"),
+            petal_cpu_us: Some(nanoseconds(ClockId::ProcessCPUTime) / 1000),
+            ..Counts::default()
+        };
+        let mut gauges = Gauges {
+            running: first_number(&stat, "procs_running"),
+            blocked: first_number(&stat, "procs_blocked"),
+            ..Gauges::default()
+        };
+        memory::gauges(&self.read("meminfo").unwrap_or_default(), &mut gauges);
+        memory::counts(&self.read("vmstat").unwrap_or_default(), &mut counts);
+        pressure::counts(|name| self.read(name), &mut counts);
+        self.network(&mut counts);
+        self.group(&mut counts);
+        let log_writer_on = self.server(&mut counts, &mut gauges);
         Sample {
             at_ns: nanoseconds(ClockId::Monotonic),
-            cpu: cpus.sum,
-            host_cpu: cpus.host,
-            cpus: cpus.each,
-            disks: disks.and_then(|text| self.widened(&text)),
-            dirty_bytes: memory("Dirty"),
-            writeback_bytes: memory("Writeback"),
-            petal_cpu_ns: nanoseconds(ClockId::ProcessCPUTime),
+            cpus: Cpus::of(&stat).allow(self.allowed()),
+            allowed: self.allowed.clone(),
+            devices: self.read("diskstats").and_then(|text| self.widened(&text)),
+            counts,
+            gauges,
+            log_writer_on,
         }
     }
 
-    fn widened(&self, diskstats: &str) -> Option<Vec<Disk>> {
+    fn network(&self, counts: &mut Counts) {
+        let Some(interfaces) = &self.interfaces else { return };
+        interfaces.sum(&self.read("net/dev").unwrap_or_default(), counts);
+        network::segments(&self.read("net/snmp").unwrap_or_default(), counts);
+    }
+
+    fn group(&self, counts: &mut Counts) {
+        let time = self.group.read();
+        counts.group_used_us = time.used_us;
+        counts.group_periods = time.periods;
+        counts.group_throttled_periods = time.throttled_periods;
+        counts.group_throttled_us = time.throttled_us;
+    }
+
+    /// Returns the processor that the log writer last ran on.
+    fn server(&self, counts: &mut Counts, gauges: &mut Gauges) -> Option<u32> {
+        let time = self.server?.time(&self.roots)?;
+        counts.server_cpu_us = Some(time.cpu_us);
+        gauges.server_processes = Some(time.processes);
+        let (cpu_us, processor) = time.log_writer?;
+        counts.log_writer_cpu_us = Some(cpu_us);
+        Some(processor)
+    }
+
+    fn widened(&self, diskstats: &str) -> Option<Vec<DeviceUse>> {
         // A thread that panicked in between left at worst the sample before.
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).sample(diskstats)
     }
@@ -104,61 +159,51 @@ impl Probe {
 impl Sample {
     /// Page-cache pages not yet on their way or not yet there: Dirty plus Writeback.
     pub fn dirty_bytes(&self) -> Option<u64> {
-        self.dirty_bytes.zip(self.writeback_bytes).map(|(dirty, writeback)| dirty + writeback)
+        let gauges = &self.gauges;
+        gauges.dirty_bytes.zip(gauges.writeback_bytes).map(|(dirty, writeback)| dirty + writeback)
     }
 
     /// Requests that the data's devices have not yet answered.
     pub fn in_flight(&self) -> Option<u64> {
-        Some(self.disks.as_ref()?.iter().map(|disk| disk.in_flight).sum())
+        let data = self.devices.as_ref()?.iter().filter(|device| device.data);
+        Some(data.map(|device| device.in_flight).sum())
     }
 
     pub fn since(&self, earlier: &Self) -> Interval {
-        let busy = self.cpus.iter().filter_map(|(number, now)| {
-            // Processors come and go.
-            let (_, then) = earlier.cpus.iter().find(|(known, _)| known == number)?;
-            Some(now.share_since(then)?.busy())
+        let seconds = self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9;
+        let cpus = self.cpus.since(&earlier.cpus);
+        let devices = self.devices.as_ref().zip(earlier.devices.as_ref()).map(|(now, then)| {
+            let known = now.iter().filter_map(|device| {
+                Some(device.since(then.iter().find(|known| known.name == device.name)?))
+            });
+            known.collect()
         });
-        let share = |now: Option<CpuTicks>, then: Option<CpuTicks>| now?.share_since(&then?);
         Interval {
-            seconds: self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9,
-            cpu: share(self.cpu, earlier.cpu),
-            host_cpu: share(self.host_cpu, earlier.host_cpu),
-            busiest_cpu: busy.reduce(f64::max),
-            device: self.device().zip(earlier.device()).map(|(now, then)| now.since(&then)),
-            dirty_bytes: self.dirty_bytes,
-            writeback_bytes: self.writeback_bytes,
-            petal_cpu_s: Some(self.petal_cpu_ns.saturating_sub(earlier.petal_cpu_ns) as f64 / 1e9),
+            seconds,
+            busiest_cpu: cpus.busiest(self.allowed.as_deref()),
+            cpus,
+            log_writer_on: self.log_writer_on.map(|cpu| (cpu, seconds)).into_iter().collect(),
+            counts: self.counts.since(&earlier.counts),
+            gauges: self.gauges,
+            devices,
         }
     }
 
-    fn device(&self) -> Option<DeviceCounts> {
-        self.disks.as_ref()?.iter().map(|disk| disk.counts).reduce(|sum, disk| sum.plus(&disk))
+    /// Drops what only the next interval needs: a long run keeps many samples.
+    pub fn forget_each_cpu(&mut self) {
+        self.cpus.each = Vec::new();
     }
+}
+
+/// The first number of the line that begins with a word.
+fn first_number(text: &str, word: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// This host's memory, as /proc/meminfo tells it; None where it does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Free, and what the kernel can take back from its caches.
-    pub available_bytes: Option<u64>,
-}
-
-impl Memory {
-    pub fn read() -> Self {
-        let text = fs::read_to_string(Roots::default().proc.join("meminfo"));
-        Self { available_bytes: text.ok().and_then(|text| meminfo_bytes(&text, "MemAvailable")) }
-    }
-}
-
-/// One line of /proc/meminfo, which counts in KiB.
-pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -177,7 +222,7 @@ mod tests {
         assert_eq!(sample.dirty_bytes(), Some(12 << 10));
         let interval = sample.since(&sample);
         assert_eq!(
-            (interval.dirty_bytes, interval.writeback_bytes),
+            (interval.gauges.dirty_bytes, interval.gauges.writeback_bytes),
             (Some(8 << 10), Some(4 << 10))
         );
         tree.write("proc/meminfo", "Dirty: 8 kB\n");
@@ -189,8 +234,10 @@ mod tests {
         let tree = Recorded::of("");
         let probe = Probe::new(&tree.find(&[], &[]));
         let interval = probe.sample().since(&probe.sample());
-        assert_eq!((interval.cpu, interval.host_cpu, interval.device), (None, None, None));
-        assert_eq!((interval.busiest_cpu, interval.dirty_bytes), (None, None));
+        assert_eq!((interval.cpu(), interval.device(), interval.busiest_cpu), (None, None, None));
+        assert_eq!((interval.gauges, interval.cpus), (Gauges::default(), Cpus::default()));
+        let petal_cpu_us = interval.counts.petal_cpu_us;
+        assert_eq!(interval.counts, Counts { petal_cpu_us, ..Counts::default() });
         assert_eq!(probe.sample().in_flight(), None);
     }
 
@@ -207,9 +254,43 @@ mod tests {
             &stat(200).replace("800", "900").replace("cpu0 0 0 0 400", "cpu0 0 0 0 500"),
         );
         let interval = probe.sample().since(&before);
-        assert_eq!(interval.cpu.unwrap().user, 100.0);
-        assert_eq!(interval.host_cpu.unwrap().user, 50.0);
-        assert_eq!(interval.busiest_cpu, Some(100.0));
+        assert_eq!(interval.cpu().unwrap().user, 100.0);
+        assert_eq!(interval.cpus.host.unwrap().share().unwrap().user, 50.0);
+        assert_eq!(interval.busiest_cpu, Some((1, 100.0)));
+        assert_eq!(interval.cpus.each.len(), 2, "each processor is told");
+    }
+
+    /// A server of its own processes, control group and processors, recorded.
+    #[test]
+    fn a_server_is_seen_through_its_own_limits() {
+        let tree = Recorded::named("server-in-a-group");
+        let server = ServerProcesses { parent: 700, log_writer: Some(702) };
+        let devices = tree.find(&["/data"], &[("/data", (8, 1))]);
+        let probe = Probe::watching(&devices, Some(server), true);
+        assert_eq!((probe.allowed(), probe.group_quota()), (Some(&[2, 3][..]), Some(1.5)));
+        let before = probe.sample();
+        tree.write(
+            "/sys/fs/cgroup/pg/cpu.stat",
+            "usage_usec 1500000\nnr_periods 30\nnr_throttled 12\nthrottled_usec 700000\n",
+        );
+        let stat = std::fs::read_to_string(tree.roots().proc.join("702/stat")).unwrap();
+        tree.write("/proc/702/stat", &stat.replace(" 100 50 0 0 ", " 190 60 0 0 "));
+        let interval = probe.sample().since(&before);
+        let counts = interval.counts;
+        assert_eq!(
+            (counts.server_cpu_us, counts.log_writer_cpu_us),
+            (Some(1_000_000), Some(1_000_000))
+        );
+        assert_eq!(interval.log_writer_on.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>(), [3]);
+        assert_eq!(interval.gauges.server_processes, Some(3));
+        assert_eq!(
+            (counts.group_used_us, counts.group_throttled_periods),
+            (Some(500_000), Some(10))
+        );
+        assert_eq!((counts.received_bytes, counts.resent_segments), (Some(0), Some(0)));
+        let names: Vec<&str> =
+            interval.devices.iter().flatten().map(|device| device.name.as_str()).collect();
+        assert_eq!(names, ["sda1", "sda"]);
     }
 
     #[test]
@@ -221,15 +302,17 @@ mod tests {
         assert_ne!(busy, 1);
         let after = probe.sample();
         let interval = after.since(&before);
-        assert!(interval.petal_cpu_s.unwrap() > 0.0 && interval.seconds > 0.0);
-        assert_eq!(interval.device.is_some(), !devices.counted.is_empty());
-        assert!(after.dirty_bytes().is_some() && after.cpu.is_some());
+        assert!(interval.petal_cpu_s().unwrap() > 0.0 && interval.seconds > 0.0);
+        assert_eq!(interval.device().is_some(), !devices.counted.is_empty());
+        assert!(after.dirty_bytes().is_some() && after.cpus.host.is_some());
+        assert!(interval.counts.interrupts.is_some() && interval.counts.major_faults.is_some());
+        assert!(interval.gauges.running.unwrap() >= 1, "{:?}", interval.gauges);
     }
 
     proptest! {
         #[test]
         fn no_text_upsets_the_readers(text in "\\PC{0,200}") {
-            let _ = (Cpus::of(&text), Disks::default().sample(&text), meminfo_bytes(&text, ""));
+            let _ = (Cpus::of(&text), Disks::default().sample(&text), first_number(&text, ""));
         }
     }
 }

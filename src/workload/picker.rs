@@ -19,6 +19,10 @@ pub struct Step {
     pub operation: Operation,
 }
 
+/// A session with several schemas stays so many operations in one before it goes on to the next:
+/// long enough that a server's loop gets whole batches of one schema, short beside a run.
+const TURN_OPERATIONS: u64 = 64;
+
 /// Chooses the operations of one session, for ever.
 #[derive(Debug, Clone)]
 pub struct Picker {
@@ -31,6 +35,8 @@ pub struct Picker {
     /// Operations chosen so far.
     chosen: u64,
     stamp_mask: u64,
+    /// Schemas that it visits in turn.
+    schemas: Vec<u32>,
 }
 
 impl Picker {
@@ -50,9 +56,17 @@ impl Picker {
             chosen: 0,
             // The top bit is the mark of stamps that loads write.
             stamp_mask: mix(!run) >> 1,
+            schemas: vec![seat.schema],
             seat,
             workload: workload.clone(),
         }
+    }
+
+    /// Visits these schemas in turn instead of the home schema alone: see
+    /// [`super::plan::schemas_of`].
+    pub fn visiting(self, schemas: Vec<u32>) -> Self {
+        assert!(!schemas.is_empty(), "a session without a schema");
+        Self { schemas, ..self }
     }
 
     /// The next operation, and the think time before it.
@@ -62,7 +76,7 @@ impl Picker {
         let kind = self.kind();
         let schema = match self.workload.hot_schema_frequency {
             every if every > 0 && self.chosen.is_multiple_of(u64::from(every)) => 1,
-            _ => self.seat.schema,
+            _ => self.schemas[turn_of(self.chosen, self.schemas.len())],
         };
         let rows = match kind {
             Kind::Update => self.workload.update_work_unit,
@@ -103,6 +117,11 @@ impl Picker {
         assert!(rows <= size, "a range of {rows} rows does not fit into {size}");
         self.stream.random_range(first..=first + size - rows)
     }
+}
+
+/// Whose turn it is at the n-th operation (from 1).
+fn turn_of(operation: u64, schemas: usize) -> usize {
+    ((operation - 1) / TURN_OPERATIONS % schemas as u64) as usize
 }
 
 #[cfg(test)]
@@ -181,9 +200,12 @@ mod tests {
         fn streams_are_reproducible_and_differ(seed: u64, session in 1u32..1000) {
             let workload = Workload { seed, ..workload() };
             let again = Workload { repeat: 2, ..workload.clone() };
+            let other = workload.clone().of_cell(7);
             prop_assert_eq!(steps(&workload, session, 50), steps(&workload, session, 50));
             prop_assert_ne!(steps(&workload, session, 50), steps(&workload, session + 1, 50));
             prop_assert_ne!(steps(&workload, session, 50), steps(&again, session, 50));
+            prop_assert_ne!(steps(&workload, session, 50), steps(&other, session, 50));
+            prop_assert_ne!(steps(&again, session, 50), steps(&other, session, 50));
         }
 
         #[test]
@@ -228,6 +250,17 @@ mod tests {
         for (index, step) in all.iter().enumerate() {
             assert_eq!(step.operation.schema, if (index + 1) % 3 == 0 { 1 } else { 3 });
         }
+    }
+
+    #[test]
+    fn a_session_with_several_schemas_visits_them_alike() {
+        let mut picker = Picker::new(&workload(), seat(1, Role::Mixed)).visiting(vec![3, 1, 4]);
+        let turn = TURN_OPERATIONS as usize;
+        let visited: Vec<u32> =
+            (0..turn * 6).map(|_| picker.next_step().operation.schema).collect();
+        let expected: Vec<u32> =
+            [3, 1, 4, 3, 1, 4].into_iter().flat_map(|schema| vec![schema; turn]).collect();
+        assert_eq!(visited, expected);
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub struct Spot {
 
 impl Workload {
     /// `rows` per schema in blocks of `block_size` bytes; the settings were checked against both.
+    /// A single run: see [`Workload::of_cell`].
     pub fn new(
         settings: &Settings,
         rows: u64,
@@ -72,6 +73,11 @@ impl Workload {
         }
     }
 
+    /// The same as a cell of a sweep, from 1: its random streams are its own.
+    pub fn of_cell(self, cell: u32) -> Self {
+        Self { cell, ..self }
+    }
+
     /// True when some session can write.
     pub fn writes(&self, seats: &[Seat]) -> bool {
         seats.iter().any(|seat| match seat.role {
@@ -92,15 +98,17 @@ impl Workload {
     }
 }
 
-/// Seats every session: `schemas` x `threads_per_schema` of a mix, or `readers` and `writers`
-/// spread over the schemas. Sessions go round the schemas, so that the first ones cover them all.
+/// Seats every session: as many of a mix as the settings say, or `schemas` x `threads_per_schema`;
+/// or `readers` and `writers`. Sessions go round the schemas, so that the first ones cover them
+/// all; fewer sessions than schemas share them out by [`schemas_of`].
 ///
 /// Endpoints as SLOB assigns them: with many schemas by schema, so that no two nodes touch the same
 /// blocks; with a single schema by session.
 pub fn seats(settings: &Settings, schemas: u32, endpoints: u32) -> Vec<Seat> {
     let roles: Vec<(u32, Role)> = match (settings.readers, settings.writers) {
         (None, None) => {
-            (0..schemas * settings.threads_per_schema).map(|at| (at, Role::Mixed)).collect()
+            let sessions = settings.sessions.unwrap_or(schemas * settings.threads_per_schema);
+            (0..sessions).map(|at| (at, Role::Mixed)).collect()
         }
         (readers, writers) => (0..readers.unwrap_or(0))
             .map(|at| (at, Role::Reader))
@@ -119,9 +127,60 @@ pub fn seats(settings: &Settings, schemas: u32, endpoints: u32) -> Vec<Seat> {
         .collect()
 }
 
+/// The schemas that a session visits in turn, its home first, so that those of a role touch all of
+/// them, however few they are. Of n sessions the k-th has schemas k, k + n, k + 2n and so on: none
+/// is visited by two of them, as none is where every session has its own. Where n does not divide
+/// the schemas, some sessions have one more than others.
+pub fn schemas_of(seat: Seat, seats: &[Seat], schemas: u32) -> Vec<u32> {
+    let sessions = seats.iter().filter(|other| other.role == seat.role).count().max(1);
+    (seat.schema..=schemas.max(seat.schema)).step_by(sessions).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_number_of_sessions_touches_every_schema_of_its_role(
+            sessions in 1u32..40, readers in 1u32..20, writers in 1u32..20, schemas in 1u32..20,
+        ) {
+            let mix = Settings { sessions: Some(sessions), ..Settings::default() };
+            let apart = Settings {
+                readers: Some(readers), writers: Some(writers), ..Settings::default()
+            };
+            for settings in [mix, apart] {
+                let seats = seats(&settings, schemas, 1);
+                for role in [Role::Mixed, Role::Reader, Role::Writer] {
+                    let of_role = seats.iter().filter(|seat| seat.role == role);
+                    let mut visits = vec![0; schemas as usize];
+                    let mut count = 0;
+                    for seat in of_role {
+                        count += 1;
+                        for schema in schemas_of(*seat, &seats, schemas) {
+                            visits[schema as usize - 1] += 1;
+                        }
+                    }
+                    if count == 0 { continue }
+                    prop_assert!(visits.iter().all(|&n| n >= 1), "{visits:?}");
+                    // As even as whole numbers can be, and nobody shares while there is room.
+                    let most = *visits.iter().max().unwrap();
+                    prop_assert!(most - visits.iter().min().unwrap() <= 1);
+                    prop_assert!(count > schemas || most == 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_sessions_share_the_schemas_out() {
+        let settings = Settings { sessions: Some(3), ..Settings::default() };
+        let seats = seats(&settings, 8, 1);
+        let visited: Vec<Vec<u32>> =
+            seats.iter().map(|seat| schemas_of(*seat, &seats, 8)).collect();
+        assert_eq!(visited, [vec![1, 4, 7], vec![2, 5, 8], vec![3, 6]]);
+    }
 
     #[test]
     fn every_schema_gets_its_threads() {

@@ -13,7 +13,7 @@ use crate::support::{Workplace, count, record};
 fn every_command_explains_itself_on_stdout() {
     let work = Workplace::new();
     let help = work.petal(["--help"]).exits(0).stdout;
-    let commands = ["setup", "run", "report", "check", "demo", "drop", "help"];
+    let commands = ["setup", "run", "sweep", "report", "check", "demo", "drop", "help"];
     for command in commands {
         assert!(help.contains(command), "{command} is not in:\n{help}");
         let own = work.petal([command, "--help"]).exits(0);
@@ -243,12 +243,20 @@ fn check_tells_of_the_host_and_the_target_and_changes_nothing() {
     let work = Workplace::loaded(1, "8M");
     let database = work.path("petal-data/petal1.db");
     let before = fs::read(&database).unwrap();
+    let files = || {
+        let entries = fs::read_dir(work.path("petal-data")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let files_before = files();
     let check = work.petal(["check"]).ends();
     // 1 where something would spoil a test here, such as these tests themselves.
     assert!(matches!(check.code, Some(0 | 1)), "{check:?}");
     assert_eq!(check.code == Some(1), check.stdout.contains("WARNING"), "{}", check.stdout);
     assert!(check.stdout.contains("swap"), "{}", check.stdout);
     assert!(before == fs::read(&database).unwrap());
+    assert_eq!(files(), files_before);
     work.write("petal-data/petal2.db", "somebody else's");
     work.petal(["check"]).ends().telling(&["petal2.db", "mark"]);
 }

@@ -37,7 +37,7 @@ pub fn describe(
     let Some(first) = about.metas.first() else {
         return Err(EngineError::Data(format!(
             "{place}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
-             --use-slob-schemas TRUE"
+             --use-slob-schemas"
         )));
     };
     let parameters = parameters(admin);

@@ -1,4 +1,4 @@
-//! Oracle Database, 12c and later: where the method was born.
+//! Oracle Database, 12.2 and later: where the method was born.
 //!
 //! - `options`, `prompt`, `errors`: the way in, and what errors mean
 //! - `link`: the narrow door to a session; `driver` is the real one, `scripted` that of tests

@@ -71,12 +71,10 @@ fn unlimited() -> Stop {
     Stop::unlimited(Arc::default())
 }
 
+type Ended = (u64, u64, Option<String>);
+
 /// Runs a batch; latencies in microseconds, rows and errors of what ended.
-fn execute(
-    engine: &Oracle,
-    seat: Seat,
-    batch: &[Operation],
-) -> (Vec<(u64, u64, Option<String>)>, Result<(), String>) {
+fn execute(engine: &Oracle, seat: Seat, batch: &[Operation]) -> (Vec<Ended>, Result<(), String>) {
     let mut done = Outcomes::default();
     let mut session = engine.connect(seat).unwrap();
     let result = session.execute(batch, &unlimited(), &mut done);

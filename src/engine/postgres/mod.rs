@@ -3,7 +3,7 @@
 //! - `options`, `password_file`, `tls`, `connect`: the way in, and what errors mean
 //! - `schema`, `meta`, `load`, `copy`, `placement`: the data, how it is made, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
-//! - `counters`, `waits`, `describe`, `settle`: what the server says and is told
+//! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -13,6 +13,7 @@ mod connect;
 mod copy;
 mod counters;
 mod describe;
+mod host;
 mod load;
 mod meta;
 mod options;
@@ -39,6 +40,7 @@ use crate::engine::{
 };
 use crate::settings::{LoopSide, RedoStress, Settings};
 use crate::stats::counters::{Counters, IoCounts};
+use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use connect::{Endpoint, VERSION_MIN, engine_error};
@@ -224,6 +226,14 @@ impl Engine for Postgres {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn server_processes(&self) -> Option<ServerProcesses> {
+        host::processes(self.first().ok()?)
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        host::clock_ahead_s(self.first().ok()?)
     }
 
     fn load(

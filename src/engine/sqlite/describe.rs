@@ -29,7 +29,8 @@ pub fn describe(
         )));
     };
     let path = shared.folder.database(first.schema);
-    let connection = open(&path, Access::Write, &Context::default())?;
+    // The plan rests on the schema and its statistics, which never change after the load.
+    let connection = open(&path, Access::Unchanging, &Context::default())?;
     let direct_io = direct_io(shared, &path);
     let synchronous = shared.options.synchronous;
     let target = Target {
@@ -67,10 +68,12 @@ pub fn describe(
     Ok((target, details))
 }
 
-/// Each session has a cache of its home schema; sessions rotate over schemas.
+/// Each session has a cache of each schema that it visits: its home, or where sessions are fewer
+/// than schemas, its share of them.
 fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
     let of = |meta: &Meta| shared.cache_pages(meta) * u64::from(meta.block_bytes);
-    let homes: u64 = metas.iter().cycle().take(sessions as usize).map(of).sum();
+    let connections = metas.len().max(sessions as usize);
+    let homes: u64 = metas.iter().cycle().take(connections).map(of).sum();
     let hot = if shared.hot_schema {
         let guests = (0..sessions as usize).filter(|session| session % metas.len() != 0).count();
         guests as u64 * metas.first().map_or(0, of)

@@ -2,12 +2,13 @@
 
 use super::super::numbers::{decimal, micros, or_dash, whole};
 use super::super::table::{Table, paragraph};
-use super::section;
+use super::{differences, section};
 use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "layer by layer", "petal, the database, the device");
     out.push_str(&layers(run));
+    out.push_str(&differences::render(run));
     section(out, "I/O by kind of file", "the database, or petal's shim in it");
     files(out, run);
     if run.summary.endpoints.len() > 1 {

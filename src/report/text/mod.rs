@@ -3,11 +3,13 @@
 //! with their evidence. Every section names the layer its figures come from.
 
 mod counters;
+mod differences;
 mod events;
 mod header;
 mod judgement;
 mod layers;
 mod load;
+mod os;
 mod seconds;
 
 use super::table::{WIDTH, paragraph};
@@ -22,6 +24,7 @@ pub fn render(run: &Run) -> String {
     load::render(&mut out, run);
     events::render(&mut out, run);
     layers::render(&mut out, run);
+    os::render(&mut out, run);
     seconds::render(&mut out, run);
     counters::render(&mut out, run);
     judgement::render(&mut out, run);
@@ -43,7 +46,7 @@ fn top(out: &mut String, run: &Run) {
 }
 
 /// A section's title, and the layer its figures come from.
-fn section(out: &mut String, title: &str, layer: &str) {
+pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let title = title.to_uppercase();
     let layer = if layer.is_empty() { String::new() } else { format!("[{layer}]") };
     let used = title.chars().count() + layer.chars().count();
@@ -251,6 +254,15 @@ mod tests {
         database, log                       98,748          -     808.9             -         -   5,769.3
         device vda                               -  3,565,900  29,211.9             -   632,916  10,684.5
         device flushes 10,972, time with I/O in flight 58.20 s
+        - logical less physical reads: 56,266.5 MB (65.2 %) were found in the database's cache, index and
+          inner blocks mostly; 808.9 MB came from the log's file
+        - physical against device reads: alike in bytes, so the device served them
+        - blocks changed less written: 837.3 MB were changed twice before a checkpoint wrote them, or not
+          yet written at the end (6 checkpoints ended in the run)
+        - log: 5,769.3 MB for 702,208 updated rows, 8,216 bytes each: whole blocks are logged
+        - physical writes and log against device writes: alike in bytes
+        - requests joined before the device saw them: 180 reads, 420 writes; flushes count among its writes,
+          without bytes
 
         I/O BY KIND OF FILE                                            [the database, or petal's shim in it]
         ====================================================================================================
@@ -258,6 +270,37 @@ mod tests {
         ----  ---------  --------  ------  ---------  -------  ------  ------  ------
         main  3,565,900  29,211.9    84.3    600,000  4,915.2    48.7      24   1,000
         wal           0       0.0       -  1,404,416  5,769.3     4.5  10,972   412.0
+
+        WHAT THE OPERATING SYSTEM SAW                                            [host dbhost, every second]
+        ====================================================================================================
+        processors  %usr  %nice  %sys  %iowait  %irq  %soft  %steal  %idle
+        ----------  ----  -----  ----  -------  ----  -----  ------  -----
+        all 2       20.0    0.0   5.0     30.0   0.5   19.0     0.5   25.0
+        cpu 0       21.0    0.0   6.0     31.0   0.0   21.0     1.0   20.0
+        cpu 1       19.0    0.0   4.0     29.0   1.0   17.0     0.0   30.0
+        busiest second of one processor: cpu 0, 53 % at 4 s
+
+        Device     r/s    rkB/s  r_await     w/s    wkB/s  w_await  f/s  aqu-sz  %util
+        ------  ------  -------  -------  ------  -------  -------  ---  ------  -----
+        vda     59,432  475,453     0.07  10,549  173,902     0.03  183    4.26   97.0
+
+        vmstat                                mean     least      most
+        --------------------------------  --------  --------  --------
+        r (tasks running or ready)            3.00      2.00      4.00
+        b (tasks blocked, mostly by I/O)      5.00      5.00      5.00
+        free memory                       2.00 GiB  2.00 GiB  2.00 GiB
+        available without swapping        22.0 GiB  22.0 GiB  22.0 GiB
+        buff                              43.0 MiB  43.0 MiB  43.0 MiB
+        cache                             20.0 GiB  20.0 GiB  20.0 GiB
+        dirty pages                       64.0 KiB  64.0 KiB  64.0 KiB
+        pages being written                    0 B       0 B       0 B
+        swap used                              0 B       0 B       0 B
+
+        in/s, cs/s            61,000 interrupts, 122,000 context switches a second
+        si, so                0.00 KiB/s from swap, 0.00 KiB/s to swap; 0.00 major faults a second
+        pressure, % of time   cpu some 12.0, io some 93.0 full 41.0, memory some 0.00 full 0.00
+        petal's process       0.42 processors
+        before the run        0.04 processors at work, 0.00 requests a second at the data's devices
 
         PER-SECOND EXTREMES                                        [petal's clock, the database, the device]
         ====================================================================================================
@@ -488,10 +531,50 @@ mod tests {
         database, log                        6,624         -     54.3             -         -  387.0
         device vda                               -   239,200  1,959.5             -     2,208  387.0
         device flushes 736, time with I/O in flight 3.88 s
+        - logical less physical reads: 3,774.3 MB (65.2 %) were found in the database's cache, index and
+          inner blocks mostly; 54.3 MB came from the log's file
+        - physical against device reads: alike in bytes, so the device served them
+        - blocks changed less written: 385.9 MB were changed twice before a checkpoint wrote them, or not
+          yet written at the end (0 checkpoints ended in the run)
+        - log: 387.0 MB for 47,104 updated rows, 8,216 bytes each: whole blocks are logged
+        - physical writes and log against device writes: alike in bytes
+        - requests joined before the device saw them: 12 reads, 28 writes; flushes count among its writes,
+          without bytes
 
         I/O BY KIND OF FILE                                            [the database, or petal's shim in it]
         ====================================================================================================
         -
+
+        WHAT THE OPERATING SYSTEM SAW                                            [host dbhost, every second]
+        ====================================================================================================
+        processors  %usr  %nice  %sys  %iowait  %irq  %soft  %steal  %idle
+        ----------  ----  -----  ----  -------  ----  -----  ------  -----
+        all 2       20.0    0.0   5.0     30.0   0.5   19.0     0.5   25.0
+        cpu 0       21.0    0.0   6.0     31.0   0.0   21.0     1.0   20.0
+        cpu 1       19.0    0.0   4.0     29.0   1.0   17.0     0.0   30.0
+        busiest second of one processor: cpu 0, 52 % at 3 s
+
+        Device     r/s    rkB/s  r_await  w/s   wkB/s  w_await  f/s  aqu-sz  %util
+        ------  ------  -------  -------  ---  ------  -------  ---  ------  -----
+        vda     59,800  478,400     0.07  552  94,484     0.54  184    4.29   97.0
+
+        vmstat                                mean     least      most
+        --------------------------------  --------  --------  --------
+        r (tasks running or ready)            2.75      2.00      4.00
+        b (tasks blocked, mostly by I/O)      5.00      5.00      5.00
+        free memory                       2.00 GiB  2.00 GiB  2.00 GiB
+        available without swapping        22.0 GiB  22.0 GiB  22.0 GiB
+        buff                              43.0 MiB  43.0 MiB  43.0 MiB
+        cache                             20.0 GiB  20.0 GiB  20.0 GiB
+        dirty pages                       64.0 KiB  64.0 KiB  64.0 KiB
+        pages being written                    0 B       0 B       0 B
+        swap used                              0 B       0 B       0 B
+
+        in/s, cs/s            61,000 interrupts, 122,000 context switches a second
+        si, so                0.00 KiB/s from swap, 0.00 KiB/s to swap; 0.00 major faults a second
+        pressure, % of time   cpu some 12.0, io some 93.0 full 41.0, memory some 0.00 full 0.00
+        petal's process       0.42 processors
+        before the run        0.04 processors at work, 0.00 requests a second at the data's devices
 
         PER-SECOND EXTREMES                                        [petal's clock, the database, the device]
         ====================================================================================================

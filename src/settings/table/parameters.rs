@@ -180,7 +180,11 @@ pub static PARAMETERS: &[Parameter] = &[
         meaning: "sessions on each schema (also -t)",
         group: Group::Mix,
         taken_by: TakenBy::Run,
-        in_force: |settings| json!(settings.threads_per_schema),
+        // Where a sweep says how many sessions there are, it is not in force.
+        in_force: |settings| match settings.sessions {
+            None => json!(settings.threads_per_schema),
+            Some(_) => Json::Null,
+        },
     },
     Parameter {
         key: "READERS",

@@ -206,6 +206,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         it. For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
         petal's own process: there is no server to loop in.
+        Oracle Database: must be server or client with Oracle Database:
+        LOOP=set is not there.
         Device: must be client with the bare device: there is no server to
         loop in.
     PREFETCH  --prefetch
@@ -213,6 +215,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         A whole number from 0 to 65536. Default: 0. For run, sweep.
         SQLite: must be 0 with SQLite, which reads one block at a time and
         cannot read ahead.
+        Oracle Database: must be 0 with Oracle Database, which decides
+        itself what it reads ahead.
         Device: must be 0 with the bare device, which has IO_DEPTH
         instead.
     ");

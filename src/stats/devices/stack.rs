@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::Mount;
 use super::{BlockDevice, Roots};
+use crate::stats::tree::number;
 
 /// Volumes on RAIDs on partitions: no real stack is deeper, and a circle must end.
 const DEEPEST: usize = 8;
@@ -104,6 +105,28 @@ impl Stack<'_> {
             level = next;
         }
         all
+    }
+
+    /// It lies on nothing else.
+    pub fn is_lowest(&self, node: &Node) -> bool {
+        self.below(node).is_empty()
+    }
+
+    /// All with hardware behind them, by name. Paths that the kernel hides under another device,
+    /// and drives without a medium, are none.
+    pub fn disks(&self) -> Vec<Node> {
+        let entries = fs::read_dir(self.roots.sys.join("block")).into_iter().flatten().flatten();
+        let nodes = entries.filter_map(|entry| Node::at(fs::canonicalize(entry.path()).ok()?));
+        let mut disks: Vec<Node> = nodes
+            .filter(|node| {
+                let fact = |name: &str| number(&node.folder.join(name));
+                node.folder.join("device").exists()
+                    && fact("hidden").unwrap_or(0) == 0
+                    && fact("size") != Some(0)
+            })
+            .collect();
+        disks.sort_by(|a, b| a.name.cmp(&b.name));
+        disks
     }
 
     fn below(&self, node: &Node) -> Vec<Node> {

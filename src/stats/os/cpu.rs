@@ -23,28 +23,51 @@ impl CpuShare {
     }
 }
 
-/// Ticks since the host started; guest time is part of user time there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct CpuTicks {
-    user: u64,
-    system: u64,
-    iowait: u64,
-    idle: u64,
-    steal: u64,
+/// Ticks of the kernel's clock (mostly 100 a second and processor) by state, since the host started
+/// or over an interval. Guest time is part of user and nice time. As text: eight numbers in
+/// /proc/stat's order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 8]", into = "[u64; 8]")]
+pub struct CpuTicks {
+    pub user: u64,
+    pub nice: u64,
+    pub system: u64,
+    pub idle: u64,
+    pub iowait: u64,
+    pub irq: u64,
+    pub softirq: u64,
+    pub steal: u64,
 }
 
-/// /proc/stat, as far as it is about processors.
-#[derive(Debug, Default)]
-pub(super) struct Cpus {
+impl From<[u64; 8]> for CpuTicks {
+    fn from([user, nice, system, idle, iowait, irq, softirq, steal]: [u64; 8]) -> Self {
+        Self { user, nice, system, idle, iowait, irq, softirq, steal }
+    }
+}
+
+impl From<CpuTicks> for [u64; 8] {
+    fn from(t: CpuTicks) -> Self {
+        [t.user, t.nice, t.system, t.idle, t.iowait, t.irq, t.softirq, t.steal]
+    }
+}
+
+/// A processor's number and its ticks.
+pub type OneCpu = (u32, CpuTicks);
+
+/// /proc/stat, as far as it is about processors; cumulative, or over an interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpus {
     /// Of the whole host.
     pub host: Option<CpuTicks>,
-    /// Of those in `each`.
-    pub sum: Option<CpuTicks>,
-    pub each: Vec<(u32, CpuTicks)>,
+    /// Of the processors that the database may use.
+    pub allowed: Option<CpuTicks>,
+    /// Every processor of the host.
+    pub each: Vec<OneCpu>,
 }
 
 impl Cpus {
-    pub fn of(stat: &str) -> Self {
+    pub(super) fn of(stat: &str) -> Self {
         let mut cpus = Self::default();
         for (name, ticks) in stat.lines().filter_map(ticks) {
             match name.parse() {
@@ -53,51 +76,89 @@ impl Cpus {
                 Err(_) => {}
             }
         }
-        cpus.sum = cpus.host;
+        cpus.allowed = cpus.host;
         cpus
     }
 
-    /// Only the processors in `allowed`. If these are all, the host's own sum stands.
-    pub fn only(mut self, allowed: Option<&[u32]>) -> Self {
-        let Some(allowed) = allowed else { return self };
-        let all = self.each.len();
-        self.each.retain(|(number, _)| allowed.contains(number));
-        if self.each.len() < all {
-            self.sum = self.each.iter().map(|(_, ticks)| *ticks).reduce(|sum, cpu| sum.plus(&cpu));
+    /// Sums up the allowed processors. If these are all, the host's own sum stands.
+    pub(super) fn allow(mut self, allowed: Option<&[u32]>) -> Self {
+        let is_allowed = |(number, _): &&OneCpu| allowed.is_none_or(|all| all.contains(number));
+        let some: Vec<&OneCpu> = self.each.iter().filter(is_allowed).collect();
+        if some.len() < self.each.len() {
+            self.allowed = some.iter().map(|(_, ticks)| *ticks).reduce(|sum, cpu| sum.plus(&cpu));
         }
         self
+    }
+
+    pub fn since(&self, earlier: &Self) -> Self {
+        let both = |now: Option<CpuTicks>, then: Option<CpuTicks>| Some(now?.since(&then?));
+        let each = self.each.iter().filter_map(|(number, now)| {
+            // Processors come and go.
+            let (_, then) = earlier.each.iter().find(|(known, _)| known == number)?;
+            Some((*number, now.since(then)))
+        });
+        Self {
+            host: both(self.host, earlier.host),
+            allowed: both(self.allowed, earlier.allowed),
+            each: each.collect(),
+        }
+    }
+
+    pub fn plus(&self, other: &Self) -> Self {
+        let both = |a: Option<CpuTicks>, b: Option<CpuTicks>| Some(a?.plus(&b?));
+        let each = self.each.iter().filter_map(|(number, ticks)| {
+            let (_, more) = other.each.iter().find(|(known, _)| known == number)?;
+            Some((*number, ticks.plus(more)))
+        });
+        Self {
+            host: both(self.host, other.host),
+            allowed: both(self.allowed, other.allowed),
+            each: each.collect(),
+        }
+    }
+
+    /// The busiest of the allowed processors, and how busy it was in per cent.
+    pub fn busiest(&self, allowed: Option<&[u32]>) -> Option<(u32, f64)> {
+        let usable = |number: &u32| allowed.is_none_or(|all| all.contains(number));
+        let busy = self.each.iter().filter(|(number, _)| usable(number));
+        busy.filter_map(|(number, ticks)| Some((*number, ticks.share()?.busy())))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 
 impl CpuTicks {
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
-            iowait: self.iowait + other.iowait,
-            idle: self.idle + other.idle,
-            steal: self.steal + other.steal,
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        let (ours, theirs): ([u64; 8], [u64; 8]) = ((*self).into(), (*other).into());
+        let mut all = [0; 8];
+        for (sum, (a, b)) in all.iter_mut().zip(ours.into_iter().zip(theirs)) {
+            *sum = combine(a, b);
         }
+        all.into()
     }
 
-    /// None when no tick has passed. The kernel's idle and iowait times can step back a little;
-    /// that counts as none.
-    pub fn share_since(&self, earlier: &Self) -> Option<CpuShare> {
-        let ticks = |now: u64, then: u64| now.saturating_sub(then) as f64;
-        let user = ticks(self.user, earlier.user);
-        let system = ticks(self.system, earlier.system);
-        let iowait = ticks(self.iowait, earlier.iowait);
-        let idle = ticks(self.idle, earlier.idle);
-        let steal = ticks(self.steal, earlier.steal);
-        let all = user + system + iowait + idle + steal;
-        let share = |part: f64| 100.0 * part / all;
-        (all > 0.0).then(|| CpuShare {
-            user: share(user),
-            system: share(system),
-            iowait: share(iowait),
-            idle: share(idle),
-            steal: share(steal),
-        })
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// The kernel's idle and iowait times can step back a little; that counts as none.
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    pub fn all(&self) -> u64 {
+        <[u64; 8]>::from(*self).into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Each state in per cent; None when no tick has passed.
+    pub fn percents(&self) -> Option<[f64; 8]> {
+        let all = self.all() as f64;
+        (all > 0.0).then(|| <[u64; 8]>::from(*self).map(|ticks| 100.0 * ticks as f64 / all))
+    }
+
+    /// In the five parts that every record has; None when no tick has passed.
+    pub fn share(&self) -> Option<CpuShare> {
+        let [user, nice, system, idle, iowait, irq, softirq, steal] = self.percents()?;
+        Some(CpuShare { user: user + nice, system: system + irq + softirq, iowait, idle, steal })
     }
 }
 
@@ -106,21 +167,17 @@ fn ticks(line: &str) -> Option<(&str, CpuTicks)> {
     let mut fields = line.split_ascii_whitespace();
     let name = fields.next()?.strip_prefix("cpu")?;
     let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
-    let ticks = (ticks.len() >= 4).then(|| CpuTicks {
-        user: at(0).saturating_add(at(1)),
-        system: at(2).saturating_add(at(5)).saturating_add(at(6)),
-        idle: at(3),
-        iowait: at(4),
-        steal: at(7),
-    })?;
-    Some((name, ticks))
+    // The oldest kernels tell no more than these; what is not told is part of the others.
+    (ticks.len() >= 4).then_some(())?;
+    let mut states = [0; 8];
+    states.iter_mut().zip(ticks).for_each(|(state, told)| *state = told);
+    Some((name, states.into()))
 }
 
-/// The processors on which petal may run, by affinity and cpuset: a line of /proc/self/status,
-/// which knows them all, however many there are.
-pub fn allowed(roots: &Roots) -> Option<Vec<u32>> {
-    let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
+/// The processors on which a process (`self`, or its number) may run, by affinity and cpuset: a line
+/// of its status, which knows them all, however many there are.
+pub fn allowed(roots: &Roots, process: &str) -> Option<Vec<u32>> {
+    let status = fs::read_to_string(roots.proc.join(process).join("status")).ok()?;
     list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
@@ -147,22 +204,29 @@ mod tests {
     #[test]
     fn ticks_are_read_by_their_places() {
         let cpus = Cpus::of(STAT);
-        let wanted = CpuTicks { user: 110, system: 60, iowait: 30, idle: 800, steal: 7 };
-        assert_eq!((cpus.host, cpus.sum), (Some(wanted), Some(wanted)));
+        let wanted = CpuTicks::from([100, 10, 50, 800, 30, 5, 5, 7]);
+        assert_eq!((cpus.host, cpus.allowed), (Some(wanted), Some(wanted)));
+        assert_eq!((wanted.softirq, wanted.steal, wanted.all()), (5, 7, 1007));
         assert_eq!(cpus.each.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 2]);
         assert_eq!(ticks("intr 1 2 3 4"), None);
     }
 
     #[test]
-    fn only_allowed_processors_are_summed() {
-        let cpus = Cpus::of(STAT).only(Some(&[2, 3]));
-        assert_eq!(
-            cpus.sum,
-            Some(CpuTicks { user: 40, system: 25, iowait: 20, idle: 400, steal: 3 })
-        );
-        assert_eq!(cpus.host.unwrap().user, 110);
-        let all = Cpus::of(STAT).only(Some(&[0, 1, 2, 3]));
-        assert_eq!((all.sum, all.each.len()), (all.host, 2));
+    fn only_allowed_processors_are_summed_and_all_are_told() {
+        let cpus = Cpus::of(STAT).allow(Some(&[2, 3]));
+        assert_eq!(cpus.allowed, Some(CpuTicks::from([40, 0, 20, 400, 20, 2, 3, 3])));
+        assert_eq!((cpus.host.unwrap().user, cpus.each.len()), (100, 2));
+        let all = Cpus::of(STAT).allow(Some(&[0, 1, 2, 3]));
+        assert_eq!(all.allowed, all.host);
+    }
+
+    #[test]
+    fn the_busiest_processor_is_one_of_the_allowed() {
+        let cpus = Cpus::of("cpu0 90 0 0 10 0 0 0 0\ncpu1 0 0 50 30 20 0 0 0\n");
+        assert_eq!(cpus.busiest(None), Some((0, 90.0)));
+        assert_eq!(cpus.busiest(Some(&[1])), Some((1, 50.0)));
+        assert_eq!(cpus.busiest(Some(&[7])), None);
+        assert_eq!(Cpus::default().busiest(None), None);
     }
 
     #[test]
@@ -171,7 +235,7 @@ mod tests {
         assert_eq!(list("0-"), None);
         assert_eq!(list(""), None);
         assert_eq!(list("0-4294967295"), None);
-        let own = allowed(&Roots::default()).unwrap();
+        let own = allowed(&Roots::default(), "self").unwrap();
         assert_eq!(own.len() as u32, rustix::thread::sched_getaffinity(None).unwrap().count());
     }
 
@@ -182,7 +246,7 @@ mod tests {
             let later: [u64; 8] = std::array::from_fn(|i| a[i] + b[i]);
             let (then, now) = (line(a), line(later));
             let (then, now) = (ticks(&then).unwrap().1, ticks(&now).unwrap().1);
-            match now.share_since(&then) {
+            match now.since(&then).share() {
                 Some(s) => {
                     prop_assert!((s.user + s.system + s.iowait + s.idle + s.steal - 100.0).abs() < 1e-6);
                     prop_assert!((s.busy() - s.user - s.system - s.steal).abs() < 1e-6);

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::devices::BlockDevice;
+use crate::stats::devices::{BlockDevice, DataDevices};
 
 /// Sectors are of this size there, whatever the device's own.
 const SECTOR_BYTES: u64 = 512;
@@ -51,11 +51,72 @@ impl DeviceCounts {
     }
 }
 
-/// One device at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Disk {
+/// One device: cumulative, or over an interval; `in_flight` is that at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// As /proc/diskstats prints it.
+    pub name: String,
+    /// One of those that are added up: the others lie below them.
+    pub data: bool,
+    #[serde(flatten)]
     pub counts: DeviceCounts,
+    /// Requests that were joined to another one before the device saw them.
+    pub read_merges: u64,
+    pub write_merges: u64,
+    /// Milliseconds in the device and its queue, summed over all requests.
+    pub queue_ms: u64,
     pub in_flight: u64,
+}
+
+impl DeviceUse {
+    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            name: self.name.clone(),
+            data: self.data,
+            counts: self.counts.with(&other.counts, combine),
+            read_merges: combine(self.read_merges, other.read_merges),
+            write_merges: combine(self.write_merges, other.write_merges),
+            queue_ms: combine(self.queue_ms, other.queue_ms),
+            in_flight: self.in_flight,
+        }
+    }
+
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    /// `in_flight` becomes the larger one.
+    pub fn plus(&self, other: &Self) -> Self {
+        let in_flight = self.in_flight.max(other.in_flight);
+        Self { in_flight, ..self.with(other, u64::saturating_add) }
+    }
+
+    /// That share of it, from 0 to 1.
+    pub fn part(&self, share: f64) -> Self {
+        let of = |count: u64| part(count, share);
+        let counts = &self.counts;
+        Self {
+            counts: DeviceCounts {
+                read_requests: of(counts.read_requests),
+                read_bytes: of(counts.read_bytes),
+                read_ms: of(counts.read_ms),
+                write_requests: of(counts.write_requests),
+                write_bytes: of(counts.write_bytes),
+                write_ms: of(counts.write_ms),
+                flushes: of(counts.flushes),
+                busy_ms: of(counts.busy_ms),
+            },
+            read_merges: of(self.read_merges),
+            write_merges: of(self.write_merges),
+            queue_ms: of(self.queue_ms),
+            ..self.clone()
+        }
+    }
+}
+
+/// A share of a count, to the nearest.
+pub(super) fn part(count: u64, share: f64) -> u64 {
+    (count as f64 * share).round() as u64
 }
 
 /// The devices of a probe, in its order.
@@ -64,11 +125,14 @@ pub(super) struct Disks(Vec<Watched>);
 
 #[derive(Debug)]
 struct Watched {
+    name: String,
+    data: bool,
     number: (u32, u32),
     flushed_at: Vec<(u32, u32)>,
     read_ms: Wide,
     write_ms: Wide,
     busy_ms: Wide,
+    queue_ms: Wide,
 }
 
 /// A 32-bit counter made wide. It may start anew once between two samples, not twice.
@@ -92,38 +156,46 @@ impl Wide {
 }
 
 impl Disks {
-    pub fn new(devices: &[BlockDevice]) -> Self {
-        let watched = devices.iter().map(|device| Watched {
-            number: (device.major, device.minor),
-            flushed_at: device.flushed_at.clone(),
-            read_ms: Wide::default(),
-            write_ms: Wide::default(),
-            busy_ms: Wide::default(),
-        });
-        Self(watched.collect())
+    pub fn new(devices: &DataDevices) -> Self {
+        let watched = |data| {
+            move |device: &BlockDevice| Watched {
+                name: device.name.clone(),
+                data,
+                number: (device.major, device.minor),
+                flushed_at: device.flushed_at.clone(),
+                read_ms: Wide::default(),
+                write_ms: Wide::default(),
+                busy_ms: Wide::default(),
+                queue_ms: Wide::default(),
+            }
+        };
+        let data = devices.counted.iter().map(watched(true));
+        Self(data.chain(devices.below.iter().map(watched(false))).collect())
     }
 
-    /// None if there are no devices, or one of them is not listed: part of a sum is no sum.
-    pub fn sample(&mut self, diskstats: &str) -> Option<Vec<Disk>> {
+    /// None if there are no devices, or one of the data's is not listed: part of a sum is no sum.
+    pub fn sample(&mut self, diskstats: &str) -> Option<Vec<DeviceUse>> {
         let lines: Vec<Line> = diskstats.lines().filter_map(Line::of).collect();
         let line = |number| lines.iter().find(|line| line.number == number);
-        let disks: Option<Vec<Disk>> = self
-            .0
-            .iter_mut()
-            .map(|watched| {
-                let counted = line(watched.number)?;
-                // Every member of a volume gets each flush: the most that one got.
-                let flushed = watched.flushed_at.iter().filter_map(|number| line(*number));
-                let flushes = flushed.map(|line| line.field(16)).max();
-                Some(watched.sample(counted, flushes.unwrap_or(0)))
-            })
-            .collect();
-        disks.filter(|disks| !disks.is_empty())
+        let mut disks = Vec::with_capacity(self.0.len());
+        for watched in &mut self.0 {
+            match line(watched.number) {
+                Some(counted) => {
+                    // Every member of a volume gets each flush: the most that one got.
+                    let flushed = watched.flushed_at.iter().filter_map(|number| line(*number));
+                    let flushes = flushed.map(|line| line.field(16)).max();
+                    disks.push(watched.sample(counted, flushes.unwrap_or(0)));
+                }
+                None if watched.data => return None,
+                None => {}
+            }
+        }
+        (!disks.is_empty()).then_some(disks)
     }
 }
 
 impl Watched {
-    fn sample(&mut self, line: &Line, flushes: u64) -> Disk {
+    fn sample(&mut self, line: &Line, flushes: u64) -> DeviceUse {
         let counts = DeviceCounts {
             read_requests: line.field(1),
             read_bytes: line.field(3).saturating_mul(SECTOR_BYTES),
@@ -134,7 +206,15 @@ impl Watched {
             flushes,
             busy_ms: self.busy_ms.next(line.field(10)),
         };
-        Disk { counts, in_flight: line.field(9) }
+        DeviceUse {
+            name: self.name.clone(),
+            data: self.data,
+            counts,
+            read_merges: line.field(2),
+            write_merges: line.field(6),
+            queue_ms: self.queue_ms.next(line.field(11)),
+            in_flight: line.field(9),
+        }
     }
 }
 
@@ -166,15 +246,16 @@ mod tests {
     use crate::stats::os::Probe;
     use proptest::prelude::*;
 
-    fn disks(tree: &str, path: &str, number: (u32, u32)) -> Option<Vec<Disk>> {
+    fn disks(tree: &str, path: &str, number: (u32, u32)) -> Option<Vec<DeviceUse>> {
         let tree = Recorded::named(tree);
         let text = std::fs::read_to_string(tree.roots().proc.join("diskstats")).unwrap();
-        Disks::new(&tree.find(&[path], &[(path, number)]).counted).sample(&text)
+        Disks::new(&tree.find(&[path], &[(path, number)])).sample(&text)
     }
 
     #[test]
     fn a_partition_is_read_by_places_and_its_flushes_from_its_disk() {
-        let [disk] = disks("nvme-partitions", "/data", (259, 2)).unwrap()[..] else { panic!() };
+        let all = disks("nvme-partitions", "/data", (259, 2)).unwrap();
+        let [disk, whole] = &all[..] else { panic!("{all:?}") };
         let counts = DeviceCounts {
             read_requests: 900,
             read_bytes: 14400 * 512,
@@ -185,12 +266,16 @@ mod tests {
             flushes: 77,
             busy_ms: 270,
         };
-        assert_eq!(disk, Disk { counts, in_flight: 1 });
+        assert_eq!((disk.counts, disk.in_flight, disk.queue_ms), (counts, 1, 270));
+        assert_eq!((disk.name.as_str(), disk.data), ("nvme0n1p2", true));
+        assert_eq!((whole.name.as_str(), whole.data), ("nvme0n1", false));
+        assert_eq!(whole.counts.read_requests, 1000);
     }
 
     #[test]
     fn a_volumes_flushes_are_those_of_one_member() {
-        let [disk] = disks("lvm-on-raid", "/data", (253, 0)).unwrap()[..] else { panic!() };
+        let all = disks("lvm-on-raid", "/data", (253, 0)).unwrap();
+        let disk = &all[0];
         assert_eq!((disk.counts.read_requests, disk.counts.flushes), (20, 31));
     }
 
@@ -205,11 +290,11 @@ mod tests {
         };
         tree.write("proc/diskstats", &(line(0, 120) + &line(1, 8)));
         let after = probe.sample();
-        let counts = after.since(&before).device.unwrap();
+        let counts = after.since(&before).device().unwrap();
         assert_eq!((counts.read_requests, counts.read_ms), (101, 14));
         assert_eq!(after.in_flight(), Some(8));
         tree.write("proc/diskstats", &line(0, 120));
-        assert_eq!(probe.sample().since(&before).device, None);
+        assert_eq!(probe.sample().since(&before).device(), None);
     }
 
     proptest! {

@@ -42,7 +42,7 @@ fn counted(found: &DataDevices, path: &Path) -> DeviceCounts {
     let file = direct(path).unwrap();
     let before = probe.sample();
     work(&file);
-    probe.sample().since(&before).device.unwrap()
+    probe.sample().since(&before).device().unwrap()
 }
 
 /// A file of whole blocks, written once.

@@ -1,0 +1,179 @@
+//! Whether somebody else used the devices or the processors, before or during the run.
+
+use super::judgement::{Judgement, is_in_process, seen_on, size, unknown, warning};
+use crate::record::Run;
+use crate::record::os::HostSeen;
+use crate::stats::os::{DeviceCounts, Interval};
+
+const ID: &str = "other-load";
+const DEVICE_SHARE_MIN: f64 = 0.20;
+const DEVICE_BYTES_MIN: u64 = 16 << 20;
+/// Of the host's processors, and no less than a part of one: the kernel's own threads work too.
+const PROCESSORS_SHARE_MIN: f64 = 0.10;
+const PROCESSORS_MIN: f64 = 0.25;
+/// A device that serves fewer requests a second is idle.
+const IDLE_REQUESTS: f64 = 100.0;
+
+pub(super) fn judge(run: &Run) -> Vec<Judgement> {
+    vec![device(run), disk_below(run), processors(run), before(run)]
+}
+
+fn device(run: &Run) -> Judgement {
+    if !run.is_database_host_seen() {
+        return unknown(ID, "the target is on another host, whose devices are not seen");
+    }
+    let io = &run.details.io;
+    let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
+    let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
+        return unknown(ID, "the device's bytes or the database's are not known");
+    };
+    let (own, served) = (read + written + redo, moved(device));
+    let excess = served.saturating_sub(own);
+    if excess < DEVICE_BYTES_MIN || (excess as f64) <= own as f64 * DEVICE_SHARE_MIN {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "the device moved {} more than the database asked for ({} against {}): somebody else \
+             used it, or read-ahead, the file system's own log or write-back of earlier work did",
+            size(excess),
+            size(served),
+            size(own)
+        ),
+        "Repeat on a quiet device; look at who else reads and writes there.",
+    )
+    .with("device_read_bytes", device.read_bytes)
+    .with("device_write_bytes", device.write_bytes)
+    .with("database_read_bytes", read)
+    .with("database_write_bytes", written)
+    .with("redo_bytes", redo)
+    .judged()
+}
+
+fn moved(device: &DeviceCounts) -> u64 {
+    device.read_bytes + device.write_bytes
+}
+
+/// A disk that moved more than all that lies on it and belongs to the data: the rest is another
+/// partition's or volume's.
+fn disk_below(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else { return Judgement::Clear };
+    let sum = &seen.whole.sum;
+    let Some((data, devices)) = sum.device().zip(sum.devices.as_ref()) else {
+        return Judgement::Clear;
+    };
+    let below = devices.iter().filter(|device| !device.data);
+    let Some(most) = below.max_by_key(|device| moved(&device.counts)) else {
+        return Judgement::Clear;
+    };
+    let (own, all) = (moved(&data), moved(&most.counts));
+    let excess = all.saturating_sub(own);
+    if excess < DEVICE_BYTES_MIN || (excess as f64) <= own as f64 * DEVICE_SHARE_MIN {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "the disk {} moved {} more than the data's devices on it{}: something else on the same \
+             disk was at work",
+            most.name,
+            size(excess),
+            seen_on(seen)
+        ),
+        "Give the data a disk of its own, or stop what else uses it.",
+    )
+    .with("disk", most.name.clone())
+    .with("disk_bytes", all)
+    .with("data_devices_bytes", own)
+    .judged()
+}
+
+fn processors(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else {
+        return match run.is_database_host_seen() {
+            // Records of before this was watched have no such figures.
+            true => unknown(ID, "what the processors did is not in this record"),
+            false => unknown(ID, "the target is on another host, whose processors are not seen"),
+        };
+    };
+    let Some(others) = others(run, seen, &seen.whole.sum) else {
+        return unknown(ID, "the processor time of the database's processes is not known");
+    };
+    judged(seen, &others, "during the run").unwrap_or(Judgement::Clear)
+}
+
+/// Processors' worth of work that is neither petal's nor the database's.
+struct Others {
+    processors: f64,
+    of: usize,
+    own: f64,
+}
+
+fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
+    let working = interval.working_processors()?;
+    let own_s = own_cpu_s(run, seen, interval)?;
+    let own = own_s / interval.seconds;
+    (interval.seconds > 0.0).then(|| Others {
+        processors: (working - own).max(0.0),
+        of: interval.cpus.each.len(),
+        own,
+    })
+}
+
+/// What petal and the database used there; None where a part is not known.
+fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<f64> {
+    match (is_in_process(run), seen.file.is_some()) {
+        (true, false) => interval.petal_cpu_s(),
+        (true, true) => None,
+        (false, false) => Some(interval.petal_cpu_s()? + interval.server_cpu_s()?),
+        (false, true) => interval.server_cpu_s(),
+    }
+}
+
+fn judged(seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+    let enough = PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * others.of as f64);
+    (others.processors >= enough).then(|| {
+        warning(
+            ID,
+            format!(
+                "{when} others used {:.1} of the {} processors{}: neither petal nor the database",
+                others.processors,
+                others.of,
+                seen_on(seen)
+            ),
+            "Repeat on a quiet host; look with top who else is at work there.",
+        )
+        .with("other_processors", others.processors)
+        .with("own_processors", others.own)
+        .with("processors", others.of)
+        .judged()
+    })
+}
+
+/// The last look before the run, when petal was idle.
+fn before(run: &Run) -> Judgement {
+    let Some(seen) = run.database_host() else { return Judgement::Clear };
+    let Some(before) = &seen.before else { return Judgement::Clear };
+    let found =
+        others(run, seen, before).and_then(|others| judged(seen, &others, "before the run"));
+    if let Some(found) = found {
+        return found;
+    }
+    // On another host these seconds hold petal's own settling.
+    let device = before.device().filter(|_| seen.file.is_none() && before.seconds > 0.0);
+    let requests = device.map(|device| device.read_requests + device.write_requests);
+    match requests.map(|requests| requests as f64 / before.seconds) {
+        Some(rate) if rate > IDLE_REQUESTS => warning(
+            ID,
+            format!(
+                "the data's device served {rate:.0} requests a second before the run, when petal \
+                 was idle"
+            ),
+            "Wait until it is idle; look at who else reads and writes there.",
+        )
+        .with("requests_per_second_before", rate)
+        .judged(),
+        _ => Judgement::Clear,
+    }
+}

@@ -1,0 +1,140 @@
+//! `petal os`: records what the operating system sees on a database's host, for a petal that drives
+//! it from another one.
+
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use time::OffsetDateTime;
+
+use crate::driver::os;
+use crate::record::os_log::{Header, OsLog, stamp};
+use crate::stats::devices::{self, DataDevices, Roots};
+use crate::stats::host::Host;
+use crate::stats::os::{Probe, ServerProcesses};
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::signals;
+
+/// A recorder that somebody forgot ends after a day.
+const SECONDS_DEFAULT: u64 = 86_400;
+
+const EXAMPLES: &str = "\
+Examples:
+  petal os --out dbhost.ndjson --path /var/lib/postgresql --server 812
+  petal os --out dbhost.ndjson --devices nvme0n1,nvme1n1 --seconds 900
+
+On the host that drives: petal run --db postgres://dbhost/... --os-data dbhost.ndjson
+or, when the file is copied later: petal report DIR --os-data dbhost.ndjson
+
+A line a second, each flushed: a killed recorder loses nothing that it told.";
+
+pub fn command() -> Command {
+    Command::new("os")
+        .about("Record what the operating system sees here, for a run driven from another host")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("FILE")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("Where to record; a file that is not there yet"),
+        )
+        .arg(
+            Arg::new("seconds")
+                .long("seconds")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=SECONDS_DEFAULT * 31))
+                .help("End after so long [default: Ctrl-C, or a day]"),
+        )
+        .arg(
+            Arg::new("path")
+                .long("path")
+                .value_name("PATH")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+                .help("Files or folders of the database: their devices are added up"),
+        )
+        .arg(
+            Arg::new("devices")
+                .long("devices")
+                .value_name("NAMES")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .help("Devices to add up, by name [default: every disk that is there]"),
+        )
+        .arg(
+            Arg::new("server")
+                .long("server")
+                .value_name("PID")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("The database server's first process: its time, and its children's, is told"),
+        )
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let devices = found(matches)?;
+    devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
+    let server = server(matches)?;
+    let probe = Probe::watching(&devices, server, true);
+    let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
+    let header = Header {
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: stamp(OffsetDateTime::now_utc()),
+        host: Host::collect(Some(&devices)),
+        devices: devices.names(),
+        allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
+        group_quota: probe.group_quota(),
+        ..Header::default()
+    };
+    let log = OsLog::begin(&path, &header)?;
+    let seconds = matches.get_one("seconds").copied().unwrap_or(SECONDS_DEFAULT);
+    let names = devices.names();
+    console.warn(&format!(
+        "recording to {} until Ctrl-C, at most {seconds} s; devices: {}",
+        path.display(),
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    ));
+    // Before the first second: who starts it may stop it at once.
+    let signals = signals::count();
+    let written = os::record(&probe, log, Duration::from_secs(seconds), &signals)?;
+    console.warn(&format!("{written} intervals are in {}", path.display()));
+    Ok(Exit::Done)
+}
+
+/// What to add up: the devices of paths and those that are named, or every disk.
+fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
+    let mut files: Vec<PathBuf> =
+        matches.get_many::<PathBuf>("path").unwrap_or_default().cloned().collect();
+    if let Some(missing) = files.iter().find(|file| !file.exists()) {
+        return Err(Failure::usage(format!(
+            "--path {}: it is not there, or this user may not see it",
+            missing.display()
+        )));
+    }
+    for name in matches.get_many::<String>("devices").unwrap_or_default() {
+        let device = Path::new("/dev").join(name);
+        let is_block =
+            std::fs::metadata(&device).is_ok_and(|about| about.file_type().is_block_device());
+        if !is_block {
+            let all = devices::all_disks(Roots::default()).names().join(", ");
+            return Err(Failure::usage(format!(
+                "--devices {name}: {} is no block device; disks here: {all}",
+                device.display()
+            )));
+        }
+        files.push(device);
+    }
+    Ok(if files.is_empty() { devices::all_disks(Roots::default()) } else { devices::find(&files) })
+}
+
+fn server(matches: &ArgMatches) -> Result<Option<ServerProcesses>, Failure> {
+    let Some(&parent) = matches.get_one::<u32>("server") else { return Ok(None) };
+    if !Path::new("/proc").join(parent.to_string()).exists() {
+        return Err(Failure::usage(format!("--server {parent}: no such process is here")));
+    }
+    Ok(Some(ServerProcesses { parent, log_writer: None }))
+}

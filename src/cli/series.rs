@@ -1,0 +1,223 @@
+//! Runs on one target under the same settings: driven, judged, written. What `run`, `sweep` and
+//! `demo` have in common.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+use rand::TryRng as _;
+use time::OffsetDateTime;
+
+use crate::analysis::findings;
+use crate::driver::job::Job;
+use crate::driver::run::{end_hook, post_hook, run as drive};
+use crate::engine::Engine;
+use crate::record::{self, Folder, Run, Status};
+use crate::report;
+use crate::settings::Settings;
+use crate::stats::target::LoadedSchema;
+use crate::workload::plan::{Workload, seats};
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::os_data;
+
+/// Runs on one target under the same settings.
+pub struct Series {
+    engine: Arc<dyn Engine>,
+    pub settings: Settings,
+    data: InUse,
+    seed: u64,
+    signals: Arc<AtomicU8>,
+    /// What `petal os` records on the database's host; read when a run is over.
+    pub os_data: Option<PathBuf>,
+}
+
+/// What a run uses of what is loaded.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    pub loaded: Vec<LoadedSchema>,
+    pub rows: u64,
+    pub schemas: u32,
+    pub block_size: u64,
+}
+
+impl InUse {
+    /// Checks the settings against what is loaded, before anything is touched.
+    pub fn check(settings: &Settings, mut loaded: Vec<LoadedSchema>) -> Result<Self, Failure> {
+        let schemas = settings.schemas.unwrap_or(loaded.len() as u32);
+        let missing = (1..=schemas.max(1)).find(|n| loaded.iter().all(|there| there.number != *n));
+        if let Some(missing) = missing {
+            return Err(Failure::new(
+                Exit::Environment,
+                format!(
+                    "{}: schema {missing} is not loaded; `{}` loads it",
+                    settings.db.redacted(),
+                    setup_command(settings, schemas.max(1)),
+                ),
+            ));
+        }
+        loaded.retain(|there| there.number <= schemas);
+        loaded.sort_by_key(|there| there.number);
+        let smallest = loaded.iter().min_by_key(|there| there.rows);
+        let block_size = loaded.first().map_or(1, |there| there.block_size);
+        let rows = settings
+            .check_against(block_size as u32, smallest.map(|there| (there.rows, there.number)))?
+            .rows;
+        Ok(Self { loaded, rows, schemas, block_size })
+    }
+}
+
+/// What to type to load what these settings need.
+pub fn setup_command(settings: &Settings, schemas: u32) -> String {
+    match settings.db.redacted().as_str() {
+        "sqlite:petal-data" => format!("petal setup -s {schemas}"),
+        url => format!("petal setup -s {schemas} --db {url}"),
+    }
+}
+
+/// A run as it was kept.
+pub struct Kept {
+    pub run: Run,
+    pub folder: Folder,
+    /// What went wrong after the figures were there.
+    pub failure: Option<Failure>,
+}
+
+impl Kept {
+    pub fn exit(&self) -> Exit {
+        exit_of(&self.run)
+    }
+}
+
+/// How a run ended, for scripts.
+pub fn exit_of(run: &Run) -> Exit {
+    match run.summary.status {
+        Status::Interrupted => Exit::Interrupted,
+        Status::Failed => Exit::Failed,
+        Status::Complete if !run.summary.sessions_lost.is_empty() => Exit::Failed,
+        Status::Complete => Exit::Done,
+    }
+}
+
+pub fn worse(a: Exit, b: Exit) -> Exit {
+    if b.code() > a.code() { b } else { a }
+}
+
+impl Series {
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        settings: Settings,
+        signals: Arc<AtomicU8>,
+    ) -> Result<Self, Failure> {
+        let data = InUse::check(&settings, engine.loaded()?)?;
+        let seed = settings.seed.map_or_else(draw_seed, Ok)?;
+        Ok(Self { engine, settings, data, seed, signals, os_data: None })
+    }
+
+    /// One run into a folder of its own below OUT. An error means that nothing was measured.
+    pub fn run_once(
+        &self,
+        repeat: u32,
+        name: Option<&str>,
+        console: &Console,
+    ) -> Result<Kept, Failure> {
+        let name = name.map_or_else(|| self.name(), str::to_owned);
+        let folder = Folder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
+        self.run_in(folder, 0, repeat, console)
+    }
+
+    /// One run into this folder, as a cell (from 1; 0: none) of a sweep.
+    pub fn run_in(
+        &self,
+        folder: Folder,
+        cell: u32,
+        repeat: u32,
+        console: &Console,
+    ) -> Result<Kept, Failure> {
+        let InUse { loaded, rows, schemas, block_size } = self.data.clone();
+        let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
+        let job = Job {
+            engine: self.engine.as_ref(),
+            settings: &self.settings,
+            workload: workload.of_cell(cell),
+            seats: seats(&self.settings, schemas, self.engine.endpoints()),
+            loaded,
+            folder: Some(&folder),
+            signals: self.signals.clone(),
+            watch: console,
+        };
+        let driven = drive(&job);
+        if driven.is_err() {
+            folder.remove_if_empty();
+        }
+        let mut run = driven?;
+        let mut failure = None;
+        match post_hook(&job) {
+            Ok(call) => run.details.hooks.extend(call),
+            Err(error) => {
+                run.details.gaps.push(error.to_string());
+                failure = Some(Failure::from(error));
+            }
+        }
+        run.summary.findings = findings::judge(&run);
+        // After the hook, which may have fetched the file.
+        failure = failure.or(self.merge_os_data(&mut run, &folder, console).err());
+        failure = failure.or(write(&folder, &run).err());
+        match end_hook(&job) {
+            Ok(None) => {}
+            Ok(Some(call)) => {
+                run.details.hooks.push(call);
+                failure = failure.or(write(&folder, &run).err());
+            }
+            Err(error) => failure = failure.or(Some(error.into())),
+        }
+        Ok(Kept { run, folder, failure })
+    }
+
+    /// `--os-data`. What cannot be merged is a gap; the run itself stays.
+    fn merge_os_data(
+        &self,
+        run: &mut Run,
+        folder: &Folder,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        let Some(file) = &self.os_data else { return Ok(()) };
+        os_data::merge(run, file, folder, console).map_err(|error| {
+            let way_out = format!(
+                "{}; the run itself is recorded: petal report {} --os-data FILE",
+                error.message,
+                folder.path().display()
+            );
+            run.details.gaps.push(error.message);
+            run.summary.findings = findings::judge(run);
+            Failure::new(error.exit, way_out)
+        })
+    }
+
+    fn name(&self) -> String {
+        let settings = &self.settings;
+        let mix = match (settings.readers, settings.writers) {
+            (None, None) => format!("u{}", settings.update_pct),
+            (readers, writers) => format!("r{}-w{}", readers.unwrap_or(0), writers.unwrap_or(0)),
+        };
+        let sessions = seats(settings, self.data.schemas, 1).len();
+        format!("{}-{sessions}x-{mix}", settings.db.scheme)
+    }
+}
+
+fn write(folder: &Folder, run: &Run) -> Result<(), Failure> {
+    record::save(folder, run)?;
+    report::write_all(folder, run)?;
+    Ok(())
+}
+
+/// A fresh seed. 53 bits, so that every JSON reader keeps it exactly.
+pub fn draw_seed() -> Result<u64, Failure> {
+    rand::rngs::SysRng.try_next_u64().map(|drawn| drawn >> 11).map_err(|error| {
+        Failure::new(
+            Exit::Environment,
+            format!("the system gives no random seed: {error}; give one with --seed"),
+        )
+    })
+}

@@ -1,0 +1,153 @@
+//! The folder of a sweep: found again by the same command, held by one petal at a time, and never
+//! shared by two plans.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::driver::sweep::{left, with_order};
+use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
+use crate::record::{Folder, RecordError, Status};
+
+use super::super::failure::{Exit, Failure};
+use super::Request;
+use super::plan::Planned;
+
+const LOCK: &str = "sweep.lock";
+
+/// A sweep's folder, for as long as this petal works in it.
+pub struct Held {
+    pub folder: Folder,
+    pub sweep: Sweep,
+    /// Half cells that were removed.
+    pub removed: Vec<String>,
+    _lock: File,
+}
+
+/// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
+pub fn look(planned: &Planned) -> Result<Option<Sweep>, Failure> {
+    let dir = &planned.dir;
+    if !kept::is_one(dir) {
+        refuse_foreign(dir)?;
+        return Ok(None);
+    }
+    let mut sweep = kept::read(dir)?;
+    refuse_other_plan(dir, planned, &sweep)?;
+    sweep.plan.repeats = sweep.plan.repeats.max(planned.plan.repeats);
+    sweep.plan = with_order(sweep.plan);
+    Ok(Some(sweep))
+}
+
+/// Takes the folder, with what is done in it.
+pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
+    let dir = &planned.dir;
+    // Before anything is written into it; and again when nobody else can.
+    if !(request.fresh && kept::is_one(dir)) {
+        look(planned)?;
+    }
+    fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
+    let mut lock = hold(dir)?;
+    if request.fresh && kept::is_one(dir) {
+        set_aside(dir)?;
+        fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
+        lock = hold(dir)?;
+    }
+    let mut sweep = look(planned)?.unwrap_or_else(|| begun(planned));
+    if request.again_failed {
+        for cell in sweep.cells.iter().filter(|cell| cell.status == Status::Failed) {
+            kept::set_aside(dir, &cell.folder)?;
+        }
+        sweep.cells.retain(|cell| cell.status != Status::Failed);
+    }
+    let removed = kept::remove_half_cells(dir, &sweep.plan)?;
+    let is_done = left(&sweep).is_empty();
+    sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
+    let folder = Folder::open(dir);
+    kept::save(&folder, &sweep)?;
+    Ok(Held { folder, sweep, removed, _lock: lock })
+}
+
+fn begun(planned: &Planned) -> Sweep {
+    let now = OffsetDateTime::now_utc();
+    Sweep {
+        format: FORMAT.to_owned(),
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: planned.engine.clone(),
+        started_at: now.format(&Rfc3339).unwrap_or_else(|_| now.unix_timestamp().to_string()),
+        status: Status::Interrupted,
+        plan: with_order(planned.plan.clone()),
+        cells: Vec::new(),
+        failures: Vec::new(),
+    }
+}
+
+/// One petal at a time.
+fn hold(dir: &Path) -> Result<File, Failure> {
+    let path = dir.join(LOCK);
+    let file = File::create(&path).map_err(|source| RecordError::io("make", &path, source))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Failure::new(
+            Exit::Environment,
+            format!(
+                "{}: another petal is at work on this sweep; wait for it, or name another folder \
+                 with --out",
+                dir.display()
+            ),
+        )),
+        // A file system without locks: the user sees to it.
+        Err(_) => Ok(file),
+    }
+}
+
+/// A folder with other things in it is nobody's to write into.
+fn refuse_foreign(dir: &Path) -> Result<(), Failure> {
+    let Ok(entries) = fs::read_dir(dir) else { return Ok(()) };
+    let ours = [LOCK.to_owned(), format!(".{}.tmp", kept::NAME)];
+    let foreign = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .find(|name| !ours.contains(name));
+    match foreign {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!(
+            "OUT={}: holds {name} and no sweep; --out names the sweep's own folder: name a new one",
+            dir.display()
+        ))),
+    }
+}
+
+fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(), Failure> {
+    let seed = if planned.seed_is_given { planned.plan.seed } else { sweep.plan.seed };
+    let asked = Plan { seed, ..planned.plan.clone() };
+    let mut differences = sweep.plan.differences(&asked);
+    if sweep.petal_version != env!("CARGO_PKG_VERSION") {
+        let (was, is) = (&sweep.petal_version, env!("CARGO_PKG_VERSION"));
+        differences.push(format!("petal: {was}, not {is}"));
+    }
+    if sweep.engine != planned.engine {
+        differences.push(format!("engine: {}, not {}", sweep.engine, planned.engine));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: holds a sweep of other settings, and they are not to be mixed:\n  {}\nask for the \
+         same, name another folder with --out, or begin anew with --fresh",
+        dir.display(),
+        differences.join("\n  "),
+    )))
+}
+
+/// Renames the folder of an earlier sweep, so that nothing of it is lost.
+fn set_aside(dir: &Path) -> Result<PathBuf, Failure> {
+    let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let aside = (1..=u32::MAX)
+        .map(|number| dir.with_file_name(format!("{name}.before{number}")))
+        .find(|aside| !aside.exists())
+        .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
+    fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?;
+    Ok(aside)
+}

@@ -1,0 +1,458 @@
+//! From what was asked to a plan: every cell's settings, the targets and what is loaded there.
+//! All that can be refused is refused here, before anything is touched.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::driver::load;
+use crate::driver::sweep::{Pace, left};
+use crate::engine::{self, Engine, Stop};
+use crate::record::sweep::{Axis, Plan, Sweep};
+use crate::report::numbers::{bytes, whole};
+use crate::settings::Settings;
+use crate::settings::axes::{self, Axes};
+use crate::settings::size::Extent;
+
+use super::super::console::Console;
+use super::super::failure::{Exit, Failure};
+use super::super::series::{InUse, draw_seed, setup_command};
+use super::Request;
+
+/// A sweep that may begin.
+pub struct Planned {
+    /// Without an order; its seed is that which was given, or one drawn for a new sweep.
+    pub plan: Plan,
+    pub seed_is_given: bool,
+    /// Settings of cell n at n - 1; their seed is not set yet.
+    pub cells: Vec<Settings>,
+    pub engine: String,
+    pub dir: PathBuf,
+    targets: Vec<Target>,
+    notes: Vec<String>,
+}
+
+/// One target of the sweep.
+struct Target {
+    url: String,
+    /// Those of its first cell.
+    settings: Settings,
+    engine: Arc<dyn Engine>,
+    data: Option<InUse>,
+}
+
+pub fn plan(
+    request: &Request<'_>,
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<Planned, Failure> {
+    let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
+    tell_notes(&cells, console);
+    data_set_per_block_size(&axes, &mut cells)?;
+    let mut targets = open(&cells)?;
+    for target in &mut targets {
+        load_unless_there(target, request.load, signals, console)?;
+    }
+    let mut schemas = Vec::new();
+    for cell in &cells {
+        let target = of(&targets, cell)?;
+        let engine = engine::open(cell)?;
+        let loaded = target.engine.loaded()?;
+        let data = InUse::check(cell, loaded)?;
+        admit(cell, engine.as_ref(), &data)?;
+        schemas.push(data.schemas);
+    }
+    let schemas = one_number(&schemas)?;
+    for cell in &mut cells {
+        cell.schemas = Some(schemas);
+    }
+    for target in &mut targets {
+        target.settings.schemas = Some(schemas);
+        target.data = Some(InUse::check(&target.settings, target.engine.loaded()?)?);
+    }
+    add_sessions(&mut axes, &mut cells, schemas);
+    same_bytes_per_block_size(&axes, &targets)?;
+    let first = cells.first().cloned().unwrap_or_default();
+    let seed_is_given = first.seed.is_some();
+    let plan = Plan {
+        settings: settings_of(&axes, &cells, &targets, schemas),
+        axes: axes.into_iter().map(|(key, values)| Axis { key, values }).collect(),
+        repeats: first.repeats,
+        seed: first.seed.map_or_else(draw_seed, Ok)?,
+        order: Vec::new(),
+    };
+    let dir = request.dir.clone().unwrap_or_else(|| {
+        first.out.join(format!("sweep-{}-{:08x}", first.db.scheme, plan.fingerprint() >> 32))
+    });
+    let mut notes = uneven(&cells, schemas);
+    notes.extend(active_bytes_vary(&cells, &targets));
+    notes.extend(cache_per_block_size(&plan, &first));
+    notes.iter().for_each(|note| console.warn(note));
+    Ok(Planned { plan, seed_is_given, cells, engine: first.db.scheme, dir, targets, notes })
+}
+
+/// Each note once, whichever cells it is of.
+fn tell_notes(cells: &[Settings], console: &Console) {
+    let mut told: Vec<String> = Vec::new();
+    for cell in cells {
+        let file = cell.conf_file.iter().map(|file| format!("settings from {}", file.display()));
+        for note in file.chain(cell.notes.iter().cloned()) {
+            if !told.contains(&note) {
+                console.warn(&note);
+                told.push(note);
+            }
+        }
+    }
+}
+
+/// Where the block size is chosen at the load, each size is a data set of its own: `<db>-<size>`.
+fn data_set_per_block_size(
+    axes: &[(String, Vec<String>)],
+    cells: &mut [Settings],
+) -> Result<(), Failure> {
+    let Some(sizes) = several(axes, "block_sz") else { return Ok(()) };
+    for cell in cells {
+        let engine = engine::open(cell)?;
+        let capabilities = engine.capabilities();
+        let url = cell.db.redacted();
+        let Some(path) = cell.db.path().filter(|_| !capabilities.block_sizes.is_empty()) else {
+            return Err(Failure::usage(format!(
+                "BLOCK_SZ={} (--block-sz): the server of {url} decides its block size: name a \
+                 server for each size, with --db as often",
+                sizes.join(","),
+            )));
+        };
+        let is_device = std::fs::metadata(path).is_ok_and(|found| {
+            use std::os::unix::fs::FileTypeExt as _;
+            found.file_type().is_block_device()
+        });
+        if is_device || path.starts_with("/dev") {
+            return Err(Failure::usage(format!(
+                "BLOCK_SZ={} (--block-sz): {url} holds one data set, of one block size: name a \
+                 device for each size, with --db as often",
+                sizes.join(","),
+            )));
+        }
+        if matches!(cell.scale, Some(Extent::Blocks(_))) {
+            return Err(Failure::usage(format!(
+                "SCALE={} counts blocks, and bytes must stay the same over block sizes: write it \
+                 with a unit, such as SCALE=1G",
+                cell.scale.map_or(String::new(), |scale| scale.to_string()),
+            )));
+        }
+        let size = cell
+            .block_sz
+            .map_or(String::new(), |size| crate::settings::size::format_bytes(u64::from(size)));
+        cell.db.rest = format!("{}-{size}", cell.db.rest.trim_end_matches('/'));
+    }
+    Ok(())
+}
+
+fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [String]> {
+    let (_, values) = axes.iter().find(|(k, values)| k == key && values.len() > 1)?;
+    Some(values)
+}
+
+/// Every target once.
+fn open(cells: &[Settings]) -> Result<Vec<Target>, Failure> {
+    let mut targets: Vec<Target> = Vec::new();
+    for cell in cells {
+        let url = cell.db.redacted();
+        if targets.iter().all(|target| target.url != url) {
+            let (settings, engine) = (cell.clone(), engine::open(cell)?);
+            targets.push(Target { url, settings, engine, data: None });
+        }
+    }
+    Ok(targets)
+}
+
+fn of<'a>(targets: &'a [Target], cell: &Settings) -> Result<&'a Target, Failure> {
+    let url = cell.db.redacted();
+    targets
+        .iter()
+        .find(|target| target.url == url)
+        .ok_or_else(|| Failure::usage(format!("{url} is no target of this sweep")))
+}
+
+fn load_unless_there(
+    target: &Target,
+    may_load: bool,
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<(), Failure> {
+    let Target { settings, engine, url, .. } = target;
+    let loaded = engine.loaded()?;
+    let wanted = settings.schemas.unwrap_or(1);
+    if (1..=wanted).all(|number| loaded.iter().any(|there| there.number == number)) {
+        return Ok(());
+    }
+    if !may_load {
+        let mut command = setup_command(settings, wanted);
+        if let Some(size) = settings.block_sz {
+            let size = crate::settings::size::format_bytes(u64::from(size));
+            let _ = write!(command, " --block-sz {size}");
+        }
+        if let Some(scale) = settings.scale {
+            let _ = write!(command, " --scale {scale}");
+        }
+        return Err(Failure::new(
+            Exit::Environment,
+            format!(
+                "{url}: schemas 1 to {wanted} are not all loaded; `{command}` loads them, or \
+                 `petal sweep --load -s {wanted} ...`"
+            ),
+        ));
+    }
+    let settings = Settings { schemas: Some(wanted), ..settings.clone() };
+    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    settings.check_against(block_size, None)?;
+    let seed = settings.seed.map_or_else(draw_seed, Ok)?;
+    let setup = load::plan(engine.as_ref(), &settings, seed, false)?;
+    console.warn(&format!("{url}: loading {} schemas", setup.plan.schemas.len()));
+    let summary =
+        load::load(engine.as_ref(), &setup.plan, console, &Stop::unlimited(signals.clone()))?;
+    console.warn(&format!("{url}: loaded in {:.1} s", summary.seconds));
+    Ok(())
+}
+
+/// Asks the server how many sessions it admits, before the first cell.
+fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failure> {
+    let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
+    match engine.sessions_max()? {
+        Some(most) if wanted > most => Err(Failure::usage(format!(
+            "{wanted} sessions: {} admits {most}; use fewer, or raise its limit",
+            cell.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// All targets must hold the same number of schemas, or -s says how many to use.
+fn one_number(schemas: &[u32]) -> Result<u32, Failure> {
+    let first = schemas.first().copied().unwrap_or(1);
+    match schemas.iter().find(|other| **other != first) {
+        None => Ok(first),
+        Some(other) => Err(Failure::usage(format!(
+            "the targets hold {first} and {other} schemas: write -s {} to use as many of each",
+            first.min(*other),
+        ))),
+    }
+}
+
+/// Without `--sessions` (or READERS and WRITERS) there is one number of them.
+fn add_sessions(axes: &mut Vec<(String, Vec<String>)>, cells: &mut [Settings], schemas: u32) {
+    let said = ["sessions", "readers", "writers"];
+    if axes.iter().any(|(key, _)| said.contains(&key.as_str())) {
+        return;
+    }
+    let sessions = schemas * cells.first().map_or(1, |cell| cell.threads_per_schema);
+    cells.iter_mut().for_each(|cell| cell.sessions = Some(sessions));
+    axes.push(("sessions".to_owned(), vec![sessions.to_string()]));
+}
+
+fn main_bytes(data: &InUse) -> u64 {
+    data.rows * data.block_size * u64::from(data.schemas)
+}
+
+/// Bytes of data stay constant over block sizes, not blocks.
+fn same_bytes_per_block_size(
+    axes: &[(String, Vec<String>)],
+    targets: &[Target],
+) -> Result<(), Failure> {
+    if several(axes, "block_sz").is_none() {
+        return Ok(());
+    }
+    let sizes = targets.iter().filter_map(|target| Some((&target.url, target.data.as_ref()?)));
+    let sizes: Vec<(&String, u64)> = sizes.map(|(url, data)| (url, main_bytes(data))).collect();
+    match sizes.first().and_then(|first| Some((first, sizes.iter().find(|s| s.1 != first.1)?))) {
+        None => Ok(()),
+        Some(((one, bytes_one), (other, bytes_other))) => Err(Failure::usage(format!(
+            "{one} has {} in use and {other} {}: over block sizes bytes must stay the same; \
+             give SCALE in bytes, at most the smaller",
+            bytes(*bytes_one),
+            bytes(*bytes_other),
+        ))),
+    }
+}
+
+/// What is the same in every cell, and what is loaded: what makes this sweep this sweep.
+fn settings_of(
+    axes: &[(String, Vec<String>)],
+    cells: &[Settings],
+    targets: &[Target],
+    schemas: u32,
+) -> Map<String, Value> {
+    let maps: Vec<Map<String, Value>> = cells.iter().map(Settings::record_map).collect();
+    let beside = ["out", "repeats", "seed", "threads_per_schema"];
+    let is_axis = |key: &String| axes.iter().any(|(axis, _)| axis == key);
+    let mut settings = maps.first().cloned().unwrap_or_default();
+    settings.retain(|key, value| {
+        !beside.contains(&key.as_str())
+            && !is_axis(key)
+            && maps.iter().all(|map| map.get(key) == Some(value))
+    });
+    settings.insert("schemas".to_owned(), schemas.into());
+    let loaded = targets.iter().filter_map(|target| {
+        let data = target.data.as_ref()?;
+        let rows: Vec<u64> = data.loaded.iter().map(|schema| schema.rows).collect();
+        let scan_rows: Vec<u64> = data.loaded.iter().map(|schema| schema.scan_rows).collect();
+        Some(json!({
+            "db": target.url,
+            "block_size": data.block_size,
+            "rows": rows,
+            "scan_rows": scan_rows,
+        }))
+    });
+    settings.insert("loaded".to_owned(), loaded.collect());
+    settings
+}
+
+/// Session counts that do not go into the schemas evenly.
+fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    for sessions in cells.iter().filter_map(|cell| cell.sessions) {
+        let (larger, smaller) = (sessions.max(schemas), sessions.min(schemas));
+        let note = match larger % smaller {
+            0 => continue,
+            _ if sessions < schemas => format!(
+                "{sessions} sessions on {schemas} schemas: some visit one schema more than \
+                 others; every schema is visited"
+            ),
+            _ => format!(
+                "{sessions} sessions on {schemas} schemas: some schemas have one session more \
+                 than others"
+            ),
+        };
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
+    let mut sizes: Vec<u64> = cells
+        .iter()
+        .filter_map(|cell| {
+            let data = of(targets, cell).ok()?.data.as_ref()?;
+            let loaded = data.loaded.clone();
+            InUse::check(cell, loaded).ok().map(|data| main_bytes(&data))
+        })
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let (first, last) = (sizes.first()?, sizes.last()?);
+    (first != last).then(|| {
+        format!(
+            "the active data set is not the same in all cells ({} to {}): those that differ in \
+             it are never joined by a line",
+            bytes(*first),
+            bytes(*last),
+        )
+    })
+}
+
+/// SQLite's default cache is sized by the index, that shrinks as blocks grow.
+fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
+    let varies = plan.axes.iter().any(|axis| axis.key == "block_sz" && axis.values.len() > 1);
+    let is_default = first.db.scheme == "sqlite" && !first.db.options.contains_key("cache");
+    (varies && is_default).then(|| {
+        "the default cache follows the index, which shrinks as blocks grow: ?cache=64M in the \
+         URL holds it constant"
+            .to_owned()
+    })
+}
+
+/// The plan for a person, with what is done of it.
+pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
+    let plan = standing.map_or(&planned.plan, |sweep| &sweep.plan);
+    let cells = planned.plan.cells();
+    let runs = cells.len() * plan.repeats as usize;
+    let run_time = run_time(planned);
+    let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
+    for target in &planned.targets {
+        let Some(data) = &target.data else { continue };
+        let _ = writeln!(
+            text,
+            "target   {}: {} schemas, {} in use",
+            target.url,
+            data.schemas,
+            bytes(main_bytes(data)),
+        );
+    }
+    for axis in &plan.axes {
+        let _ = writeln!(text, "axis     {}: {}", axis.key, axis.values.join(", "));
+    }
+    let _ = writeln!(text, "folder   {}", planned.dir.display());
+    let left = standing.map_or(runs, |sweep| left(sweep).len());
+    if left < runs {
+        let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
+    }
+    let pace = Pace::default();
+    let at_most = if planned.cells.iter().any(|cell| cell.work_loop > 0) { "at most " } else { "" };
+    let _ = writeln!(
+        text,
+        "time     {at_most}{} of runs; with settling and connecting, guessed at {} s a cell, {}",
+        span(run_time * left as u32),
+        pace.overhead().as_secs(),
+        span(pace.left(left, run_time)),
+    );
+    for note in &planned.notes {
+        let _ = writeln!(text, "note     {note}");
+    }
+    text.push_str("\ncells\n");
+    for (number, factors) in (1..).zip(&cells) {
+        let told: Vec<String> =
+            factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let _ = writeln!(text, "{:>5}  {}", whole(number), told.join(", "));
+    }
+    text.push_str("\norder\n");
+    if standing.is_none() && !planned.seed_is_given {
+        text.push_str("  drawn when the sweep begins; --seed N makes it known before\n");
+        return text;
+    }
+    let ordered = crate::driver::sweep::with_order(plan.clone());
+    for (round, order) in (1..).zip(&ordered.order) {
+        let order: Vec<String> = order.iter().map(u32::to_string).collect();
+        let _ = writeln!(text, "  round {round}: {}", order.join(" "));
+    }
+    text
+}
+
+/// Of one cell: RUN_TIME is no axis.
+pub fn run_time(planned: &Planned) -> Duration {
+    planned.cells.first().map_or(Duration::ZERO, |cell| cell.run_time)
+}
+
+/// `2 h 5 min`, `3 min 20 s`, `45 s`.
+pub fn span(time: Duration) -> String {
+    let s = time.as_secs_f64().round() as u64;
+    match (s / 3600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, s) => format!("{min} min {s} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_time() {
+        let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
+        assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
+    }
+
+    #[test]
+    fn session_counts_that_do_not_fit_are_told_once() {
+        let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
+        let notes = uneven(&[of(1), of(3), of(3), of(4), of(6), of(8)], 4);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("3 sessions on 4") && notes[1].starts_with("6 sessions on 4"));
+    }
+}

@@ -1,0 +1,54 @@
+//! Records what the operating system sees, second by second, beside no run of its own: for a
+//! database's host that petal does not drive from.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::record::RecordError;
+use crate::record::os_log::OsLog;
+use crate::stats::os::Probe;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// A signal is seen so soon.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Until a signal, or for `length`. Returns how many intervals were written; what was written
+/// before an error stays.
+pub fn record(
+    probe: &Probe,
+    mut log: OsLog,
+    length: Duration,
+    signals: &AtomicU8,
+) -> Result<u64, RecordError> {
+    let began = Instant::now();
+    let mut earlier = probe.sample();
+    let mut written = 0;
+    loop {
+        // From the begin on, so that delays do not add up.
+        let ticks = began.elapsed().as_secs() + 1;
+        let due = (EVERY * u32::try_from(ticks).unwrap_or(u32::MAX)).min(length);
+        let is_asked = wait(began + due, signals);
+        let now = probe.sample();
+        log.append_now(None, &now.since(&earlier))?;
+        written += 1;
+        earlier = now;
+        if is_asked || began.elapsed() >= length {
+            return Ok(written);
+        }
+    }
+}
+
+/// True when a signal came.
+fn wait(until: Instant, signals: &AtomicU8) -> bool {
+    loop {
+        if signals.load(Ordering::Relaxed) > 0 {
+            return true;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(left.min(POLL));
+    }
+}

@@ -1,0 +1,55 @@
+//! Looks at the operating system once a second of a run, and keeps what it saw.
+
+use crate::record::RecordError;
+use crate::record::os::SecondSeen;
+use crate::record::os_log::OsLog;
+use crate::stats::os::{GaugeRanges, Probe, Sample};
+
+pub struct Watching<'a> {
+    probe: &'a Probe,
+    log: Option<OsLog>,
+    latest: Sample,
+    latest_at_s: f64,
+    pub seconds: Vec<SecondSeen>,
+    pub ranges: GaugeRanges,
+}
+
+impl<'a> Watching<'a> {
+    /// From a sample just before the trigger on.
+    pub fn new(probe: &'a Probe, opening: Sample, log: Option<OsLog>) -> Self {
+        Self {
+            probe,
+            log,
+            latest: opening,
+            latest_at_s: 0.0,
+            seconds: Vec::new(),
+            ranges: GaugeRanges::default(),
+        }
+    }
+
+    /// At so many seconds after the trigger. Returns the sample, without its processors one by
+    /// one, and what kept the second from being written.
+    pub fn look(&mut self, at_s: f64) -> (Sample, Result<(), RecordError>) {
+        let sample = self.probe.sample();
+        let mut interval = sample.since(&self.latest);
+        let from_s = rounded(self.latest_at_s);
+        interval.seconds = rounded(interval.seconds);
+        self.ranges.add(&interval.gauges);
+        let written = match &mut self.log {
+            Some(log) => log.append_now(Some(from_s), &interval),
+            None => Ok(()),
+        };
+        interval.cpus.each = Vec::new();
+        self.seconds.push(SecondSeen { from_s, interval });
+        let mut kept = sample.clone();
+        kept.forget_each_cpu();
+        self.latest = sample;
+        self.latest_at_s = at_s;
+        (kept, written)
+    }
+}
+
+/// To the microsecond, which text keeps exactly.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}

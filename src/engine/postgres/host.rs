@@ -1,0 +1,40 @@
+//! Where the server runs: its processes on this host, or how its clock differs from another's.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::connect::Endpoint;
+use crate::stats::os::ServerProcesses;
+
+/// The quickest answer of so many tells most.
+const CLOCK_QUESTIONS: usize = 5;
+
+/// Each session is a process of its own, all children of one. None where it cannot be asked or
+/// seen: then its processor time is unknown.
+pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+    let mut client = endpoint.connect("petal describe").ok()?;
+    let row = client
+        .query_one(
+            "SELECT pg_backend_pid(), \
+             (SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'walwriter')",
+            &[],
+        )
+        .ok()?;
+    let session: i32 = row.try_get(0).ok()?;
+    let log_writer: Option<i32> = row.try_get(1).ok()?;
+    ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
+}
+
+/// In seconds; the answer is taken to lie in the middle of its round trip.
+pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+    let mut client = endpoint.connect("petal describe").ok()?;
+    let answers = (0..CLOCK_QUESTIONS).filter_map(|_| {
+        let asked = Instant::now();
+        let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+        let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
+        let there: f64 = client.query_one(sql, &[]).ok()?.try_get(0).ok()?;
+        let round_trip_s = asked.elapsed().as_secs_f64();
+        Some((round_trip_s, there - here - round_trip_s / 2.0))
+    });
+    let quickest = answers.min_by(|a, b| a.0.total_cmp(&b.0));
+    quickest.map(|(_, ahead_s)| ahead_s)
+}

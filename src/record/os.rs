@@ -1,0 +1,121 @@
+//! What the operating system of a host saw of a run: totals for the record, and the seconds, which
+//! stand in a file of their own beside it ([`super::os_log`]).
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::os_log::{self, Header};
+use super::{RecordError, Run};
+use crate::stats::host::Host;
+use crate::stats::os::{Interval, Whole};
+
+/// The seconds that petal saw itself, in a run's folder.
+pub const OWN_NAME: &str = "os.ndjson";
+/// Those of a database's host that `petal os` recorded there.
+pub const SERVER_NAME: &str = "os-server.ndjson";
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSeen {
+    /// As the host calls itself.
+    pub host: String,
+    /// The file of `petal os` that it was read from; null where petal saw it itself.
+    pub file: Option<String>,
+    /// The host's facts, where it is another one than petal's.
+    pub facts: Option<Host>,
+    /// Processors that the database may use, by number; null where that is not known.
+    pub allowed_cpus: Option<Vec<u32>>,
+    /// Processors' worth of time that the database's control group grants.
+    pub group_quota: Option<f64>,
+    /// The last look before the run, at a host that should have been idle.
+    pub before: Option<Interval>,
+    pub whole: Whole,
+    /// Not in `run.json`: a long run's seconds are many.
+    #[serde(skip)]
+    pub seconds: Vec<SecondSeen>,
+}
+
+/// What happened from one look to the next.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SecondSeen {
+    /// Since the trigger.
+    pub from_s: f64,
+    pub interval: Interval,
+}
+
+impl HostSeen {
+    /// What a file's first line tells.
+    pub fn from_header(header: &Header) -> Self {
+        Self {
+            host: header.host.name.clone(),
+            allowed_cpus: header.allowed_cpus.clone(),
+            group_quota: header.group_quota,
+            ..Self::default()
+        }
+    }
+
+    /// The interval that is about the same second of the run.
+    pub fn second(&self, from_s: f64, length_s: f64) -> Option<&Interval> {
+        const SLACK_S: f64 = 0.1;
+        let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);
+        let second = self.seconds.get(at)?;
+        let agrees = (second.from_s - from_s).abs() <= SLACK_S
+            && (second.interval.seconds - length_s).abs() <= 2.0 * SLACK_S;
+        agrees.then_some(&second.interval)
+    }
+
+    /// The processors that it has.
+    pub fn processors(&self) -> Option<usize> {
+        Some(self.whole.sum.cpus.each.len()).filter(|&count| count > 0)
+    }
+}
+
+impl Run {
+    /// The host that the database runs on, where it was seen.
+    pub fn database_host(&self) -> Option<&HostSeen> {
+        let own = self.details.os.as_ref().filter(|_| self.details.target.local);
+        self.details.server_os.as_ref().or(own)
+    }
+
+    /// Whether the devices and processors of the database's host can be in this record.
+    pub fn is_database_host_seen(&self) -> bool {
+        self.details.target.local || self.details.server_os.is_some()
+    }
+}
+
+/// Reads the seconds that lie beside a record. One that is damaged leaves a gap.
+pub(super) fn attach(folder: &Path, run: &mut Run) {
+    let details = &mut run.details;
+    for (name, seen) in [(OWN_NAME, &mut details.os), (SERVER_NAME, &mut details.server_os)] {
+        let path = folder.join(name);
+        let Some(seen) = seen.as_mut().filter(|_| path.exists()) else { continue };
+        match seconds(&path) {
+            Ok(seconds) => seen.seconds = seconds,
+            Err(error) => details.gaps.push(format!("no seconds of the operating system: {error}")),
+        }
+    }
+}
+
+fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
+    let mut seconds = Vec::new();
+    os_log::read(path, |_, line| {
+        if let Some(from_s) = line.from_s {
+            let mut interval = line.interval;
+            // A second's processors one by one are for whoever reads the file.
+            interval.cpus.each = Vec::new();
+            seconds.push(SecondSeen { from_s, interval });
+        }
+    })?;
+    Ok(seconds)
+}
+
+/// For a killed run: what its file holds, as one.
+pub(super) fn rebuild(folder: &Path, run: &mut Run) {
+    let Some(seen) = &mut run.details.os else { return };
+    let mut whole = Whole::default();
+    // Without the file, nothing is known; the seconds are attached apart and tell why.
+    let _ = os_log::read(&folder.join(OWN_NAME), |_, line| whole.add(&line.interval));
+    whole.settle(seen.allowed_cpus.as_deref());
+    seen.whole = whole;
+}

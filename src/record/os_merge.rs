@@ -1,0 +1,334 @@
+//! Puts what `petal os` recorded on a database's host into a run's record, by time: both write UTC,
+//! and the database, asked during the run, told how far its clock is ahead. An interval that lies
+//! partly in a second gives that part of its counts to it.
+
+use std::path::Path;
+
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+use super::figures::{self, Totals};
+use super::os::{HostSeen, SERVER_NAME, SecondSeen};
+use super::os_log::{self, Header, Line, stamp};
+use super::{Folder, PerSecond, RecordError, Run};
+use crate::stats::os::{Interval, Whole};
+
+/// Of what came before the run, so much is kept to judge whether the host was idle.
+const BEFORE_S: f64 = 10.0;
+/// A second of the run is told where so much of it is covered.
+const COVERED_SHARE_MIN: f64 = 0.95;
+/// Totals are the run's if no more than this is missing.
+const MISSING_S_MAX: f64 = 1.5;
+
+/// A line of the file, by the run's own time.
+struct Placed {
+    from_s: f64,
+    interval: Interval,
+}
+
+impl Placed {
+    /// What of it lies between two moments.
+    fn within(&self, from_s: f64, to_s: f64) -> Option<Interval> {
+        let to = to_s.min(self.from_s + self.interval.seconds);
+        let share = (to - from_s.max(self.from_s)) / self.interval.seconds;
+        (share > 0.0).then(|| self.interval.part(share.min(1.0)))
+    }
+}
+
+/// Returns what a person should know of how it was merged.
+pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
+    if run.details.target.local && run.details.os.is_some() {
+        return Err(RecordError::SeenAlready { path: path.to_owned() });
+    }
+    let began = parsed(path, &run.summary.started_at)?;
+    let ahead_s = run.details.server_clock_ahead_s;
+    let trigger = began + Duration::seconds_f64(ahead_s.unwrap_or(0.0));
+    let elapsed_s = run.summary.elapsed_s;
+    let (header, placed, span) = placed(path, trigger, elapsed_s)?;
+    let inside = |from_s: f64, to_s: f64| whole(&placed, from_s, to_s);
+    let mut total = inside(0.0, elapsed_s);
+    let covered_s = total.sum.seconds;
+    if covered_s <= 0.0 {
+        let end = trigger + Duration::seconds_f64(elapsed_s);
+        return Err(RecordError::NoOverlap {
+            path: path.to_owned(),
+            run: format!("{} to {}", stamp(trigger), stamp(end)),
+            file: span.map_or_else(
+                || "nothing".to_owned(),
+                |(from, to)| format!("{} to {}", stamp(from), stamp(to)),
+            ),
+        });
+    }
+    total.settle(header.allowed_cpus.as_deref());
+    let before = inside(-BEFORE_S, 0.0).sum;
+    let mut seen = HostSeen {
+        file: Some(path.display().to_string()),
+        facts: Some(header.host.clone()),
+        before: (before.seconds > 0.0).then_some(before),
+        whole: total,
+        ..HostSeen::from_header(&header)
+    };
+    seen.seconds = run
+        .details
+        .timeline
+        .iter()
+        .filter_map(|row| {
+            let interval = inside(row.from_s, row.from_s + row.length_s).sum;
+            let enough = interval.seconds >= row.length_s * COVERED_SHARE_MIN;
+            (enough && row.length_s > 0.0).then_some(SecondSeen { from_s: row.from_s, interval })
+        })
+        .collect();
+    let mut notes = vec![clocks(ahead_s, &header)];
+    let is_whole = covered_s >= elapsed_s - MISSING_S_MAX;
+    if !is_whole {
+        let note = format!(
+            "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
+            path.display()
+        );
+        // It may be merged once more.
+        if !run.details.gaps.contains(&note) {
+            run.details.gaps.push(note.clone());
+        }
+        notes.push(note);
+    }
+    fill(run, &seen, is_whole);
+    run.details.devices = header.devices;
+    run.details.server_os = Some(seen);
+    Ok(notes)
+}
+
+/// Writes the merged seconds beside the record.
+pub fn save_seconds(folder: &Folder, run: &Run) -> Result<(), RecordError> {
+    let Some(seen) = &run.details.server_os else { return Ok(()) };
+    let path = folder.path().join(SERVER_NAME);
+    let header = Header {
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: run.summary.started_at.clone(),
+        host: seen.facts.clone().unwrap_or_default(),
+        devices: run.details.devices.clone(),
+        allowed_cpus: seen.allowed_cpus.clone(),
+        group_quota: seen.group_quota,
+        ..Header::default()
+    };
+    let began = parsed(&path, &run.summary.started_at)?;
+    let lines = seen.seconds.iter().map(|second| {
+        let end = began + Duration::seconds_f64(second.from_s + second.interval.seconds);
+        let from_s = Some(second.from_s);
+        Line { at: stamp(end), from_s, interval: second.interval.clone() }
+    });
+    let text = os_log::text(&path, &header, lines)?;
+    folder.write_atomically(SERVER_NAME, &text).map(|_| ())
+}
+
+fn clocks(ahead_s: Option<f64>, header: &Header) -> String {
+    let host = &header.host.name;
+    match ahead_s {
+        Some(s) => format!(
+            "the clock of {host} is taken as {:.3} s {} petal's, as the database told",
+            s.abs(),
+            if s < 0.0 { "behind" } else { "ahead of" }
+        ),
+        None => {
+            format!("how far the clock of {host} is from petal's is not known; it is taken as none")
+        }
+    }
+}
+
+type Span = (OffsetDateTime, OffsetDateTime);
+
+/// The lines around the run, and the span of all of them.
+fn placed(
+    path: &Path,
+    trigger: OffsetDateTime,
+    elapsed_s: f64,
+) -> Result<(Header, Vec<Placed>, Option<Span>), RecordError> {
+    let (mut placed, mut span): (Vec<Placed>, Option<Span>) = (Vec::new(), None);
+    let (header, _) = os_log::read(path, |_, line| {
+        let Ok(end) = parsed(path, &line.at) else { return };
+        if line.interval.seconds.is_nan() || line.interval.seconds <= 0.0 {
+            return;
+        }
+        let from = end - Duration::seconds_f64(line.interval.seconds);
+        span = Some((span.map_or(from, |(first, _)| first), end));
+        let from_s = (from - trigger).as_seconds_f64();
+        if from_s < elapsed_s && from_s + line.interval.seconds > -BEFORE_S {
+            let mut interval = line.interval;
+            // It is another process than the one that runs.
+            interval.counts.petal_cpu_us = None;
+            placed.push(Placed { from_s, interval });
+        }
+    })?;
+    Ok((header, placed, span))
+}
+
+fn whole(placed: &[Placed], from_s: f64, to_s: f64) -> Whole {
+    // Clocks are set back now and then, so the lines need not be in order: all are asked.
+    let mut whole = Whole::default();
+    let near = placed.iter().filter_map(|line| line.within(from_s, to_s));
+    near.for_each(|part| whole.add(&part));
+    whole
+}
+
+/// The figures that the record has of the database's host.
+fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
+    for row in &mut run.details.timeline {
+        let interval = seen.second(row.from_s, row.length_s);
+        row.cpu = interval.and_then(Interval::cpu);
+        row.device = interval.and_then(Interval::device);
+    }
+    run.summary.cpu = seen.whole.sum.cpu();
+    run.details.device = seen.whole.sum.device().filter(|_| is_whole);
+    let seconds = run.summary.elapsed_s;
+    set_device_rates(&mut run.summary.per_second, run.details.device.as_ref(), seconds);
+    if let Some(steady) = &mut run.summary.steady {
+        let rows = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
+        let device = Totals::of(rows).device;
+        let seconds = steady.to_s - steady.from_s;
+        set_device_rates(&mut steady.per_second, device.as_ref(), seconds);
+    }
+}
+
+fn set_device_rates(
+    rates: &mut PerSecond,
+    device: Option<&crate::stats::os::DeviceCounts>,
+    seconds: f64,
+) {
+    let told = PerSecond::over(0, 0, 0, &Default::default(), device, seconds);
+    rates.device_read_requests = told.device_read_requests;
+    rates.device_read_bytes = told.device_read_bytes;
+    rates.device_write_requests = told.device_write_requests;
+    rates.device_write_bytes = told.device_write_bytes;
+}
+
+fn parsed(path: &Path, text: &str) -> Result<OffsetDateTime, RecordError> {
+    OffsetDateTime::parse(text, &Rfc3339).map_err(|cause| RecordError::Damaged {
+        path: path.to_owned(),
+        wanted: "a time in UTC",
+        why: cause.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::stats::os::{CpuTicks, DeviceCounts, DeviceUse, Gauges};
+    use std::fs;
+
+    /// A host that read 1,000 bytes more in each second than in the one before, from `from_s` of
+    /// the run on, by a clock that is so far ahead.
+    fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
+        let path = folder.join("dbhost.ndjson");
+        let mut host = crate::stats::host::Host::default();
+        host.name = "dbhost2".into();
+        let header = Header { host, devices: vec!["sdz".into()], ..Header::default() };
+        let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
+        let lines = (from_s..from_s + seconds).map(|second| {
+            let end = began + Duration::seconds_f64(second as f64 + 1.0 + ahead_s);
+            let counts = DeviceCounts { read_bytes: 100_000, ..DeviceCounts::default() };
+            let device =
+                DeviceUse { name: "sdz".into(), data: true, counts, ..DeviceUse::default() };
+            let ticks = CpuTicks::from([60, 0, 20, 120, 0, 0, 0, 0]);
+            let mut interval = Interval { seconds: 1.0, ..Interval::default() };
+            interval.cpus.host = Some(ticks);
+            interval.cpus.allowed = Some(ticks);
+            interval.cpus.each = vec![(0, ticks)];
+            interval.devices = Some(vec![device]);
+            interval.gauges = Gauges { blocked: Some(second.unsigned_abs()), ..Gauges::default() };
+            Line { at: stamp(end), from_s: None, interval }
+        });
+        fs::write(&path, os_log::text(&path, &header, lines).unwrap()).unwrap();
+        path
+    }
+
+    fn remote() -> Run {
+        let mut run = fixture::mixed_run();
+        run.details.target.local = false;
+        run.details.device = None;
+        run.details.os = None;
+        run.summary.cpu = None;
+        run
+    }
+
+    #[test]
+    fn a_hosts_seconds_are_merged_by_time_and_clock() {
+        let dir = tempfile::tempdir().unwrap();
+        for ahead_s in [0.0, 3.25, -0.5] {
+            let path = recorded(dir.path(), -20, 200, ahead_s);
+            let mut run = remote();
+            run.details.server_clock_ahead_s = Some(ahead_s);
+            let notes = merge(&mut run, &path).unwrap();
+            assert_eq!(notes.len(), 1, "{notes:?}");
+            let seen = run.database_host().unwrap();
+            assert_eq!((seen.host.as_str(), seen.seconds.len()), ("dbhost2", 60));
+            assert!((seen.whole.sum.seconds - 60.0).abs() < 1e-3);
+            assert_eq!(run.details.devices, ["sdz"]);
+            let bytes = run.details.device.unwrap().read_bytes;
+            assert!(bytes.abs_diff(6_000_000) < 100, "{bytes}");
+            let rate = run.summary.per_second.device_read_bytes.unwrap();
+            assert!((rate - 100_000.0).abs() < 10.0, "{rate}");
+            assert_eq!(run.summary.cpu.unwrap().user, 30.0);
+            assert!((seen.before.as_ref().unwrap().seconds - BEFORE_S).abs() < 1e-3);
+            assert_eq!(run.details.timeline[7].device.unwrap().read_bytes, 100_000);
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_shifted_second_takes_parts_of_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), -20, 200, 0.4);
+        let mut run = remote();
+        let notes = merge(&mut run, &path).unwrap();
+        assert!(notes[0].contains("not known"), "{notes:?}");
+        let second = &run.database_host().unwrap().seconds[3].interval;
+        assert_eq!(second.device().unwrap().read_bytes, 100_000);
+        assert_eq!(second.gauges.blocked, Some(3), "the later line's, at its end");
+    }
+
+    #[test]
+    fn no_overlap_is_told_with_both_spans() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), 3600, 10, 0.0);
+        let error = merge(&mut remote(), &path).unwrap_err().to_string();
+        for word in ["2026-11-20T13:42:07Z to 2026-11-20T13:43:07Z", "2026-11-20T14:42:07Z"] {
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_told_and_gives_no_totals() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), 20, 100, 0.0);
+        let mut run = remote();
+        let notes = merge(&mut run, &path).unwrap();
+        assert!(notes[1].contains("covers 40 s of the run's 60 s"), "{notes:?}");
+        assert_eq!((run.details.device, run.summary.per_second.device_read_bytes), (None, None));
+        assert_eq!(run.database_host().unwrap().seconds.len(), 40);
+    }
+
+    #[test]
+    fn a_run_that_saw_its_host_itself_takes_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), 0, 60, 0.0);
+        let mut run = fixture::mixed_run();
+        run.details.os = Some(HostSeen::default());
+        let error = merge(&mut run, &path).unwrap_err().to_string();
+        assert!(error.contains("itself"), "{error}");
+    }
+
+    #[test]
+    fn merged_seconds_are_read_back_with_the_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), -20, 200, 0.0);
+        let mut run = remote();
+        merge(&mut run, &path).unwrap();
+        let folder = Folder::open(dir.path());
+        save_seconds(&folder, &run).unwrap();
+        super::super::save(&folder, &run).unwrap();
+        let again = super::super::load(dir.path()).unwrap();
+        let (kept, read) = (run.details.server_os.unwrap(), again.details.server_os.unwrap());
+        assert_eq!(read.seconds.len(), kept.seconds.len());
+        assert_eq!(read.seconds[5].interval.device(), kept.seconds[5].interval.device());
+    }
+}

@@ -1,0 +1,273 @@
+//! Petals in plain characters: 80 columns, no colours, the same in a terminal, a pipe and a mail.
+//! Crates that draw with braille dots tell lines apart by colour alone, which a pipe has not; here
+//! each line has a letter and each point its number of sessions.
+
+use super::super::numbers::rate;
+use super::table::Rows;
+use crate::record::observation::metric;
+
+const WIDTH: usize = 80;
+const HEIGHT: usize = 20;
+/// Columns left of the plot: the y axis and its numbers.
+const MARGIN: usize = 9;
+const PLOT: usize = WIDTH - MARGIN - 1;
+const LINES_MAX: usize = 26;
+
+/// A line of points in the order of its sessions.
+#[derive(Debug, Clone)]
+struct Curve {
+    name: String,
+    /// Sessions, x, y.
+    points: Vec<(u32, f64, f64)>,
+}
+
+/// Mean single-block read latency against PIOPS, a line per further factors, a point per number of
+/// sessions; and what each letter stands for.
+pub fn petals(rows: &Rows) -> String {
+    let curves = curves(rows);
+    if curves.is_empty() {
+        return "nothing to draw: no run knows both PIOPS and the latency of a single read\n"
+            .to_owned();
+    }
+    let mut text = plot(&curves);
+    for (letter, curve) in letters().zip(&curves) {
+        let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
+        text.push_str(&format!("{letter}  {}: {} sessions\n", curve.name, sessions.join(", ")));
+    }
+    if curves.len() > LINES_MAX {
+        text.push_str(&format!("{} further lines are not drawn\n", curves.len() - LINES_MAX));
+    }
+    text
+}
+
+fn letters() -> impl Iterator<Item = char> {
+    ('a'..='z').take(LINES_MAX)
+}
+
+fn curves(rows: &Rows) -> Vec<Curve> {
+    let mut curves: Vec<(Vec<(String, String)>, Curve)> = Vec::new();
+    for cell in rows.cells() {
+        let sessions = cell.factor("sessions").and_then(|text| text.parse().ok());
+        let known = cell.mean(metric::PIOPS).zip(cell.mean(metric::READ_US));
+        let Some((sessions, (x, y))) = sessions.zip(known) else { continue };
+        let line = cell.line();
+        let at = curves.iter().position(|(known, _)| *known == line).unwrap_or_else(|| {
+            let told = line.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
+            let name = told.collect::<Vec<_>>().join(", ");
+            curves.push((line, Curve { name, points: Vec::new() }));
+            curves.len() - 1
+        });
+        curves[at].1.points.push((sessions, x, y));
+    }
+    let mut curves: Vec<Curve> = curves.into_iter().map(|(_, curve)| curve).collect();
+    curves.iter_mut().for_each(|curve| curve.points.sort_by_key(|point| point.0));
+    curves
+}
+
+fn plot(curves: &[Curve]) -> String {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x_axis = Axis::up_to(points().map(|point| point.1).fold(0.0, f64::max));
+    let y_axis = Axis::up_to(points().map(|point| point.2).fold(0.0, f64::max));
+    let mut grid = Grid { cells: vec![vec![' '; PLOT]; HEIGHT] };
+    let place = |point: &(u32, f64, f64)| {
+        let column = x_axis.place(point.1, PLOT - 1);
+        let row = HEIGHT - 1 - y_axis.place(point.2, HEIGHT - 1);
+        (column, row)
+    };
+    for curve in curves.iter().take(LINES_MAX) {
+        for pair in curve.points.windows(2) {
+            grid.dots(place(&pair[0]), place(&pair[1]));
+        }
+    }
+    for (letter, curve) in letters().zip(curves) {
+        curve.points.iter().for_each(|point| grid.mark(place(point), letter));
+    }
+    for curve in curves.iter().take(LINES_MAX) {
+        for point in &curve.points {
+            grid.label(place(point), &point.0.to_string());
+        }
+    }
+    drawn(&grid, &x_axis, &y_axis)
+}
+
+fn drawn(grid: &Grid, x_axis: &Axis, y_axis: &Axis) -> String {
+    let mut text = format!("{:>MARGIN$}\n", "read us");
+    for (at, row) in grid.cells.iter().enumerate() {
+        let tick = y_axis.ticks().find(|tick| HEIGHT - 1 - y_axis.place(*tick, HEIGHT - 1) == at);
+        let number = tick.map_or_else(String::new, short);
+        let edge = if tick.is_some() { '+' } else { '|' };
+        let row: String = row.iter().collect();
+        text.push_str(format!("{number:>8} {edge}{row}").trim_end());
+        text.push('\n');
+    }
+    let mut edge = vec!['-'; PLOT];
+    let mut numbers = vec![' '; WIDTH];
+    for tick in x_axis.ticks() {
+        let column = x_axis.place(tick, PLOT - 1);
+        edge[column] = '+';
+        let number = short(tick);
+        let length = number.chars().count();
+        let from = (MARGIN + 1 + column + 1).saturating_sub(length.div_ceil(2)).min(WIDTH - length);
+        for (place, letter) in numbers.iter_mut().skip(from).zip(number.chars()) {
+            *place = letter;
+        }
+    }
+    let edge: String = edge.into_iter().collect();
+    let numbers: String = numbers.into_iter().collect();
+    text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
+    text.push_str(&format!("{:>WIDTH$}\n", "PIOPS, reads and writes"));
+    text
+}
+
+/// A round number in few letters.
+fn short(value: f64) -> String {
+    match value {
+        _ if value == 0.0 => "0".to_owned(),
+        _ if value >= 1e9 => format!("{:.0}G", value / 1e9),
+        _ if value >= 1e6 => format!("{:.0}M", value / 1e6),
+        _ if value >= 1e5 => format!("{:.0}k", value / 1e3),
+        _ => rate(value),
+    }
+}
+
+/// From 0 to a round number, with a few ticks.
+struct Axis {
+    step: f64,
+    end: f64,
+}
+
+impl Axis {
+    /// Steps of 1, 2 or 5 times a power of ten, five at most.
+    fn up_to(largest: f64) -> Self {
+        let largest = if largest.is_finite() && largest > 0.0 { largest } else { 1.0 };
+        let power = 10f64.powf((largest / 5.0).log10().floor());
+        let factors = [1.0, 2.0, 5.0, 10.0];
+        let step = factors.iter().map(|factor| factor * power).find(|step| step * 5.0 >= largest);
+        let step = step.unwrap_or(10.0 * power);
+        Self { step, end: (largest / step).ceil() * step }
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> + '_ {
+        let count = (self.end / self.step).round() as u32;
+        (0..=count).map(|tick| f64::from(tick) * self.step)
+    }
+
+    /// The cell, of 0..=last, in which a value lies.
+    fn place(&self, value: f64, last: usize) -> usize {
+        ((value / self.end * last as f64).round().max(0.0) as usize).min(last)
+    }
+}
+
+struct Grid {
+    cells: Vec<Vec<char>>,
+}
+
+type Place = (usize, usize);
+
+impl Grid {
+    /// A straight line of dots; what is there stays.
+    fn dots(&mut self, from: Place, to: Place) {
+        let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
+        let between = |a: usize, b: usize, step: usize| {
+            let share = step as f64 / steps as f64;
+            (a as f64 + (b as f64 - a as f64) * share).round() as usize
+        };
+        for step in 0..=steps {
+            let cell = &mut self.cells[between(from.1, to.1, step)][between(from.0, to.0, step)];
+            if *cell == ' ' {
+                *cell = '.';
+            }
+        }
+    }
+
+    /// A point; `*` where several lines have one.
+    fn mark(&mut self, (column, row): Place, letter: char) {
+        let cell = &mut self.cells[row][column];
+        *cell = if matches!(*cell, ' ' | '.') || *cell == letter { letter } else { '*' };
+    }
+
+    /// Beside a point, right or left, where nothing but dots is in the way.
+    fn label(&mut self, (column, row): Place, text: &str) {
+        let length = text.chars().count();
+        let line = &mut self.cells[row];
+        let is_free = |line: &[char], from: usize| {
+            line.get(from..from + length)
+                .is_some_and(|cells| cells.iter().all(|cell| matches!(cell, ' ' | '.')))
+        };
+        let right = Some(column + 1).filter(|from| is_free(line, *from));
+        let left = column.checked_sub(length).filter(|from| is_free(line, *from));
+        let Some(from) = right.or(left) else { return };
+        for (cell, letter) in line.iter_mut().skip(from).zip(text.chars()) {
+            *cell = letter;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_lines() {
+        insta::assert_snapshot!(petals(&Rows::of(&super::super::tests::swept())), @r"
+          read us
+             400 +
+                 |
+                 |                                                     b16
+                 |                                                   .. .a16
+                 |                                                 .. ..
+             300 +                                               .. ..
+                 |                                             .. ..
+                 |                                           .....
+                 |                                         ....
+             200 +                                       ....
+                 |                                     ....
+                 |                                  .4ba4
+                 |                            .......
+                 |                      .......
+             100 +                 1ba1..
+                 |
+                 |
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: 1, 4, 16 sessions
+        b  UPDATE_PCT 20: 1, 4, 16 sessions
+        ");
+    }
+
+    #[test]
+    fn nothing_known_is_said() {
+        let mut swept = super::super::tests::swept();
+        swept.runs.iter_mut().for_each(|run| run.summary.io_latency_us.clear());
+        assert!(petals(&Rows::of(&swept)).starts_with("nothing to draw"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_figures_it_is_80_columns_wide(
+            lines in prop::collection::vec(
+                prop::collection::vec((1u32..5000, 0.0f64..1e9, 0.0f64..1e7), 1..8), 1..30,
+            ),
+        ) {
+            let curves: Vec<Curve> = lines
+                .into_iter()
+                .map(|points| Curve { name: String::new(), points })
+                .collect();
+            let shown = plot(&curves);
+            prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);
+            prop_assert_eq!(shown.lines().count(), HEIGHT + 4);
+        }
+
+        #[test]
+        fn axes_hold_every_value(largest in 1e-6f64..1e12) {
+            let axis = Axis::up_to(largest);
+            prop_assert!(axis.end >= largest * (1.0 - 1e-9) && axis.end <= largest * 2.0 + axis.step);
+            prop_assert!((2..=6).contains(&axis.ticks().count()));
+        }
+    }
+}

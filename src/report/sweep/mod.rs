@@ -1,0 +1,318 @@
+//! A sweep as text: what was asked, the petals in characters, the means of each cell, and the
+//! harness table, a row per run. [`csv`] holds the same for a spreadsheet or R.
+
+pub mod chart;
+pub mod csv;
+pub mod table;
+
+use super::numbers::{micros, or_dash, rate, whole};
+use super::table::paragraph;
+use super::text::section;
+use crate::analysis::petals::{Line, Petals};
+use crate::record::sweep::{Axis, Swept};
+use crate::record::{Run, Status};
+use table::Rows;
+
+/// The whole report, at most 100 columns wide but for long names, without colours.
+pub fn render(swept: &Swept, petals: &Petals) -> String {
+    let mut out = String::new();
+    head(&mut out, swept);
+    let rows = Rows::of(swept);
+    section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
+    out.push_str(&chart::petals(&rows));
+    lines(&mut out, petals);
+    section(&mut out, "means of each cell", "the database and petal, per second of the run");
+    out.push_str(&table::means(&rows));
+    section(&mut out, "every run", "the database and petal, per second of the run");
+    out.push_str(&table::runs(&rows));
+    footnotes(&mut out, swept, petals);
+    out
+}
+
+/// Several runs that no sweep holds together, a row each. Those that are not complete are named.
+pub fn of_runs(runs: &[&Run]) -> String {
+    let mut shown = table::runs(&Rows::of_runs(runs));
+    for (position, run) in runs.iter().enumerate() {
+        if run.summary.status != Status::Complete {
+            shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
+        }
+    }
+    shown
+}
+
+fn head(out: &mut String, swept: &Swept) {
+    let sweep = &swept.sweep;
+    let plan = &sweep.plan;
+    out.push_str(&format!("petal {} sweep report\n\n", sweep.petal_version));
+    let cells = plan.cells().len();
+    let (done, all) = (sweep.cells.len(), cells * plan.repeats as usize);
+    let state = match (sweep.status, done == all) {
+        (Status::Complete, true) => "complete",
+        (_, true) => "every cell is done",
+        _ => "not complete: the same command goes on with it",
+    };
+    fact(out, "status", &format!("{done} of {all} runs done; {state}"));
+    let target = swept.runs.first().map(|run| {
+        let target = &run.summary.target;
+        format!("{} {}, {}", target.product, target.version, target.url)
+    });
+    fact(out, "database", &target.unwrap_or_else(|| sweep.engine.clone()));
+    if let Some(run) = swept.runs.first() {
+        let active = super::numbers::bytes(run.summary.active_bytes);
+        let schemas = run.summary.schemas;
+        let same = |other: &Run| other.summary.active_bytes == run.summary.active_bytes;
+        let which = if swept.runs.iter().all(same) { "" } else { ", in the first run" };
+        fact(out, "active data set", &format!("{active} in {schemas} schemas{which}"));
+    }
+    for Axis { key, values } in &plan.axes {
+        fact(out, key, &values.join(", "));
+    }
+    fact(out, "repeats", &format!("{}, interleaved", plan.repeats));
+    fact(out, "seed", &plan.seed.to_string());
+    fact(out, "started", &sweep.started_at);
+    let told = ["run_time", "work_loop", "work_unit", "redo_stress", "direct_io"];
+    let settings = told.iter().filter_map(|key| {
+        let value = plan.settings.get(*key).filter(|value| !value.is_null())?;
+        Some(format!("{}={}", key.to_ascii_uppercase(), value.to_string().trim_matches('"')))
+    });
+    fact(out, "settings", &settings.collect::<Vec<_>>().join(", "));
+}
+
+fn fact(out: &mut String, name: &str, value: &str) {
+    out.push_str(&paragraph(&format!("{name:<18}"), &" ".repeat(18), value));
+}
+
+/// Peak, knee and bend-back of each line.
+fn lines(out: &mut String, petals: &Petals) {
+    for line in &petals.lines {
+        let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
+        let mut told = format!("{}: peak {}; knee {}", line.name, at(line.peak), at(line.knee));
+        if let Some(bend) = &line.bend_back {
+            told.push_str(&format!(
+                "; bends back at {}, cause: {}. {}",
+                point(line, bend.at),
+                bend.cause,
+                bend.evidence.join(" ")
+            ));
+        }
+        out.push_str(&paragraph("- ", "  ", &told));
+    }
+}
+
+fn point(line: &Line, position: usize) -> String {
+    let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
+    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+    format!("{} sessions ({piops} PIOPS, {read} us)", whole(u64::from(point.sessions)))
+}
+
+fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
+    section(out, "how to read this", "");
+    let mut notes: Vec<String> = petals.notes.clone();
+    for (cell, run) in swept.sweep.cells.iter().zip(&swept.runs) {
+        let lost = run.summary.sessions_lost.len();
+        if run.summary.status != Status::Complete {
+            let status = run.summary.status.name();
+            notes.push(format!("{}: {status}; it is in no mean.", cell.folder));
+        } else if lost > 0 {
+            notes.push(format!("{}: {lost} sessions were lost.", cell.folder));
+        }
+    }
+    for failure in &swept.sweep.failures {
+        notes.push(format!(
+            "cell {} of round {} measured nothing: {}",
+            failure.number, failure.repeat, failure.message
+        ));
+    }
+    notes.extend(
+        [
+            "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",
+            "read us is the mean single-block read as the database timed it; sel and upd are \
+             whole operations on petal's clock, in us. The two are never mixed.",
+            "redo is MB/s of log; idle% the processors' idle time.",
+            "spread is the largest less the smallest PIOPS of the repeats, in per cent of their \
+             mean.",
+            "Each run's own report stands in its folder; sweep.csv has every figure.",
+        ]
+        .map(str::to_owned),
+    );
+    for note in notes {
+        out.push_str(&paragraph("- ", "  ", &note));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::record::sweep::{Cell, FORMAT, Plan, Sweep};
+
+    /// Two lines of three session counts, two repeats, one cell of them missing.
+    pub(crate) fn swept() -> Swept {
+        let axis = |key: &str, values: &[&str]| Axis {
+            key: key.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let mut plan = Plan {
+            axes: vec![axis("update_pct", &["0", "20"]), axis("sessions", &["1", "4", "16"])],
+            repeats: 2,
+            seed: 7,
+            ..Plan::default()
+        };
+        plan.settings.insert("run_time".into(), 60.into());
+        let plan = crate::driver::sweep::with_order(plan);
+        let factors = plan.cells();
+        let (mut cells, mut runs) = (Vec::new(), Vec::new());
+        for turn in crate::driver::sweep::turns(&plan) {
+            if (turn.number, turn.repeat) == (5, 2) {
+                continue;
+            }
+            let factors = factors[turn.number as usize - 1].clone();
+            let folder = plan.folder_name(turn.number, &factors, turn.repeat);
+            let mut run = fixture::mixed_run();
+            let at = f64::from((turn.number - 1) % 3);
+            let writes = if turn.number > 3 { 0.2 } else { 0.0 };
+            let reads = 4000.0 * (1.0 + at) * (1.0 - writes) + 40.0 * f64::from(turn.repeat);
+            run.summary.per_second.physical_read_requests = Some(reads);
+            run.summary.per_second.physical_write_requests = Some(reads * writes);
+            run.summary.io_latency_us.get_mut("read").unwrap().mean =
+                Some(100.0 + 60.0 * at * at + 40.0 * writes);
+            if turn.number <= 3 {
+                run.summary.latency_us.remove("update");
+                run.summary.per_second.redo_bytes = None;
+            }
+            run.details.repeat = turn.repeat;
+            cells.push(Cell {
+                number: turn.number,
+                repeat: turn.repeat,
+                factors,
+                folder,
+                status: Status::Complete,
+            });
+            runs.push(run);
+        }
+        let sweep = Sweep {
+            format: FORMAT.to_owned(),
+            petal_version: "0.1.0".to_owned(),
+            engine: "sqlite".to_owned(),
+            started_at: "2026-11-20T13:42:07Z".to_owned(),
+            status: Status::Interrupted,
+            plan,
+            cells,
+            failures: Vec::new(),
+        };
+        Swept { sweep, runs }
+    }
+
+    #[test]
+    fn a_sweep_with_a_cell_missing() {
+        let shown = render(&swept(), &Petals::default());
+        for line in shown.lines() {
+            assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
+            assert_eq!(line, line.trim_end());
+        }
+        insta::assert_snapshot!(shown, @r"
+        petal 0.1.0 sweep report
+
+        status            11 of 12 runs done; not complete: the same command goes on with it
+        database          SQLite 3.54.1, sqlite:petal-data
+        active data set   256 MiB in 4 schemas
+        update_pct        0, 20
+        sessions          1, 4, 16
+        repeats           2, interleaved
+        seed              7
+        started           2026-11-20T13:42:07Z
+        settings          RUN_TIME=60
+
+        PETALS: PIOPS AGAINST SINGLE-BLOCK READ                             [the database, means of repeats]
+        ====================================================================================================
+          read us
+             400 +
+                 |
+                 |                                                     b16
+                 |                                                   .. .a16
+                 |                                                 .. ..
+             300 +                                               .. ..
+                 |                                             .. ..
+                 |                                           .....
+                 |                                         ....
+             200 +                                       ....
+                 |                                     ....
+                 |                                  .4ba4
+                 |                            .......
+                 |                      .......
+             100 +                 1ba1..
+                 |
+                 |
+                 |
+                 |
+               0 +
+                 ++----------------------+----------------------+----------------------+
+                  0                    5,000                  10,000              15,000
+                                                                 PIOPS, reads and writes
+        a  UPDATE_PCT 0: 1, 4, 16 sessions
+        b  UPDATE_PCT 20: 1, 4, 16 sessions
+
+        MEANS OF EACH CELL                                   [the database and petal, per second of the run]
+        ====================================================================================================
+        sess  upd%  n  spread   PIOPS  read/s  write/s  MB/s  read us  ops/s  redo  idle%
+        ----  ----  -  ------  ------  ------  -------  ----  -------  -----  ----  -----
+        1        0  2    1.0%   4,060   4,060     0.00   569    100.0    914     -   25.0
+        4        0  2    0.5%   8,060   8,060     0.00   569    160.0    914     -   25.0
+        16       0  2    0.3%  12,060  12,060     0.00   569    340.0    914     -   25.0
+        1       20  2    1.2%   3,912   3,260      652   569    108.0    914  96.2   25.0
+        4       20  1       -   7,728   6,440    1,288   569    168.0    914  96.2   25.0
+        16      20  2    0.4%  11,592   9,660    1,932   569    348.0    914  96.2   25.0
+
+        EVERY RUN                                            [the database and petal, per second of the run]
+        ====================================================================================================
+        sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
+        ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
+        1        0    1   4,040     0.00   569    100.0    7,377   10,002        -        -     -   25.0
+        1        0    2   4,080     0.00   569    100.0    7,377   10,002        -        -     -   25.0
+        4        0    1   8,040     0.00   569    160.0    7,377   10,002        -        -     -   25.0
+        4        0    2   8,080     0.00   569    160.0    7,377   10,002        -        -     -   25.0
+        16       0    1  12,040     0.00   569    340.0    7,377   10,002        -        -     -   25.0
+        16       0    2  12,080     0.00   569    340.0    7,377   10,002        -        -     -   25.0
+        1       20    1   3,240      648   569    108.0    7,377   10,002   12,698   16,351  96.2   25.0
+        1       20    2   3,280      656   569    108.0    7,377   10,002   12,698   16,351  96.2   25.0
+        4       20    1   6,440    1,288   569    168.0    7,377   10,002   12,698   16,351  96.2   25.0
+        16      20    1   9,640    1,928   569    348.0    7,377   10,002   12,698   16,351  96.2   25.0
+        16      20    2   9,680    1,936   569    348.0    7,377   10,002   12,698   16,351  96.2   25.0
+
+        HOW TO READ THIS
+        ====================================================================================================
+        - `-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.
+        - read us is the mean single-block read as the database timed it; sel and upd are whole operations
+          on petal's clock, in us. The two are never mixed.
+        - redo is MB/s of log; idle% the processors' idle time.
+        - spread is the largest less the smallest PIOPS of the repeats, in per cent of their mean.
+        - Each run's own report stands in its folder; sweep.csv has every figure.
+        ");
+    }
+
+    #[test]
+    fn runs_that_are_not_complete_are_named() {
+        let (whole, mut cut) = (fixture::mixed_run(), fixture::mixed_run());
+        cut.summary.status = Status::Interrupted;
+        assert!(of_runs(&[&whole, &cut]).ends_with("row 2: interrupted\n"));
+    }
+
+    #[test]
+    fn what_failed_is_named_and_in_no_mean() {
+        let mut swept = swept();
+        let at = swept.sweep.cells.iter().position(|cell| cell.number == 1).unwrap();
+        swept.runs[at].summary.status = Status::Failed;
+        swept.sweep.failures.push(crate::record::sweep::Failure {
+            number: 5,
+            repeat: 2,
+            message: "the server went away".to_owned(),
+        });
+        let shown = render(&swept, &Petals::default());
+        assert!(shown.contains("cell001-update_pct0-sessions1-r1: failed"), "{shown}");
+        assert!(shown.contains("cell 5 of round 2 measured nothing: the server went away"));
+        let means = table::means(&Rows::of(&swept));
+        let first = means.lines().nth(2).unwrap();
+        assert_eq!(first.split_whitespace().nth(2), Some("1"), "{first}");
+    }
+}

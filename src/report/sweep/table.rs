@@ -1,0 +1,247 @@
+//! The harness table of a sweep: a row per run, and the means of each cell.
+
+use std::collections::BTreeMap;
+
+use super::super::numbers::{micros, or_dash, rate};
+use super::super::table::Table;
+use crate::record::observation::{Observation, metric};
+use crate::record::sweep::Swept;
+use crate::record::{Run, Status};
+
+/// Factors that have a column of their own; all others head a table.
+const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
+
+/// One run as a row.
+pub struct Row {
+    pub seen: Observation,
+    /// Its place in the plan.
+    pub number: u32,
+    /// Whether it counts in means.
+    pub is_whole: bool,
+}
+
+/// The runs of a sweep, by cell and repeat.
+pub struct Rows(pub Vec<Row>);
+
+/// The repeats of one cell.
+pub struct CellRows<'a> {
+    /// Those that count in means.
+    rows: Vec<&'a Row>,
+    first: &'a Row,
+}
+
+impl Rows {
+    pub fn of(swept: &Swept) -> Self {
+        let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+        let mut rows: Vec<Row> = cells
+            .map(|((cell, run), seen)| Row {
+                seen,
+                number: cell.number,
+                is_whole: run.summary.status == Status::Complete,
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.number, row.seen.repeat));
+        Self(rows)
+    }
+
+    /// In the order given.
+    pub fn of_runs(runs: &[&Run]) -> Self {
+        let rows = (1..).zip(runs).map(|(number, run)| {
+            let update_pct = or_dash(run.summary.setting("update_pct"), ToString::to_string);
+            let factors = vec![
+                ("update_pct".to_owned(), update_pct),
+                ("sessions".to_owned(), run.summary.sessions.to_string()),
+            ];
+            Row {
+                seen: Observation::of_run("", factors, run),
+                number,
+                is_whole: run.summary.status == Status::Complete,
+            }
+        });
+        Self(rows.collect())
+    }
+
+    pub fn cells(&self) -> Vec<CellRows<'_>> {
+        let mut cells: BTreeMap<u32, CellRows<'_>> = BTreeMap::new();
+        for row in &self.0 {
+            let cell = cells.entry(row.number).or_insert(CellRows { rows: Vec::new(), first: row });
+            cell.rows.extend(Some(row).filter(|row| row.is_whole));
+        }
+        cells.into_values().collect()
+    }
+}
+
+impl CellRows<'_> {
+    pub fn factor(&self, name: &str) -> Option<&str> {
+        self.first.seen.factor(name)
+    }
+
+    /// Every factor but the sessions: cells that agree in it lie on one line.
+    pub fn line(&self) -> Vec<(String, String)> {
+        let factors = self.first.seen.factors.iter();
+        factors.filter(|(key, _)| key != "sessions").cloned().collect()
+    }
+
+    fn known(&self, name: &str) -> Vec<f64> {
+        self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
+    }
+
+    /// The mean of the repeats that know it; None where one does not.
+    pub fn mean(&self, name: &str) -> Option<f64> {
+        let known = self.known(name);
+        let is_whole = !known.is_empty() && known.len() == self.rows.len();
+        is_whole.then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
+    /// Largest less smallest, in per cent of the mean; None of one repeat.
+    fn spread_pct(&self, name: &str) -> Option<f64> {
+        let known = self.known(name);
+        let mean = self.mean(name).filter(|mean| known.len() > 1 && *mean > 0.0)?;
+        let largest = known.iter().copied().fold(f64::MIN, f64::max);
+        let smallest = known.iter().copied().fold(f64::MAX, f64::min);
+        Some((largest - smallest) / mean * 100.0)
+    }
+}
+
+/// How a figure is shown: its column, its name, and its words.
+type Figure = (&'static str, &'static str, fn(f64) -> String);
+
+const IDLE: Figure = ("idle%", metric::CPU_IDLE, |pct| format!("{pct:.1}"));
+
+const OF_RUNS: [Figure; 10] = [
+    ("read/s", metric::READS, rate),
+    ("write/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("sel p50", "select_p50_us", micros),
+    ("sel p99", "select_p99_us", micros),
+    ("upd p50", "update_p50_us", micros),
+    ("upd p99", "update_p99_us", micros),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
+];
+
+/// Without percentiles, which are not to be averaged.
+const OF_MEANS: [Figure; 8] = [
+    ("PIOPS", metric::PIOPS, rate),
+    ("read/s", metric::READS, rate),
+    ("write/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("ops/s", metric::OPS, rate),
+    ("redo", metric::REDO_MB, rate),
+    IDLE,
+];
+
+/// A row per run.
+pub fn runs(rows: &Rows) -> String {
+    let names = ["sess", "upd%", "rep"].into_iter().chain(OF_RUNS.map(|(name, ..)| name));
+    let names: Vec<&str> = names.collect();
+    grouped(&names, rows.0.iter().map(|row| (headings(&row.seen), cells_of(row))))
+}
+
+fn cells_of(row: &Row) -> Vec<String> {
+    let repeat = or_dash(row.seen.repeat, |repeat| repeat.to_string());
+    let figures = OF_RUNS.map(|(_, name, show)| or_dash(row.seen.metric(name), show));
+    [sessions_and_mix(&row.seen), vec![repeat], figures.to_vec()].concat()
+}
+
+/// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
+pub fn means(rows: &Rows) -> String {
+    let names = ["sess", "upd%", "n", "spread"].into_iter();
+    let names: Vec<&str> = names.chain(OF_MEANS.map(|(name, ..)| name)).collect();
+    let cells = rows.cells();
+    grouped(
+        &names,
+        cells.iter().map(|cell| {
+            let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
+            let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
+            let count = cell.rows.len().to_string();
+            let seen = &cell.first.seen;
+            let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
+            (headings(seen), row)
+        }),
+    )
+}
+
+fn sessions_and_mix(seen: &Observation) -> Vec<String> {
+    ["sessions", "update_pct"].map(|key| or_dash(seen.factor(key), str::to_owned)).to_vec()
+}
+
+/// What stands above a row's table.
+fn headings(seen: &Observation) -> String {
+    let told = seen.factors.iter().filter(|(key, _)| !IN_COLUMNS.contains(&key.as_str()));
+    told.map(|(key, value)| format!("{} {value}", key.to_ascii_uppercase()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A table for each heading, in the order in which headings come.
+fn grouped(names: &[&str], rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
+    let mut tables: Vec<(String, Table)> = Vec::new();
+    for (heading, row) in rows {
+        let at = tables.iter().position(|(known, _)| *known == heading).unwrap_or_else(|| {
+            tables.push((heading, Table::of_figures(names)));
+            tables.len() - 1
+        });
+        tables[at].1.row(row);
+    }
+    let shown = tables.iter().map(|(heading, table)| match heading.as_str() {
+        "" => table.render(),
+        heading => format!("{heading}\n\n{}", table.render()),
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn runs_without_a_sweep_have_a_row_each() {
+        let mixed = fixture::mixed_run();
+        let mut reads = fixture::mixed_run();
+        reads.summary.sessions = 16;
+        reads.summary.settings.insert("update_pct".into(), 0.into());
+        reads.summary.latency_us.remove("update");
+        reads.summary.per_second.redo_bytes = None;
+        reads.summary.cpu = None;
+        let shown = runs(&Rows::of_runs(&[&mixed, &reads]));
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= super::super::super::table::WIDTH)
+        );
+        insta::assert_snapshot!(shown, @r"
+        sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
+        ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
+        8       20    1  59,432   10,000   569     84.3    7,377   10,002   12,698   16,351  96.2   25.0
+        16       0    1  59,432   10,000   569     84.3    7,377   10,002        -        -     -      -
+        ");
+    }
+
+    #[test]
+    fn a_mean_is_unknown_where_one_repeat_does_not_know() {
+        let mut swept = super::super::tests::swept();
+        let at = swept.sweep.cells.iter().position(|cell| cell.number == 4).unwrap();
+        swept.runs[at].summary.cpu = None;
+        let rows = Rows::of(&swept);
+        let cell = &rows.cells()[3];
+        assert_eq!(cell.mean(metric::CPU_IDLE), None);
+        assert_eq!(cell.mean(metric::READS), Some(3260.0));
+        // Of 3240 and 3280 with a fifth of writes: 48 of 3912.
+        assert!((cell.spread_pct(metric::PIOPS).unwrap() - 100.0 * 48.0 / 3912.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn further_factors_head_tables_of_their_own() {
+        let mut swept = super::super::tests::swept();
+        for cell in &mut swept.sweep.cells {
+            let loop_side = if cell.number % 2 == 0 { "client" } else { "server" };
+            cell.factors.insert(0, ("loop".to_owned(), loop_side.to_owned()));
+        }
+        let shown = means(&Rows::of(&swept));
+        let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("LOOP")).collect();
+        assert_eq!(headings, ["LOOP server", "LOOP client"]);
+        assert_eq!(shown.matches("read us").count(), 2);
+    }
+}

@@ -1,0 +1,235 @@
+//! Why the layers differ: each step down from petal to the device, in bytes, with what explains it.
+
+use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
+use super::super::table::paragraph;
+use crate::record::Run;
+
+/// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
+const ALIKE_SHARE: f64 = 0.02;
+
+pub(super) fn render(run: &Run) -> String {
+    let steps =
+        [cached(run), read(run), changed(run), logged(run), written(run), merged(run), unseen(run)];
+    steps.into_iter().flatten().map(|step| paragraph("- ", "  ", &step)).collect()
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", decimal(bytes as f64 / 1e6, 1))
+}
+
+/// From logical to physical reads: the database's cache.
+fn cached(run: &Run) -> Option<String> {
+    let io = &run.details.io;
+    let block = run.summary.target.block_size;
+    let (logical, physical) = io.logical_reads.zip(io.physical_read_blocks)?;
+    let from_log = io.log_read_blocks.unwrap_or(0);
+    let found = logical.saturating_sub(physical).saturating_sub(from_log);
+    let log = match from_log {
+        0 => String::new(),
+        blocks => format!("; {} came from the log's file", megabytes(blocks * block)),
+    };
+    let share = ratio(Some(found), Some(logical))?;
+    Some(format!(
+        "logical less physical reads: {} ({} %) were found in the database's cache, index and inner \
+         blocks mostly{log}",
+        megabytes(found * block),
+        percent(share)
+    ))
+}
+
+/// From the database's reads to the device's: page cache and read-ahead.
+fn read(run: &Run) -> Option<String> {
+    let asked = run.details.io.physical_read_bytes?;
+    let served = run.details.device.as_ref()?.read_bytes;
+    if asked == 0 && served == 0 {
+        return None;
+    }
+    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
+    Some(match differ(asked, served) {
+        None => {
+            "physical against device reads: alike in bytes, so the device served them".to_owned()
+        }
+        Some(Differ::Less(missing)) if is_direct => format!(
+            "physical less device reads: {} did not reach the device; past the page cache only \
+             reads of the log's file, or of files elsewhere, can be missing",
+            megabytes(missing)
+        ),
+        Some(Differ::Less(missing)) => format!(
+            "physical less device reads: {} were served by the operating system's page cache",
+            megabytes(missing)
+        ),
+        Some(Differ::More(extra)) => format!(
+            "device above physical reads: {} more, by read-ahead, the file system's own blocks, or \
+             somebody else",
+            megabytes(extra)
+        ),
+    })
+}
+
+/// From the blocks that were changed to those that the database wrote: checkpoints.
+fn changed(run: &Run) -> Option<String> {
+    let block = run.summary.target.block_size;
+    let changed = run.summary.rows.update * block;
+    let written = run.details.io.physical_write_bytes?;
+    if changed == 0 && written == 0 {
+        return None;
+    }
+    let checkpoints = run.summary.counters.get("checkpoints");
+    let checkpoints = checkpoints.map_or_else(String::new, |count| {
+        format!(" ({} checkpoints ended in the run)", whole(*count))
+    });
+    Some(match differ(changed, written) {
+        None => format!("blocks changed against written: alike in bytes{checkpoints}"),
+        Some(Differ::Less(missing)) => format!(
+            "blocks changed less written: {} were changed twice before a checkpoint wrote them, or \
+             not yet written at the end{checkpoints}",
+            megabytes(missing)
+        ),
+        Some(Differ::More(extra)) => format!(
+            "blocks written above changed: {} more, of work before the run, index and inner \
+             blocks, or marks that reading left{checkpoints}",
+            megabytes(extra)
+        ),
+    })
+}
+
+/// What logging a change costs.
+fn logged(run: &Run) -> Option<String> {
+    let redo = run.details.io.redo_bytes?;
+    let each = ratio(Some(redo), Some(run.summary.rows.update))?;
+    let block = run.summary.target.block_size as f64;
+    let how = if each >= block {
+        "whole blocks are logged"
+    } else if each >= block / 4.0 {
+        "some blocks are logged whole, after a checkpoint"
+    } else {
+        "changes are logged, not blocks"
+    };
+    Some(format!(
+        "log: {} for {} updated rows, {} bytes each: {how}",
+        megabytes(redo),
+        whole(run.summary.rows.update),
+        decimal(each, 0)
+    ))
+}
+
+/// From the database's writes and log to the device's: journal, rounding, write-back.
+fn written(run: &Run) -> Option<String> {
+    let io = &run.details.io;
+    let asked = io.physical_write_bytes? + io.redo_bytes?;
+    let served = run.details.device.as_ref()?.write_bytes;
+    if asked == 0 && served == 0 {
+        return None;
+    }
+    Some(match differ(asked, served) {
+        None => "physical writes and log against device writes: alike in bytes".to_owned(),
+        Some(Differ::Less(missing)) => {
+            let seen = run.database_host().and_then(|seen| seen.whole.ranges.dirty_bytes);
+            let dirty = seen.map(|range| range.most);
+            format!(
+                "physical writes and log less device writes: {} were not written by the end, or \
+                 overwritten in the page cache first (dirty pages at most {})",
+                megabytes(missing),
+                or_dash(dirty, megabytes)
+            )
+        }
+        Some(Differ::More(extra)) => format!(
+            "device writes above physical writes and log: {} more, by the file system's journal, \
+             log records rounded up to whole blocks, write-back of earlier work, or somebody else",
+            megabytes(extra)
+        ),
+    })
+}
+
+/// Requests split and merge.
+fn merged(run: &Run) -> Option<String> {
+    let devices = run.database_host()?.whole.sum.devices.as_ref()?;
+    let data = devices.iter().filter(|device| device.data);
+    let (reads, writes) =
+        data.fold((0, 0), |sum, device| (sum.0 + device.read_merges, sum.1 + device.write_merges));
+    Some(format!(
+        "requests joined before the device saw them: {} reads, {} writes; flushes count among its \
+         writes, without bytes",
+        whole(reads),
+        whole(writes)
+    ))
+}
+
+fn unseen(run: &Run) -> Option<String> {
+    (!run.is_database_host_seen()).then(|| {
+        "the device is on another host: record it there with petal os, and merge it with --os-data"
+            .to_owned()
+    })
+}
+
+enum Differ {
+    Less(u64),
+    More(u64),
+}
+
+/// How the lower layer differs; None where they are alike.
+fn differ(upper: u64, lower: u64) -> Option<Differ> {
+    let allowed = (upper.max(lower) as f64 * ALIKE_SHARE) as u64;
+    if upper.abs_diff(lower) <= allowed {
+        None
+    } else if lower < upper {
+        Some(Differ::Less(upper - lower))
+    } else {
+        Some(Differ::More(lower - upper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::stats::target::DirectIo;
+
+    fn with(change: impl Fn(&mut Run)) -> String {
+        let mut run = fixture::mixed_run();
+        change(&mut run);
+        render(&run)
+    }
+
+    #[test]
+    fn each_step_is_told_with_its_bytes() {
+        insta::assert_snapshot!(render(&fixture::mixed_run()), @"
+        - logical less physical reads: 56,266.5 MB (65.2 %) were found in the database's cache, index and
+          inner blocks mostly; 808.9 MB came from the log's file
+        - physical against device reads: alike in bytes, so the device served them
+        - blocks changed less written: 837.3 MB were changed twice before a checkpoint wrote them, or not
+          yet written at the end (6 checkpoints ended in the run)
+        - log: 5,769.3 MB for 702,208 updated rows, 8,216 bytes each: whole blocks are logged
+        - physical writes and log against device writes: alike in bytes
+        - requests joined before the device saw them: 180 reads, 420 writes; flushes count among its writes,
+          without bytes
+        ");
+    }
+
+    #[test]
+    fn the_page_cache_and_read_ahead_are_named() {
+        let cached = with(|run| {
+            run.details.target.direct_io =
+                Some(DirectIo { asked: false, used: false, reason: None });
+            run.details.device.as_mut().unwrap().read_bytes /= 4;
+        });
+        assert!(cached.contains("page cache"), "{cached}");
+        let ahead = with(|run| run.details.device.as_mut().unwrap().read_bytes *= 2);
+        assert!(ahead.contains("read-ahead"), "{ahead}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_explained() {
+        let text = with(|run| {
+            run.details.io = Default::default();
+            run.details.device = None;
+            run.details.os = None;
+        });
+        assert_eq!(text, "");
+        let remote = with(|run| {
+            run.details.target.local = false;
+            run.details.device = None;
+        });
+        assert!(remote.contains("--os-data"), "{remote}");
+    }
+}

@@ -1,0 +1,298 @@
+//! What the operating system saw, under the names and units of iostat, vmstat and mpstat.
+
+use super::super::iostat::Shown;
+use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
+use super::super::table::{Table, paragraph};
+use super::{fact, section};
+use crate::record::Run;
+use crate::record::os::HostSeen;
+use crate::stats::os::{CpuTicks, DeviceUse, Interval, Range};
+
+/// So many processors are told one by one; of more, the busiest.
+const CPUS_SHOWN: usize = 8;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    let database = run.database_host();
+    // petal's own host, where that is another one.
+    let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
+    if database.is_none() && own.is_none() {
+        section(out, "what the operating system saw", "the operating system");
+        out.push_str("- (not watched: NO_OS_PERF_DATA, or a record without it)\n");
+        return;
+    }
+    if let Some(seen) = database {
+        section(out, "what the operating system saw", &place(seen));
+        host(out, seen);
+    }
+    if let Some(seen) = own {
+        section(out, "what petal's own host saw", &place(seen));
+        host(out, seen);
+    }
+}
+
+fn place(seen: &HostSeen) -> String {
+    match &seen.file {
+        Some(file) => {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            format!("from {name}, host {}", seen.host)
+        }
+        None => format!("host {}, every second", seen.host),
+    }
+}
+
+fn host(out: &mut String, seen: &HostSeen) {
+    let sum = &seen.whole.sum;
+    processors(out, seen);
+    if let Some(devices) = &sum.devices {
+        out.push('\n');
+        out.push_str(&device_table(devices, sum.seconds));
+        let below: Vec<&str> =
+            devices.iter().filter(|device| !device.data).map(|d| d.name.as_str()).collect();
+        if !below.is_empty() {
+            let text = format!(
+                "{} below the data's devices: not added up in other sections",
+                match below.as_slice() {
+                    [one] => format!("{one} lies"),
+                    several => format!("{} lie", several.join(", ")),
+                }
+            );
+            out.push_str(&paragraph("", "", &text));
+        }
+    }
+    out.push('\n');
+    out.push_str(&gauges(seen));
+    out.push('\n');
+    facts(out, seen);
+}
+
+fn processors(out: &mut String, seen: &HostSeen) {
+    let sum = &seen.whole.sum;
+    let mut table = Table::of_figures(&[
+        "processors",
+        "%usr",
+        "%nice",
+        "%sys",
+        "%iowait",
+        "%irq",
+        "%soft",
+        "%steal",
+        "%idle",
+    ]);
+    let each = &sum.cpus.each;
+    let mut row = |name: String, ticks: Option<CpuTicks>| {
+        let cells = match ticks.and_then(|ticks| ticks.percents()) {
+            // The kernel's order is another one than mpstat's.
+            Some([user, nice, system, idle, iowait, irq, soft, steal]) => {
+                [user, nice, system, iowait, irq, soft, steal, idle].map(|p| decimal(p, 1))
+            }
+            None => ["-"; 8].map(str::to_owned),
+        };
+        table.row(std::iter::once(name).chain(cells));
+    };
+    let count = if each.is_empty() { String::new() } else { format!(" {}", each.len()) };
+    row(format!("all{count}"), sum.cpus.host);
+    if sum.cpus.allowed != sum.cpus.host {
+        let count = seen.allowed_cpus.as_ref().map_or(0, Vec::len);
+        row(format!("allowed {count}"), sum.cpus.allowed);
+    }
+    let busiest = sum.busiest_cpu.map(|(number, _)| number);
+    if each.len() > 1 && each.len() <= CPUS_SHOWN {
+        each.iter().for_each(|(number, ticks)| row(format!("cpu {number}"), Some(*ticks)));
+    } else if let Some(number) = busiest {
+        let ticks = each.iter().find(|(known, _)| *known == number).map(|(_, ticks)| *ticks);
+        row(format!("busiest: cpu {number}"), ticks);
+    }
+    out.push_str(&table.render());
+    let busy: Option<(f64, u32, f64)> = seen
+        .seconds
+        .iter()
+        .filter(|second| second.interval.seconds > 0.5)
+        .filter_map(|second| {
+            let (cpu, busy) = second.interval.busiest_cpu?;
+            Some((busy, cpu, second.from_s))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
+    if let Some((busy, cpu, at_s)) = busy {
+        let text = format!(
+            "busiest second of one processor: cpu {cpu}, {} % at {} s",
+            decimal(busy, 0),
+            decimal(at_s, 0)
+        );
+        out.push_str(&paragraph("", "", &text));
+    }
+}
+
+/// As `iostat -x` prints them.
+fn device_table(devices: &[DeviceUse], seconds: f64) -> String {
+    let mut table = Table::of_figures(&[
+        "Device", "r/s", "rkB/s", "r_await", "w/s", "wkB/s", "w_await", "f/s", "aqu-sz", "%util",
+    ]);
+    for device in devices {
+        table.row(std::iter::once(device.name.clone()).chain(device_cells(device, seconds)));
+    }
+    table.render()
+}
+
+fn device_cells(device: &DeviceUse, seconds: f64) -> [String; 9] {
+    let shown = Shown::of(device, seconds);
+    [
+        or_dash(shown.reads, rate),
+        or_dash(shown.read_kib, rate),
+        or_dash(shown.read_await_ms, |ms| decimal(ms, 2)),
+        or_dash(shown.writes, rate),
+        or_dash(shown.write_kib, rate),
+        or_dash(shown.write_await_ms, |ms| decimal(ms, 2)),
+        or_dash(shown.flushes, rate),
+        or_dash(shown.queue, |queue| decimal(queue, 2)),
+        or_dash(shown.util_percent, |percent| decimal(percent, 1)),
+    ]
+}
+
+/// As vmstat names them, with the range over the seconds.
+fn gauges(seen: &HostSeen) -> String {
+    let ranges = &seen.whole.ranges;
+    let mut table = Table::of_figures(&["vmstat", "mean", "least", "most"]);
+    let mut row = |name: &str, range: Option<Range>, show: &dyn Fn(f64) -> String| {
+        let cell = |value: Option<f64>| or_dash(value, show);
+        let most = cell(range.map(|range| range.most as f64));
+        let least = cell(range.map(|range| range.least as f64));
+        table.row([name.to_owned(), cell(range.map(|range| range.mean)), least, most]);
+    };
+    let size = |value: f64| bytes(value.round() as u64);
+    row("r (tasks running or ready)", ranges.running, &rate);
+    row("b (tasks blocked, mostly by I/O)", ranges.blocked, &rate);
+    row("free memory", ranges.free_bytes, &size);
+    row("available without swapping", ranges.available_bytes, &size);
+    row("buff", ranges.buffers_bytes, &size);
+    row("cache", ranges.cached_bytes, &size);
+    row("dirty pages", ranges.dirty_bytes, &size);
+    row("pages being written", ranges.writeback_bytes, &size);
+    row("swap used", ranges.swap_used_bytes, &size);
+    table.render()
+}
+
+fn facts(out: &mut String, seen: &HostSeen) {
+    let sum = &seen.whole.sum;
+    let counts = &sum.counts;
+    let per = |count: Option<u64>, unit: f64| {
+        let value = count.filter(|_| sum.seconds > 0.0).map(|n| n as f64 / unit / sum.seconds);
+        or_dash(value, rate)
+    };
+    fact(
+        out,
+        "in/s, cs/s",
+        &format!(
+            "{} interrupts, {} context switches a second",
+            per(counts.interrupts, 1.0),
+            per(counts.context_switches, 1.0)
+        ),
+    );
+    fact(
+        out,
+        "si, so",
+        &format!(
+            "{} KiB/s from swap, {} KiB/s to swap; {} major faults a second",
+            per(counts.swap_in_bytes, 1024.0),
+            per(counts.swap_out_bytes, 1024.0),
+            per(counts.major_faults, 1.0)
+        ),
+    );
+    let share = |us: Option<u64>| per(us, 1e4);
+    fact(
+        out,
+        "pressure, % of time",
+        &format!(
+            "cpu some {}, io some {} full {}, memory some {} full {}",
+            share(counts.cpu_some_us),
+            share(counts.io_some_us),
+            share(counts.io_full_us),
+            share(counts.memory_some_us),
+            share(counts.memory_full_us)
+        ),
+    );
+    if counts.received_bytes.is_some() || counts.sent_segments.is_some() {
+        network(out, sum);
+    }
+    // A file of `petal os` knows nothing of petal's own process.
+    if seen.file.is_none() {
+        fact(out, "petal's process", &format!("{} processors", per(counts.petal_cpu_us, 1e6)));
+    }
+    if let Some(processes) = seen.whole.ranges.server_processes {
+        fact(
+            out,
+            "the server's processes",
+            &format!(
+                "{} processors in {} to {} processes; its log writer {}",
+                per(counts.server_cpu_us, 1e6),
+                processes.least,
+                processes.most,
+                per(counts.log_writer_cpu_us, 1e6)
+            ),
+        );
+    }
+    group(out, seen);
+    if let Some(before) = &seen.before {
+        fact(out, "before the run", &before_line(before));
+    }
+}
+
+fn network(out: &mut String, sum: &Interval) {
+    let counts = &sum.counts;
+    let per = |count: Option<u64>, unit: f64| {
+        let value = count.filter(|_| sum.seconds > 0.0).map(|n| n as f64 / unit / sum.seconds);
+        or_dash(value, rate)
+    };
+    fact(
+        out,
+        "network",
+        &format!(
+            "rx {} packets/s, {} kB/s, {} errors; tx {} packets/s, {} kB/s, {} errors",
+            per(counts.received_packets, 1.0),
+            per(counts.received_bytes, 1024.0),
+            or_dash(counts.receive_errors, whole),
+            per(counts.sent_packets, 1.0),
+            per(counts.sent_bytes, 1024.0),
+            or_dash(counts.send_errors, whole)
+        ),
+    );
+    fact(
+        out,
+        "",
+        &format!(
+            "TCP segments sent again: {} of {}",
+            or_dash(counts.resent_segments, whole),
+            or_dash(counts.sent_segments, whole)
+        ),
+    );
+}
+
+fn group(out: &mut String, seen: &HostSeen) {
+    let Some(quota) = seen.group_quota else { return };
+    let sum = &seen.whole.sum;
+    let counts = &sum.counts;
+    let used = counts.group_used_us.filter(|_| sum.seconds > 0.0);
+    fact(
+        out,
+        "control group",
+        &format!(
+            "{} of {} processors used; made to wait in {} of {} periods, {} s",
+            or_dash(used.map(|us| us as f64 / 1e6 / sum.seconds), rate),
+            rate(quota),
+            or_dash(counts.group_throttled_periods, whole),
+            or_dash(counts.group_periods, whole),
+            or_dash(counts.group_throttled_us.map(|us| us as f64 / 1e6), |s| decimal(s, 2))
+        ),
+    );
+}
+
+fn before_line(before: &Interval) -> String {
+    let requests = before
+        .device()
+        .filter(|_| before.seconds > 0.0)
+        .map(|device| (device.read_requests + device.write_requests) as f64 / before.seconds);
+    format!(
+        "{} processors at work, {} requests a second at the data's devices",
+        or_dash(before.working_processors(), rate),
+        or_dash(requests, rate)
+    )
+}

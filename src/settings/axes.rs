@@ -1,0 +1,380 @@
+//! The axes of a sweep: flags that hold several values, apart from those that hold one, and the
+//! settings of every cell. Each cell is validated as a run would be.
+
+use std::collections::BTreeMap;
+
+use super::error::{SettingError, SettingErrors};
+use super::read::{self, Sources};
+use super::table::{self, CommandKind, Group, PARAMETERS, Parameter};
+use super::{Origin, Settings};
+
+/// The most cells that a sweep may have; more is a slip of the pen.
+const CELLS_MAX: usize = 10_000;
+
+/// What a command line asks of a sweep, before anything is validated.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Flags, by key; a value may be a list.
+    pub flags: BTreeMap<&'static str, String>,
+    /// `--sessions`, a list.
+    pub sessions: Option<String>,
+    /// `--db`, as often as it was given. A URL may hold commas, so it is never a list.
+    pub targets: Vec<String>,
+}
+
+/// The axes and the cells that they span.
+#[derive(Debug)]
+pub struct Axes {
+    /// Key in lower case, and its values as the table writes them; the last one varies fastest.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// The settings of each combination, in that order.
+    pub combinations: Vec<Settings>,
+}
+
+/// An axis with the values that were asked for.
+struct List {
+    /// In lower case.
+    key: String,
+    values: Vec<String>,
+}
+
+/// Spans the cells. `sources` tells of the rest: its flags are replaced.
+pub fn span(asked: &Asked, sources: &Sources) -> Result<Axes, SettingErrors> {
+    let mut errors = Vec::new();
+    let mut lists = Vec::new();
+    if asked.targets.len() > 1 {
+        lists.push(List { key: "db".to_owned(), values: asked.targets.clone() });
+    }
+    let mut single = asked.flags.clone();
+    single.remove("DB");
+    if let [target] = asked.targets.as_slice() {
+        single.insert("DB", target.clone());
+    }
+    for parameter in PARAMETERS {
+        match axis_of(parameter, asked) {
+            Ok(Some(list)) => {
+                single.remove(parameter.key);
+                lists.push(list);
+            }
+            Ok(None) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    let apart = single_or_list(asked, "READERS") || single_or_list(asked, "WRITERS");
+    match sessions(asked, apart) {
+        Ok(list) => lists.extend(list),
+        Err(error) => errors.push(error),
+    }
+    let count = lists.iter().map(|list| list.values.len()).product::<usize>();
+    if count > CELLS_MAX {
+        errors.push(SettingError::elsewhere(
+            format!("{count} cells"),
+            format!("is more than a sweep may have, {CELLS_MAX}"),
+            "Leave out values, or make several sweeps.",
+        ));
+    }
+    match errors.is_empty() {
+        true => read_all(lists, &single, sources, apart),
+        false => Err(SettingErrors(errors)),
+    }
+}
+
+fn single_or_list(asked: &Asked, key: &str) -> bool {
+    asked.flags.get(key).is_some_and(|text| !text.is_empty())
+}
+
+/// Reads every combination; whatever is wrong in several of them is told once.
+fn read_all(
+    lists: Vec<List>,
+    single: &BTreeMap<&'static str, String>,
+    sources: &Sources,
+    apart: bool,
+) -> Result<Axes, SettingErrors> {
+    let mut combinations = Vec::new();
+    let mut errors: Vec<SettingError> = Vec::new();
+    let count = lists.iter().map(|list| list.values.len()).product::<usize>();
+    for position in 0..count {
+        let values = combination(&lists, position);
+        if no_session(&values) {
+            continue;
+        }
+        match read_one(&values, single, sources) {
+            Ok(settings) => combinations.push(settings),
+            Err(SettingErrors(found)) => {
+                for error in found {
+                    if !errors.contains(&error) {
+                        errors.push(error);
+                    }
+                }
+            }
+        }
+    }
+    if !errors.is_empty() {
+        return Err(SettingErrors(errors));
+    }
+    let mut axes = Vec::new();
+    for list in lists {
+        axes.push((list.key.clone(), canonical(&list)));
+    }
+    if let Some(first) = combinations.first() {
+        implied(&mut axes, first, apart);
+        if first.sessions.is_some() && (first.readers.is_some() || first.writers.is_some()) {
+            let key = if first.readers.is_some() { "READERS" } else { "WRITERS" };
+            return Err(SettingErrors(vec![SettingError::elsewhere(
+                "--sessions",
+                format!(
+                    "contradicts {}, where READERS and WRITERS are the sessions",
+                    first.told(key)
+                ),
+                "Leave out one or the other; --readers \"\" --writers \"\" unsets them here.",
+            )]));
+        }
+    }
+    let twice = axes.iter().find_map(|(key, values)| {
+        let twice = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value))?;
+        Some((key.clone(), twice.1.clone()))
+    });
+    match twice {
+        None => Ok(Axes { axes, combinations }),
+        Some((key, value)) => Err(SettingErrors(vec![SettingError::elsewhere(
+            format!("{}={value}", key.to_ascii_uppercase()),
+            "stands twice in its list",
+            "Name each value once; REPEATS does a cell several times.",
+        )])),
+    }
+}
+
+/// Of the lists, the values of the n-th combination (from 0), the last list fastest.
+fn combination(lists: &[List], position: usize) -> Vec<(&str, &str)> {
+    let mut rest = position;
+    let mut values: Vec<(&str, &str)> = lists
+        .iter()
+        .rev()
+        .map(|list| {
+            let value = &list.values[rest % list.values.len()];
+            rest /= list.values.len();
+            (list.key.as_str(), value.as_str())
+        })
+        .collect();
+    values.reverse();
+    values
+}
+
+/// READERS=0 beside WRITERS=0: the corner of their table that is no cell.
+fn no_session(values: &[(&str, &str)]) -> bool {
+    let zero = |key: &str| values.iter().any(|(k, value)| *k == key && value.trim() == "0");
+    zero("readers") && zero("writers")
+}
+
+fn read_one(
+    values: &[(&str, &str)],
+    single: &BTreeMap<&'static str, String>,
+    sources: &Sources,
+) -> Result<Settings, SettingErrors> {
+    let mut flags = single.clone();
+    let mut sessions = None;
+    for (key, value) in values {
+        if *key == "sessions" {
+            sessions = value.parse().ok();
+        } else if let Some(parameter) = table::find(&key.to_ascii_uppercase()) {
+            flags.insert(parameter.key, (*value).to_owned());
+        }
+    }
+    let settings = read::read(&Sources {
+        command: CommandKind::Sweep,
+        flags,
+        environment: sources.environment,
+        conf: sources.conf.clone(),
+        directory: sources.directory.clone(),
+        schemas: sources.schemas,
+    })?;
+    Ok(Settings { sessions, ..settings })
+}
+
+/// The axes that every sweep has, also with one value: UPDATE_PCT, or READERS and WRITERS.
+/// `sessions` is the last; without a list of it the target decides, so it comes in later.
+fn implied(axes: &mut Vec<(String, Vec<String>)>, first: &Settings, apart: bool) {
+    let has = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|(k, _)| k == key);
+    let apart = apart || first.readers.is_some() || first.writers.is_some();
+    let mut add = |key: &str, value: String| {
+        if !has(axes, key) {
+            let before_sessions = axes.len() - usize::from(has(axes, "sessions"));
+            axes.insert(before_sessions, (key.to_owned(), vec![value]));
+        }
+    };
+    if apart {
+        add("readers", first.readers.unwrap_or(0).to_string());
+        add("writers", first.writers.unwrap_or(0).to_string());
+    } else {
+        add("update_pct", first.update_pct.to_string());
+    }
+}
+
+/// The values as the table writes them, so that `8k` and `8K` are one value.
+fn canonical(list: &List) -> Vec<String> {
+    let parameter = table::find(&list.key.to_ascii_uppercase());
+    let words = |text: &String| match parameter.map(|p| (p, p.parse(text))) {
+        Some((parameter, Ok(value))) => parameter.words(&value.to_json()),
+        _ => text.trim().to_owned(),
+    };
+    list.values.iter().map(words).collect()
+}
+
+/// A flag that holds a list, where its parameter may be varied. One value is no axis but for
+/// UPDATE_PCT, READERS and WRITERS, that every sweep has.
+fn axis_of(parameter: &Parameter, asked: &Asked) -> Result<Option<List>, SettingError> {
+    let Some(text) = asked.flags.get(parameter.key).filter(|_| parameter.key != "DB") else {
+        return Ok(None);
+    };
+    if !text.contains(',') || !may_hold_commas_only_as_list(parameter) {
+        return Ok(None);
+    }
+    let refuse = |rule: &str, way_out: &str| {
+        Err(SettingError::of(parameter, &parameter.shown(text), &Origin::Flag, rule, way_out))
+    };
+    if parameter.key == "THREADS_PER_SCHEMA" {
+        return refuse(
+            "is no axis: a sweep raises the sessions over all schemas",
+            "Write --sessions with the products, such as --sessions 4,8,16 for 4 schemas.",
+        );
+    }
+    if !is_axis(parameter) {
+        return refuse(
+            "takes one value: it cannot be varied within a sweep",
+            "Make a sweep for each value.",
+        );
+    }
+    let values: Vec<String> = text.split(',').map(|value| value.trim().to_owned()).collect();
+    if values.iter().any(String::is_empty) {
+        return refuse("has an empty value in its list", "Write values with a comma between two.");
+    }
+    Ok(Some(List { key: parameter.key.to_ascii_lowercase(), values }))
+}
+
+/// A text, a path or a secret may hold commas of its own.
+fn may_hold_commas_only_as_list(parameter: &Parameter) -> bool {
+    use super::table::Kind;
+    !matches!(parameter.kind, Kind::Text | Kind::User | Kind::Path | Kind::Secret | Kind::Url)
+}
+
+/// What can differ from cell to cell on the same data, and be compared.
+pub fn is_axis(parameter: &Parameter) -> bool {
+    match parameter.group {
+        Group::Mix | Group::Pattern => parameter.key != "THREADS_PER_SCHEMA",
+        Group::Io => parameter.key != "PAGE_CACHE_LIMIT",
+        _ => matches!(parameter.key, "SCALE" | "BLOCK_SZ" | "RATE"),
+    }
+}
+
+/// `--sessions`, which contradicts the other ways to say how many.
+fn sessions(asked: &Asked, apart: bool) -> Result<Option<List>, SettingError> {
+    let Some(text) = &asked.sessions else { return Ok(None) };
+    let refuse = |rule: String, way_out: &str| {
+        Err(SettingError::elsewhere(format!("--sessions {text}"), rule, way_out))
+    };
+    let given = |key: &str| asked.flags.get(key).is_some_and(|text| !text.is_empty());
+    if apart {
+        let way_out = "Leave out one or the other; --readers and --writers take lists too.";
+        return refuse("contradicts READERS and WRITERS, which are the sessions".into(), way_out);
+    }
+    if given("THREADS_PER_SCHEMA") {
+        let way_out = "Leave out one or the other.";
+        return refuse("contradicts THREADS_PER_SCHEMA (--threads-per-schema)".into(), way_out);
+    }
+    let values: Vec<String> = text.split(',').map(|value| value.trim().to_owned()).collect();
+    let most = 65_536;
+    let fits = |value: &String| value.parse().is_ok_and(|n: u32| (1..=most).contains(&n));
+    match values.iter().all(fits) {
+        // Without signs and zeros in front.
+        true => {
+            let plain = |value: &String| value.parse::<u32>().unwrap_or(0).to_string();
+            let values = values.iter().map(plain).collect();
+            Ok(Some(List { key: "sessions".to_owned(), values }))
+        }
+        false => refuse(
+            format!("must be whole numbers from 1 to {most} with commas between them"),
+            "Write --sessions 1,2,4,8, for example.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spanned(
+        flags: &[(&'static str, &str)],
+        sessions: Option<&str>,
+        targets: &[&str],
+    ) -> Result<Axes, SettingErrors> {
+        let asked = Asked {
+            flags: flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
+            sessions: sessions.map(str::to_owned),
+            targets: targets.iter().map(|url| (*url).to_owned()).collect(),
+        };
+        span(
+            &asked,
+            &Sources {
+                command: CommandKind::Sweep,
+                flags: BTreeMap::new(),
+                environment: &|_| None,
+                conf: None,
+                directory: None,
+                schemas: None,
+            },
+        )
+    }
+
+    fn told(axes: &Axes) -> Vec<String> {
+        axes.axes.iter().map(|(key, values)| format!("{key} {}", values.join(","))).collect()
+    }
+
+    #[test]
+    fn sessions_vary_fastest_and_every_cell_is_a_runs_settings() {
+        let axes = spanned(&[("UPDATE_PCT", "0,20")], Some("1,2,4"), &[]).unwrap();
+        assert_eq!(told(&axes), ["update_pct 0,20", "sessions 1,2,4"]);
+        let cells: Vec<(u8, Option<u32>)> =
+            axes.combinations.iter().map(|cell| (cell.update_pct, cell.sessions)).collect();
+        let (one, two, four) = (Some(1), Some(2), Some(4));
+        assert_eq!(cells, [(0, one), (0, two), (0, four), (20, one), (20, two), (20, four)]);
+    }
+
+    #[test]
+    fn one_value_is_in_force_everywhere_and_update_pct_is_always_an_axis() {
+        let flags = [("WORK_UNIT", "16"), ("REDO_STRESS", "lite,HEAVY")];
+        let axes = spanned(&flags, Some("8"), &["sqlite:a", "sqlite:b,c"]).unwrap();
+        assert_eq!(
+            told(&axes),
+            ["db sqlite:a,sqlite:b,c", "redo_stress LITE,HEAVY", "update_pct 25", "sessions 8"]
+        );
+        assert_eq!(axes.combinations.len(), 4);
+        assert!(axes.combinations.iter().all(|cell| cell.work_unit == 16));
+        assert_eq!(axes.combinations[3].db.rest, "b,c");
+    }
+
+    #[test]
+    fn readers_by_writers_leave_out_the_corner_without_sessions() {
+        let axes = spanned(&[("READERS", "0,8"), ("WRITERS", "0,2")], None, &[]).unwrap();
+        assert_eq!(told(&axes), ["readers 0,8", "writers 0,2"]);
+        assert_eq!(axes.combinations.len(), 3);
+        let axes = spanned(&[("READERS", "4,8")], None, &[]).unwrap();
+        assert_eq!(told(&axes), ["readers 4,8", "writers 0"]);
+    }
+
+    #[test]
+    fn lists_that_mean_nothing_are_refused() {
+        let refused = |flags: &[(&'static str, &str)], sessions: Option<&str>| {
+            spanned(flags, sessions, &[]).unwrap_err().to_string()
+        };
+        insta::assert_snapshot!(refused(&[("RUN_TIME", "30,60")], None), @"RUN_TIME=30,60 (--run-time): takes one value: it cannot be varied within a sweep. Make a sweep for each value.");
+        insta::assert_snapshot!(refused(&[("THREADS_PER_SCHEMA", "1,2")], None), @"THREADS_PER_SCHEMA=1,2 (--threads-per-schema): is no axis: a sweep raises the sessions over all schemas. Write --sessions with the products, such as --sessions 4,8,16 for 4 schemas.");
+        insta::assert_snapshot!(refused(&[], Some("1,two")), @"--sessions 1,two: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
+        insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: stands twice in its list. Name each value once; REPEATS does a cell several times.");
+        insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");
+        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,,20")], None), @"UPDATE_PCT=0,,20 (--update-pct): has an empty value in its list. Write values with a comma between two.");
+        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @r"
+        WORK_UNIT=0 (--work-unit): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.
+        UPDATE_PCT=120 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
+        ");
+    }
+}

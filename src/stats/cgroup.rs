@@ -1,0 +1,266 @@
+//! Control groups, of both hierarchies: which a process is in, what they grant, and how often they
+//! made their processes wait. Sources in the kernel's Documentation: admin-guide/cgroup-v2.rst,
+//! admin-guide/cgroup-v1/cpuacct.rst, scheduler/sched-bwc.rst.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::devices::Roots;
+use super::tree::{number, read};
+
+/// The first hierarchy writes "no limit" as the largest number of whole pages.
+pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;
+
+/// The control groups that a process is in, each with all that enclose it, innermost first.
+#[derive(Debug, Default)]
+pub struct Groups {
+    name: Option<String>,
+    cpu: Vec<Group>,
+    accounting: Vec<Group>,
+    memory: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    folder: PathBuf,
+    /// As an administrator names the folder.
+    shown: String,
+    /// Its path in its hierarchy.
+    inside: PathBuf,
+}
+
+/// Where a control group counts the processor time of its processes.
+#[derive(Debug, Default)]
+pub struct GroupClock {
+    stat: Option<PathBuf>,
+    /// The first hierarchy counts use apart.
+    usage: Option<PathBuf>,
+}
+
+/// Cumulative; all unknown where nothing is granted or counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupTime {
+    pub used_us: Option<u64>,
+    /// Periods in which it ran, those in which it was made to wait, and the time of that.
+    pub periods: Option<u64>,
+    pub throttled_periods: Option<u64>,
+    pub throttled_us: Option<u64>,
+}
+
+impl Groups {
+    /// Of a process (`self`, or its number), from its file /proc/PROCESS/cgroup:
+    /// `id:controllers:path`; a line without controllers is version 2, which holds whatever no
+    /// line of version 1 names.
+    pub fn of(roots: &Roots, process: &str) -> Self {
+        let Some(text) = read(&roots.proc.join(process).join("cgroup")) else {
+            return Self::default();
+        };
+        let lines: Vec<(&str, &str)> =
+            text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).collect();
+        let (cpu_path, cpu) = hierarchy(roots, &lines, "cpu").unwrap_or_default();
+        let (_, accounting) = hierarchy(roots, &lines, "cpuacct").unwrap_or_default();
+        let (path, memory) = hierarchy(roots, &lines, "memory").unwrap_or_default();
+        let readable = !cpu.is_empty() && !memory.is_empty();
+        // Where the two differ, the one that is not the top says more.
+        let path = if path == "/" { cpu_path } else { path };
+        Self { name: readable.then_some(path), cpu, accounting, memory }
+    }
+
+    /// None where its limits cannot be read.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Processors' worth of time that the groups grant, and the file that grants so little.
+    pub fn cpu_quota(&self) -> Option<(f64, String)> {
+        let (group, quota, file) = self.least_cpu()?;
+        Some((quota, format!("{}/{file}", group.shown)))
+    }
+
+    /// The group that grants least processor time.
+    fn least_cpu(&self) -> Option<(&Group, f64, &'static str)> {
+        let quotas = self.cpu.iter().filter_map(|group| {
+            if let Some(text) = read(&group.folder.join("cpu.max")) {
+                return Some((group, quota(&text)?, "cpu.max"));
+            }
+            let [quota_us, period_us] = ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+                .map(|file| read(&group.folder.join(file)));
+            let text = format!("{} {}", quota_us?, period_us?);
+            Some((group, quota(&text)?, "cpu.cfs_quota_us"))
+        });
+        quotas.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Of the group that grants least processor time; where none limits it, of none.
+    pub fn clock(&self) -> GroupClock {
+        let Some((group, ..)) = self.least_cpu() else { return GroupClock::default() };
+        let accounting = self.accounting.iter().find(|other| other.inside == group.inside);
+        GroupClock {
+            stat: Some(group.folder.join("cpu.stat")),
+            usage: accounting.map(|group| group.folder.join("cpuacct.usage")),
+        }
+    }
+
+    pub fn memory_limit(&self) -> Option<(u64, String)> {
+        let files = ["memory.max", "memory.high", "memory.limit_in_bytes"];
+        let limits = self.memory.iter().flat_map(|group| {
+            files.into_iter().filter_map(|file| {
+                let limit = number(&group.folder.join(file))?;
+                (limit < UNLIMITED_BYTES).then(|| (limit, format!("{}/{file}", group.shown)))
+            })
+        });
+        limits.min()
+    }
+}
+
+impl GroupClock {
+    pub fn read(&self) -> GroupTime {
+        let text = self.stat.as_deref().and_then(|path| fs::read_to_string(path).ok());
+        let stat = |key: &str| -> Option<u64> {
+            let line = text.as_deref()?.lines().find_map(|line| line.strip_prefix(key))?;
+            line.strip_prefix(' ')?.trim().parse().ok()
+        };
+        // The first hierarchy counts nanoseconds, the second microseconds.
+        let used = self.usage.as_deref().and_then(number).map(|ns| ns / 1000);
+        GroupTime {
+            used_us: stat("usage_usec").or(used),
+            periods: stat("nr_periods"),
+            throttled_periods: stat("nr_throttled"),
+            throttled_us: stat("throttled_usec").or(stat("throttled_time").map(|ns| ns / 1000)),
+        }
+    }
+}
+
+/// The path of the group that a controller rules, and the groups themselves.
+fn hierarchy(
+    roots: &Roots,
+    lines: &[(&str, &str)],
+    controller: &str,
+) -> Option<(String, Vec<Group>)> {
+    let first = lines.iter().find(|(list, _)| list.split(',').any(|name| name == controller));
+    let (list, path) = first.or_else(|| lines.iter().find(|(list, _)| list.is_empty()))?;
+    let mounts = if list.is_empty() { ["", "unified"] } else { [*list, controller] };
+    let groups = mounts.iter().map(|mount| enclosing(roots, mount, path));
+    Some(((*path).to_owned(), groups.max_by_key(Vec::len)?))
+}
+
+/// A group and those around it, as far as they can be seen: inside a container the path that the
+/// kernel tells may not be there, and the top of the tree is the container's own group.
+fn enclosing(roots: &Roots, mount: &str, path: &str) -> Vec<Group> {
+    let top = roots.sys.join("fs/cgroup").join(mount);
+    let relative = Path::new(path.trim_start_matches('/'));
+    let usable = !path.split('/').any(|part| part == "..");
+    let inside = relative.ancestors().filter(|part| usable || part.as_os_str().is_empty());
+    // A path outside of what is mounted here has no group of its own but the top.
+    let inside = inside.chain((!usable).then_some(Path::new("")));
+    let is_group =
+        |folder: &Path| folder.join("cgroup.procs").exists() || folder.join("tasks").exists();
+    inside
+        .map(|part| (top.join(part), part))
+        .filter(|(folder, _)| is_group(folder))
+        .map(|(folder, part)| {
+            let shown = Path::new("/sys/fs/cgroup").join(mount).join(part);
+            let shown = shown.display().to_string().trim_end_matches('/').to_owned();
+            Group { folder, shown, inside: part.to_owned() }
+        })
+        .collect()
+}
+
+/// `quota period` in microseconds, in processors; `max` or -1 is no limit.
+fn quota(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let quota_us: u64 = words.next()?.parse().ok()?;
+    let period_us: u64 = words.next()?.parse().ok()?;
+    (quota_us > 0 && period_us > 0).then(|| quota_us as f64 / period_us as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::devices::recorded::Recorded;
+    use proptest::prelude::*;
+
+    const SECOND: &str = "/proc/71/cgroup = 0::/db.slice/pg.service
+/sys/fs/cgroup/cgroup.procs = 1
+/sys/fs/cgroup/db.slice/cgroup.procs = 1
+/sys/fs/cgroup/db.slice/cpu.max = 150000 100000
+/sys/fs/cgroup/db.slice/cpu.stat
+  usage_usec 900
+  user_usec 500
+  system_usec 400
+  nr_periods 20
+  nr_throttled 7
+  throttled_usec 12345
+/sys/fs/cgroup/db.slice/pg.service/cgroup.procs = 71
+/sys/fs/cgroup/db.slice/pg.service/cpu.max = max 100000
+/sys/fs/cgroup/db.slice/pg.service/cpu.stat = usage_usec 1
+";
+    const FIRST: &str = "/proc/self/cgroup
+  4:memory:/db
+  2:cpu:/db
+  1:cpuacct:/db
+  0::/
+/sys/fs/cgroup/cpu/tasks = 1
+/sys/fs/cgroup/cpu/db/tasks = 1
+/sys/fs/cgroup/cpu/db/cpu.cfs_quota_us = 50000
+/sys/fs/cgroup/cpu/db/cpu.cfs_period_us = 100000
+/sys/fs/cgroup/cpu/db/cpu.stat
+  nr_periods 10
+  nr_throttled 9
+  throttled_time 5000999
+/sys/fs/cgroup/cpuacct/tasks = 1
+/sys/fs/cgroup/cpuacct/cpuacct.usage = 99999999
+/sys/fs/cgroup/cpuacct/db/tasks = 1
+/sys/fs/cgroup/cpuacct/db/cpuacct.usage = 77000
+";
+
+    #[test]
+    fn the_group_that_grants_least_tells_its_time() {
+        let tree = Recorded::of(SECOND);
+        let groups = Groups::of(&tree.roots(), "71");
+        assert_eq!(groups.cpu_quota(), Some((1.5, "/sys/fs/cgroup/db.slice/cpu.max".into())));
+        let time = GroupTime {
+            used_us: Some(900),
+            periods: Some(20),
+            throttled_periods: Some(7),
+            throttled_us: Some(12345),
+        };
+        assert_eq!(groups.clock().read(), time);
+    }
+
+    #[test]
+    fn the_first_hierarchy_counts_use_apart_and_in_nanoseconds() {
+        let tree = Recorded::of(FIRST);
+        let time = GroupTime {
+            used_us: Some(77),
+            periods: Some(10),
+            throttled_periods: Some(9),
+            throttled_us: Some(5000),
+        };
+        assert_eq!(Groups::of(&tree.roots(), "self").clock().read(), time);
+    }
+
+    #[test]
+    fn a_group_without_a_limit_waits_for_nothing_and_tells_nothing() {
+        let tree = Recorded::of(&SECOND.replace("150000", "max"));
+        assert_eq!(Groups::of(&tree.roots(), "71").clock().read(), GroupTime::default());
+        assert_eq!(Groups::of(&tree.roots(), "72").clock().read(), GroupTime::default());
+    }
+
+    #[test]
+    fn a_quota_that_makes_no_sense_is_none() {
+        assert_eq!(quota("50000 100000"), Some(0.5));
+        for text in ["50000 0", "0 100000", "max 100000", "-1 100000", "50000", ""] {
+            assert_eq!(quota(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_upsets_the_reader(text in "(usage_usec|nr_periods|nr_throttled| |[0-9]{1,22}|\n|\\PC){0,12}") {
+            let tree = Recorded::of(SECOND);
+            tree.write("/sys/fs/cgroup/db.slice/cpu.stat", &text);
+            Groups::of(&tree.roots(), "71").clock().read();
+        }
+    }
+}

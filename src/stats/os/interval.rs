@@ -1,0 +1,215 @@
+//! What happened between two samples: raw counts, so that intervals add up; rates and shares are
+//! made from them where they are shown.
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu::{CpuShare, Cpus};
+use super::disk::{DeviceCounts, DeviceUse};
+use super::figures::{Counts, GaugeRanges, Gauges};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interval {
+    pub seconds: f64,
+    pub cpus: Cpus,
+    /// The busiest of the processors that the database may use, and how busy it was in per cent.
+    pub busiest_cpu: Option<(u32, f64)>,
+    /// Where the log writer was found, and the seconds that this stands for.
+    pub log_writer_on: Vec<(u32, f64)>,
+    pub counts: Counts,
+    /// At its end.
+    pub gauges: Gauges,
+    /// None if one of the data's devices cannot be read, or there is none.
+    pub devices: Option<Vec<DeviceUse>>,
+}
+
+impl Interval {
+    /// The sum over the data's devices; None if one of them cannot be read.
+    pub fn device(&self) -> Option<DeviceCounts> {
+        let data = self.devices.as_ref()?.iter().filter(|device| device.data);
+        data.map(|device| device.counts).reduce(|sum, device| sum.plus(&device))
+    }
+
+    /// Of the processors that the database may use: all of them, unless somebody confined it.
+    pub fn cpu(&self) -> Option<CpuShare> {
+        self.cpus.allowed?.share()
+    }
+
+    pub fn petal_cpu_s(&self) -> Option<f64> {
+        self.counts.petal_cpu_us.map(seconds)
+    }
+
+    pub fn server_cpu_s(&self) -> Option<f64> {
+        self.counts.server_cpu_us.map(seconds)
+    }
+
+    /// Processors' worth of the host's time, by the kernel's ticks: user, nice and system.
+    pub fn working_processors(&self) -> Option<f64> {
+        let host = self.cpus.host?;
+        let worked = (host.user + host.nice + host.system) as f64;
+        let processors = self.cpus.each.len() as f64;
+        (host.all() > 0 && processors > 0.0).then(|| worked / host.all() as f64 * processors)
+    }
+
+    /// That share of it, from 0 to 1: for an interval that lies partly in another. Gauges stay.
+    pub fn part(&self, share: f64) -> Self {
+        let of = |ticks: super::CpuTicks| {
+            super::CpuTicks::from(<[u64; 8]>::from(ticks).map(|n| super::disk::part(n, share)))
+        };
+        Self {
+            seconds: self.seconds * share,
+            cpus: Cpus {
+                host: self.cpus.host.map(of),
+                allowed: self.cpus.allowed.map(of),
+                each: self.cpus.each.iter().map(|(cpu, ticks)| (*cpu, of(*ticks))).collect(),
+            },
+            busiest_cpu: self.busiest_cpu,
+            log_writer_on: self.log_writer_on.iter().map(|(cpu, s)| (*cpu, s * share)).collect(),
+            counts: self.counts.part(share),
+            gauges: self.gauges,
+            devices: self
+                .devices
+                .as_ref()
+                .map(|all| all.iter().map(|device| device.part(share)).collect()),
+        }
+    }
+
+    /// The two one after the other. What one of them does not know is unknown; gauges are the
+    /// later one's, the busiest processor is that of the longer one.
+    pub fn then(&self, later: &Self) -> Self {
+        let devices = self.devices.as_ref().zip(later.devices.as_ref()).map(|(ours, theirs)| {
+            let both = ours.iter().filter_map(|device| {
+                Some(device.plus(theirs.iter().find(|other| other.name == device.name)?))
+            });
+            both.collect()
+        });
+        let mut log_writer_on = self.log_writer_on.clone();
+        for &(cpu, seconds) in &later.log_writer_on {
+            match log_writer_on.iter_mut().find(|(known, _)| *known == cpu) {
+                Some((_, sum)) => *sum += seconds,
+                None => log_writer_on.push((cpu, seconds)),
+            }
+        }
+        let longer = if later.seconds > self.seconds { later } else { self };
+        Self {
+            seconds: self.seconds + later.seconds,
+            cpus: self.cpus.plus(&later.cpus),
+            busiest_cpu: longer.busiest_cpu,
+            log_writer_on,
+            counts: self.counts.plus(&later.counts),
+            gauges: later.gauges,
+            devices,
+        }
+    }
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+/// Intervals one after the other, as one: sums of counts, ranges of gauges.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Whole {
+    pub sum: Interval,
+    pub ranges: GaugeRanges,
+    /// How many intervals it is made of.
+    pub intervals: u64,
+}
+
+impl Whole {
+    pub fn add(&mut self, interval: &Interval) {
+        self.sum = if self.intervals == 0 { interval.clone() } else { self.sum.then(interval) };
+        self.ranges.add(&interval.gauges);
+        self.intervals += 1;
+    }
+
+    /// The busiest processor over all of it, which single intervals cannot tell.
+    pub fn settle(&mut self, allowed: Option<&[u32]>) {
+        self.sum.busiest_cpu = self.sum.cpus.busiest(allowed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::os::CpuTicks;
+    use proptest::prelude::*;
+
+    fn interval(seconds: f64, ticks: u64, bytes: u64) -> Interval {
+        let ticks = CpuTicks::from([ticks, 0, 0, 100, 0, 0, 0, 0]);
+        let counts = DeviceCounts { read_bytes: bytes, ..DeviceCounts::default() };
+        let device = |name: &str, data| DeviceUse {
+            name: name.into(),
+            data,
+            counts,
+            in_flight: bytes,
+            ..DeviceUse::default()
+        };
+        Interval {
+            seconds,
+            cpus: Cpus { host: Some(ticks), allowed: Some(ticks), each: vec![(0, ticks)] },
+            counts: Counts { interrupts: Some(bytes), ..Counts::default() },
+            gauges: Gauges { running: Some(bytes), ..Gauges::default() },
+            devices: Some(vec![device("sda1", true), device("sda", false)]),
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn only_the_datas_devices_are_added_up() {
+        assert_eq!(interval(1.0, 1, 7).device().unwrap().read_bytes, 7);
+        assert_eq!(Interval::default().device(), None);
+        let below = vec![DeviceUse { name: "sda".into(), ..DeviceUse::default() }];
+        assert_eq!(Interval { devices: Some(below), ..Interval::default() }.device(), None);
+    }
+
+    #[test]
+    fn what_one_interval_does_not_know_the_whole_does_not() {
+        let mut whole = Whole::default();
+        whole.add(&interval(1.0, 1, 1));
+        whole.add(&Interval { seconds: 1.0, ..Interval::default() });
+        assert_eq!((whole.sum.device(), whole.sum.cpus.host), (None, None));
+        assert_eq!(whole.sum.counts.interrupts, None);
+        assert_eq!(whole.ranges.running.unwrap().moments, 1);
+    }
+
+    #[test]
+    fn an_interval_is_read_back_from_its_line() {
+        let whole = Interval {
+            busiest_cpu: Some((1, 97.5)),
+            log_writer_on: vec![(1, 1.0)],
+            ..interval(1.5, 3, 9)
+        };
+        let line = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<Interval>(&line).unwrap(), whole);
+        assert_eq!(serde_json::from_str::<Interval>("{}").unwrap(), Interval::default());
+    }
+
+    proptest! {
+        #[test]
+        fn a_whole_is_the_sum_of_its_intervals(
+            all in prop::collection::vec((0.1f64..3.0, 0u64..1000, 0u64..1 << 40), 1..20),
+        ) {
+            let mut whole = Whole::default();
+            all.iter().for_each(|&(seconds, ticks, bytes)| whole.add(&interval(seconds, ticks, bytes)));
+            let bytes: u64 = all.iter().map(|(_, _, bytes)| bytes).sum();
+            prop_assert_eq!(whole.sum.device().unwrap().read_bytes, bytes);
+            prop_assert_eq!(whole.sum.counts.interrupts, Some(bytes));
+            let ticks: u64 = all.iter().map(|(_, ticks, _)| ticks).sum();
+            prop_assert_eq!(whole.sum.cpus.host.unwrap().user, ticks);
+            let most = all.iter().map(|(_, _, bytes)| *bytes).max();
+            prop_assert_eq!(whole.ranges.running.map(|range| range.most), most);
+        }
+
+        #[test]
+        fn two_parts_are_the_interval(share in 0.0f64..=1.0, ticks in 0u64..1000, bytes in 0u64..1 << 40) {
+            let all = interval(1.0, ticks, bytes);
+            let again = all.part(share).then(&all.part(1.0 - share));
+            prop_assert!((again.seconds - 1.0).abs() < 1e-9);
+            prop_assert!(again.device().unwrap().read_bytes.abs_diff(bytes) <= 1);
+            prop_assert!(again.cpus.host.unwrap().user.abs_diff(ticks) <= 1);
+            prop_assert_eq!(again.gauges, all.gauges);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Memory: /proc/meminfo and /proc/vmstat (proc_meminfo(5), proc_vmstat(5)).
+
+use super::figures::{Counts, Gauges};
+
+/// This host's memory, as /proc/meminfo tells it; None where it does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Free, and what the kernel can take back from its caches.
+    pub available_bytes: Option<u64>,
+}
+
+impl Memory {
+    pub fn read() -> Self {
+        let text = std::fs::read_to_string("/proc/meminfo");
+        Self { available_bytes: text.ok().and_then(|text| meminfo_bytes(&text, "MemAvailable")) }
+    }
+}
+
+/// One line of /proc/meminfo, which counts in KiB.
+pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
+    let of = |key| meminfo_bytes(meminfo, key);
+    into.free_bytes = of("MemFree");
+    into.available_bytes = of("MemAvailable");
+    into.buffers_bytes = of("Buffers");
+    into.cached_bytes = of("Cached");
+    into.dirty_bytes = of("Dirty");
+    into.writeback_bytes = of("Writeback");
+    let swap = of("SwapTotal").zip(of("SwapFree"));
+    into.swap_used_bytes = swap.map(|(total, free)| total.saturating_sub(free));
+}
+
+/// /proc/vmstat counts swap in pages.
+pub(super) fn counts(vmstat: &str, into: &mut Counts) {
+    let of = |key: &str| -> Option<u64> {
+        let line = vmstat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+        line.trim().parse().ok()
+    };
+    let page_bytes = rustix::param::page_size() as u64;
+    let bytes = |pages: u64| pages.checked_mul(page_bytes);
+    into.swap_in_bytes = of("pswpin").and_then(bytes);
+    into.swap_out_bytes = of("pswpout").and_then(bytes);
+    into.major_faults = of("pgmajfault");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn memory_is_read_by_its_names() {
+        let mut gauges_read = Gauges::default();
+        let text = "MemTotal: 99 kB\nMemFree:  8 kB\nBuffers: 1 kB\nCached: 4 kB\nSwapCached: 7 kB\n\
+                    SwapTotal: 9 kB\nSwapFree: 6 kB\nDirty: 2 kB\nWriteback: 3 kB\nWritebackTmp: 5 kB\n";
+        gauges(text, &mut gauges_read);
+        let wanted = Gauges {
+            free_bytes: Some(8 << 10),
+            buffers_bytes: Some(1 << 10),
+            cached_bytes: Some(4 << 10),
+            dirty_bytes: Some(2 << 10),
+            writeback_bytes: Some(3 << 10),
+            swap_used_bytes: Some(3 << 10),
+            ..Gauges::default()
+        };
+        assert_eq!(gauges_read, wanted);
+    }
+
+    #[test]
+    fn swap_is_told_in_bytes_and_faults_as_they_are() {
+        let mut read = Counts::default();
+        counts("pswpin 2\npswpout 3\npgfault 77\npgmajfault 5\npgmajfault_x 9\n", &mut read);
+        let page = rustix::param::page_size() as u64;
+        assert_eq!((read.swap_in_bytes, read.swap_out_bytes), (Some(2 * page), Some(3 * page)));
+        assert_eq!(read.major_faults, Some(5));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_upsets_the_readers(text in "(pswpin|MemFree|Cached|:| |[0-9]{1,22}|kB|\\n|\\PC){0,20}") {
+            gauges(&text, &mut Gauges::default());
+            counts(&text, &mut Counts::default());
+            meminfo_bytes(&text, "");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The processor time of a database server's processes on this host: a parent and its children, as
+//! proc_pid_stat(5) tells it. A child that ended is in its parent's sum as soon as that has taken
+//! notice of it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::stats::devices::Roots;
+
+const US_PER_SECOND: u64 = 1_000_000;
+
+/// Which processes serve, as an engine names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerProcesses {
+    /// The one that started the others, or the only one.
+    pub parent: u32,
+    /// The one that writes the log, where there is one.
+    pub log_writer: Option<u32>,
+}
+
+/// What they have used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ServerTime {
+    pub cpu_us: u64,
+    pub processes: u64,
+    /// The log writer's, and the processor that it last ran on.
+    pub log_writer: Option<(u64, u32)>,
+}
+
+/// One process, from its stat.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    name: String,
+    parent: u32,
+    own_ticks: u64,
+    ended_children_ticks: u64,
+    processor: u32,
+}
+
+impl ServerProcesses {
+    /// The parent of a process that serves a session, if both bear the same name: on another host,
+    /// or in another container, the number is another process's here.
+    pub fn of_session(process: u32, log_writer: Option<u32>) -> Option<Self> {
+        Self::of_session_under(&Roots::default(), process, log_writer)
+    }
+
+    fn of_session_under(roots: &Roots, process: u32, log_writer: Option<u32>) -> Option<Self> {
+        let session = Stat::read(&roots.proc, process)?;
+        let parent = Stat::read(&roots.proc, session.parent)?;
+        if session.name != parent.name {
+            return None;
+        }
+        let is_ours = |pid: &u32| {
+            Stat::read(&roots.proc, *pid).is_some_and(|writer| writer.parent == session.parent)
+        };
+        Some(Self { parent: session.parent, log_writer: log_writer.filter(is_ours) })
+    }
+
+    /// None when the parent is gone or may not be seen.
+    pub(super) fn time(&self, roots: &Roots) -> Option<ServerTime> {
+        let children = children(&roots.proc, self.parent);
+        let mut time = ServerTime::default();
+        let mut ticks = 0;
+        for pid in children {
+            // One that ended meanwhile is in its parent's sum.
+            let Some(stat) = Stat::read(&roots.proc, pid) else { continue };
+            ticks += stat.own_ticks + stat.ended_children_ticks;
+            time.processes += 1;
+            if self.log_writer == Some(pid) {
+                time.log_writer = Some((us(stat.own_ticks), stat.processor));
+            }
+        }
+        let parent = Stat::read(&roots.proc, self.parent)?;
+        time.processes += 1;
+        time.cpu_us = us(ticks + parent.own_ticks + parent.ended_children_ticks);
+        Some(time)
+    }
+}
+
+fn us(ticks: u64) -> u64 {
+    ticks.saturating_mul(US_PER_SECOND) / rustix::param::clock_ticks_per_second().max(1)
+}
+
+impl Stat {
+    fn read(proc: &Path, process: u32) -> Option<Self> {
+        Self::of(&fs::read_to_string(proc.join(process.to_string()).join("stat")).ok()?)
+    }
+
+    /// `pid (name) state parent ...`; a name may hold anything, also brackets.
+    fn of(text: &str) -> Option<Self> {
+        let (before, after) = text.rsplit_once(')')?;
+        let (_, name) = before.split_once('(')?;
+        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+        // proc_pid_stat(5) numbers them from 1; the state is the third.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        // A child's time may be negative to the kernel's mind, never to ours.
+        let ended = |field: usize| number(field).unwrap_or(0);
+        Some(Self {
+            name: name.to_owned(),
+            parent: number(4)?.try_into().ok()?,
+            own_ticks: number(14)?.saturating_add(number(15)?),
+            ended_children_ticks: ended(16).saturating_add(ended(17)),
+            processor: number(39)?.try_into().ok()?,
+        })
+    }
+}
+
+/// The kernel's list of children, where it keeps one; else by looking through all processes.
+fn children(proc: &Path, parent: u32) -> Vec<u32> {
+    let list = proc.join(parent.to_string()).join("task").join(parent.to_string()).join("children");
+    if let Ok(text) = fs::read_to_string(list) {
+        return text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    }
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let processes =
+        entries.filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
+    processes
+        .filter(|pid| Stat::read(proc, *pid).is_some_and(|stat| stat.parent == parent))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::devices::recorded::Recorded;
+    use proptest::prelude::*;
+
+    fn stat(pid: u32, name: &str, parent: u32, times: [u64; 4], processor: u32) -> String {
+        let [user, system, ended_user, ended_system] = times;
+        let zeros = |count: usize| " 0".repeat(count);
+        format!(
+            "/proc/{pid}/stat = {pid} ({name}) S {parent}{} {user} {system} {ended_user} \
+             {ended_system}{} {processor} 0 0 0\n",
+            zeros(9),
+            zeros(21)
+        )
+    }
+
+    fn server() -> Recorded {
+        Recorded::of(
+            &[
+                stat(70, "postgres", 1, [10, 20, 300, 400], 0),
+                stat(71, "postgres", 70, [5, 5, 0, 0], 3),
+                stat(72, "postgres", 70, [1, 1, 1, 1], 1),
+                stat(80, "bash", 1, [9, 9, 9, 9], 1),
+                stat(81, "postgres", 80, [7, 7, 7, 7], 1),
+            ]
+            .concat(),
+        )
+    }
+
+    #[test]
+    fn a_parent_and_its_children_are_added_up() {
+        let tree = server();
+        let found = ServerProcesses::of_session_under(&tree.roots(), 72, Some(71)).unwrap();
+        assert_eq!(found, ServerProcesses { parent: 70, log_writer: Some(71) });
+        let time = found.time(&tree.roots()).unwrap();
+        let us = |ticks| us(ticks);
+        assert_eq!((time.cpu_us, time.processes), (us(744), 3));
+        assert_eq!(time.log_writer, Some((us(10), 3)));
+        // The kernel's own list, where there is one, is believed.
+        tree.write("/proc/70/task/70/children", "72\n");
+        assert_eq!(found.time(&tree.roots()).unwrap().cpu_us, us(734));
+    }
+
+    #[test]
+    fn a_process_under_another_name_is_no_server() {
+        let tree = server();
+        assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 81, None), None);
+        assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 99, None), None);
+        let gone = ServerProcesses { parent: 99, log_writer: None };
+        assert_eq!(gone.time(&tree.roots()), None);
+        // A log writer of somebody else's is none.
+        let found = ServerProcesses::of_session_under(&tree.roots(), 71, Some(81)).unwrap();
+        assert_eq!(found.log_writer, None);
+    }
+
+    #[test]
+    fn this_process_is_understood() {
+        let own = Stat::read(Path::new("/proc"), std::process::id()).unwrap();
+        assert_eq!(Some(own.parent), rustix::process::getppid().map(|pid| pid.as_raw_pid() as u32));
+        assert!(!own.name.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_upsets_the_reader(text in "([0-9]{1,22}|\\(|\\)| |S|-1|\\PC){0,60}") {
+            Stat::of(&text);
+        }
+    }
+}

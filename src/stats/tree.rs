@@ -1,0 +1,35 @@
+//! The kernel's small files in /proc and /sys: text, numbers, numbered folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file's text without its last newline; None where it is not there, not text, or empty.
+pub fn read(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+pub fn number(path: &Path) -> Option<u64> {
+    read(path)?.parse().ok()
+}
+
+/// Entries of a folder that are a word and a number, as cpu0 or state3.
+pub fn numbered(folder: &Path, word: &str) -> Vec<PathBuf> {
+    let is_numbered = |name: &str| {
+        name.strip_prefix(word)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_numbered))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// The chosen one of a list such as `always [madvise] never`.
+pub fn in_brackets(list: &str) -> Option<String> {
+    let (_, rest) = list.split_once('[')?;
+    let (chosen, _) = rest.split_once(']')?;
+    (!chosen.is_empty()).then(|| chosen.to_owned())
+}

@@ -1,0 +1,438 @@
+//! Sweeps, whole: every cell of every round once, kept as it ends, taken up again after whatever
+//! came between, and never mixed with another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Ended, Workplace, count, names, number, record};
+
+/// Cells of a few milliseconds each.
+const SHORT: [&str; 6] = ["sweep", "--work-loop", "5", "--work-unit", "8", "--json"];
+
+fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&SHORT, more].concat()
+}
+
+/// The only sweep's folder below petal-results.
+fn folder(work: &Workplace) -> PathBuf {
+    let found: Vec<PathBuf> = names(&work.path("petal-results"))
+        .into_iter()
+        .filter(|name| name.starts_with("sweep-"))
+        .map(|name| work.path("petal-results").join(name))
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].clone()
+}
+
+/// Number, repeat and folder of every cell, in the order of time.
+fn cells(sweep: &Value) -> Vec<(u64, u64, String)> {
+    let cells = sweep["cells"].as_array().unwrap().iter();
+    cells
+        .map(|cell| {
+            let folder = cell["folder"].as_str().unwrap().to_owned();
+            (count(cell, "/number"), count(cell, "/repeat"), folder)
+        })
+        .collect()
+}
+
+fn factor<'a>(cell: &'a Value, key: &str) -> &'a str {
+    let factors = cell["factors"].as_array().unwrap().iter();
+    let found = factors.filter(|pair| pair[0] == key).map(|pair| pair[1].as_str().unwrap()).next();
+    found.unwrap_or_else(|| panic!("no factor {key} in {cell}"))
+}
+
+/// What tells one run of a cell from another: the folder's inode and the time of the record.
+fn marks(folder: &Path) -> BTreeMap<String, (u64, i64, i64)> {
+    names(folder)
+        .into_iter()
+        .filter(|name| name.starts_with("cell") && !name.ends_with(".unfinished"))
+        .map(|name| {
+            let run = fs::metadata(folder.join(&name).join("run.json")).unwrap();
+            let inode = fs::metadata(folder.join(&name)).unwrap().ino();
+            (name, (inode, run.mtime(), run.mtime_nsec()))
+        })
+        .collect()
+}
+
+#[test]
+fn every_combination_is_run_once_a_round_and_reported() {
+    let work = Workplace::loaded(2, "8M");
+    let args = sweep(&["--sessions", "1,2,4", "--update-pct", "0,100", "--repeats", "2"]);
+    let swept = work.petal(&args).exits(0).telling(&["12 of 12, round 2"]).json();
+    assert_eq!(
+        (swept["format"].as_str(), swept["status"].as_str()),
+        (Some("petal-sweep/1"), Some("complete"))
+    );
+    let done = cells(&swept);
+    let distinct: BTreeSet<(u64, u64)> = done.iter().map(|cell| (cell.0, cell.1)).collect();
+    assert_eq!((done.len(), distinct.len()), (12, 12));
+    assert!(done[..6].iter().all(|cell| cell.1 == 1) && done[6..].iter().all(|cell| cell.1 == 2));
+    let dir = folder(&work);
+    let mut seeds = BTreeSet::new();
+    for cell in swept["cells"].as_array().unwrap() {
+        let run = record(&dir.join(cell["folder"].as_str().unwrap()));
+        let sessions: u64 = factor(cell, "sessions").parse().unwrap();
+        assert_eq!(count(&run, "/sessions"), sessions);
+        assert_eq!(count(&run, "/ops/total"), 5 * sessions);
+        let updates = if factor(cell, "update_pct") == "0" { 0 } else { 5 * sessions };
+        assert_eq!(count(&run, "/ops/update"), updates);
+        assert_eq!(run["details"]["repeat"], cell["repeat"]);
+        // The data stay the same, however few the sessions.
+        assert_eq!(count(&run, "/active_bytes"), 2 * 1024 * 8192);
+        assert!(number(cell, "/metrics/piops") > 0.0);
+        seeds.insert(count(&run, "/seed"));
+    }
+    assert_eq!(seeds.len(), 1);
+    let mut csv = csv_rows(&dir.join("sweep.csv"));
+    assert_eq!(csv.len(), 12);
+    assert_eq!(csv.remove(0)["status"], "complete");
+    let report = fs::read_to_string(dir.join("report.txt")).unwrap();
+    assert!(report.contains("12 of 12 runs done; complete"), "{report}");
+
+    // Once more: nothing is run.
+    let before = marks(&dir);
+    let again = work.petal(&args).exits(0).telling(&["complete: nothing is run"]).json();
+    assert_eq!(cells(&again), done);
+    assert_eq!(marks(&dir), before);
+    // And all of it comes from the records alone.
+    for name in ["report.txt", "sweep.csv"] {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    let shown = work.petal(["report", dir.to_str().unwrap()]).exits(0).stdout;
+    assert_eq!(shown, report);
+    assert_eq!(fs::read_to_string(dir.join("report.txt")).unwrap(), report);
+    assert!(dir.join("sweep.csv").exists());
+    // Rounds can be added to it.
+    let more = [&args[..args.len() - 1], &["3"]].concat();
+    let more = cells(&work.petal(&more).exits(0).telling(&["12 of 18"]).json());
+    assert_eq!((more[..12] == done[..], more.len()), (true, 18));
+}
+
+fn csv_rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect());
+    let header: Vec<String> = lines.next().unwrap();
+    lines.map(|line: Vec<String>| header.iter().cloned().zip(line).collect()).collect()
+}
+
+#[test]
+fn few_sessions_touch_every_schema() {
+    let work = Workplace::loaded(4, "8M");
+    let before: Vec<Vec<u8>> = (1..=4).map(|n| data(&work, n)).collect();
+    // 64 operations are a turn in one schema: two sessions, four schemas.
+    let args = ["sweep", "--sessions", "2", "--update-pct", "100", "--work-loop", "130"];
+    let args = [&args[..], &["--work-unit", "4"]].concat();
+    work.petal(&args).exits(0);
+    for (n, before) in (1..=4).zip(&before) {
+        assert!(data(&work, n) != *before, "schema {n} was not touched");
+    }
+    let args = [&args[..2], &["3", "--dry-run"], &args[3..]].concat();
+    work.petal(args).exits(0).telling(&["3 sessions on 4 schemas"]);
+}
+
+/// A schema's rows, whatever is in them.
+fn data(work: &Workplace, schema: u32) -> Vec<u8> {
+    let db = rusqlite::Connection::open(work.path(format!("petal-data/petal{schema}.db"))).unwrap();
+    let mut rows = db.prepare("SELECT c2 FROM cf1 ORDER BY custid").unwrap();
+    let texts = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    texts.flat_map(|text| text.unwrap().into_bytes()).collect()
+}
+
+#[test]
+fn a_sweep_killed_at_random_moments_has_every_cell_once() {
+    let work = Workplace::loaded(2, "8M");
+    let args = ["sweep", "--sessions", "1,2,3", "--update-pct", "0,50", "--repeats", "2"];
+    let args = [&args[..], &["--run-time", "1", "--json", "--seed", "7"]].concat();
+    let mut seen: BTreeMap<String, (u64, i64, i64)> = BTreeMap::new();
+    let mut kills = 0;
+    // Moments from the first connect to far into later cells, in steps that never fit the cells.
+    for at_ms in [150u64, 700, 1330, 2710, 1130, 3170] {
+        let mut petal = work.petal(&args).start();
+        thread::sleep(Duration::from_millis(at_ms));
+        if petal.has_ended() {
+            break;
+        }
+        petal.kill();
+        kills += 1;
+        if !work.path("petal-results").exists() {
+            continue;
+        }
+        let now = marks(&folder(&work));
+        for (name, mark) in &seen {
+            assert_eq!(now.get(name), Some(mark), "{name} was done before and was run again");
+        }
+        seen = now;
+    }
+    assert!(kills >= 3 && !seen.is_empty(), "{kills} kills, {} cells", seen.len());
+    let swept = work.petal(&args).exits(0).json();
+    let dir = folder(&work);
+    for (name, mark) in &seen {
+        assert_eq!(marks(&dir).get(name), Some(mark), "{name} was run again");
+    }
+    let done = cells(&swept);
+    let distinct: BTreeSet<(u64, u64)> = done.iter().map(|cell| (cell.0, cell.1)).collect();
+    assert_eq!((done.len(), distinct.len()), (12, 12), "{done:?}");
+    assert_eq!(marks(&dir).len(), 12);
+    assert!(!names(&dir).iter().any(|name| name.ends_with(".unfinished")), "{:?}", names(&dir));
+    for (_, _, name) in done {
+        assert_eq!(record(&dir.join(name))["status"], "complete");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
+    let work = Workplace::loaded(1, "8M");
+    let args =
+        ["sweep", "--sessions", "1,2", "--repeats", "2", "--run-time", "2", "--update-pct", "0"];
+    let mut petal = work.petal(args).start();
+    petal.until("a cell", || {
+        work.path("petal-results").exists() && !marks(&folder(&work)).is_empty()
+    });
+    thread::sleep(Duration::from_millis(700));
+    petal.signal(Signal::INT);
+    let ended = petal.ends().exited(130).telling(&["the same command goes on"]);
+    assert!(ended.stdout.contains("1 of 4 runs done; not complete"), "{}", ended.stdout);
+    let dir = folder(&work);
+    let before = marks(&dir);
+    assert_eq!(before.len(), 1);
+    // What was measured of the cell that was cut can be read until then.
+    let cut = names(&dir).into_iter().find(|name| name.ends_with(".unfinished")).unwrap();
+    assert_eq!(record(&dir.join(&cut))["status"], "interrupted");
+    let ended =
+        work.petal(args).exits(0).telling(&["cut off and is removed", "1 of 4 cells are done"]);
+    assert!(ended.stdout.contains("4 of 4 runs done; complete"), "{}", ended.stdout);
+    let after = marks(&dir);
+    assert_eq!(after.len(), 4);
+    assert!(before.iter().all(|(name, mark)| after[name] == *mark));
+}
+
+#[test]
+fn two_petals_do_not_share_a_sweep() {
+    let work = Workplace::loaded(1, "8M");
+    let args = ["sweep", "--sessions", "1", "--update-pct", "0", "--run-time", "20"];
+    let mut petal = work.petal(args).start();
+    petal.until("a cell under way", || {
+        work.path("petal-results").exists() && names(&folder(&work)).len() > 2
+    });
+    work.petal(args).exits(3).telling(&["another petal is at work"]);
+    petal.signal(Signal::INT);
+    petal.ends().exited(130);
+}
+
+#[test]
+fn settings_are_not_mixed_and_foreign_folders_are_left_alone() {
+    let work = Workplace::loaded(1, "8M");
+    let args = |more: &[&'static str]| {
+        [&sweep(&["--out", "mine", "--sessions", "1,2", "--update-pct", "0"])[..], more].concat()
+    };
+    let first = work.petal(args(&["--seed", "5"])).exits(0).json();
+    let before = marks(&work.path("mine"));
+    let refused = |ended: Ended| {
+        assert_eq!(marks(&work.path("mine")), before);
+        ended.stderr
+    };
+    assert_snapshot!(refused(work.petal(args(&["--redo-stress", "HEAVY", "--seed", "6"])).exits(2)), @r"
+    petal: REDO_STRESS=HEAVY (--redo-stress): SQLite logs whole pages: LITE and HEAVY write the same log
+    petal: mine: holds a sweep of other settings, and they are not to be mixed:
+      redo_stress: LITE, not HEAVY
+      seed: 5, not 6
+    ask for the same, name another folder with --out, or begin anew with --fresh
+    ");
+    assert_snapshot!(refused(work.petal(sweep(&["--out", "mine", "--sessions", "1,4", "--update-pct", "0"])).exits(2)), @r"
+    petal: mine: holds a sweep of other settings, and they are not to be mixed:
+      sessions: 1,2, not 1,4
+    ask for the same, name another folder with --out, or begin anew with --fresh
+    ");
+    // Without a seed it is the sweep's own.
+    let again = work.petal(args(&[])).exits(0).json();
+    assert_eq!(cells(&again), cells(&first));
+    // Loaded anew with another size, it is another sweep.
+    work.petal(["setup", "--scale", "16M", "--replace"]).exits(0);
+    work.petal(args(&[])).exits(2).telling(&["loaded:", "--fresh"]);
+    let fresh = work.petal(args(&["--fresh"])).exits(0).json();
+    assert_eq!(fresh["cells"].as_array().unwrap().len(), 2);
+    assert_eq!(marks(&work.path("mine.before1")), before);
+
+    work.write("notes/todo.txt", "mine");
+    let foreign = sweep(&["--out", "notes", "--sessions", "1"]);
+    work.petal(foreign).exits(2).telling(&["holds todo.txt and no sweep"]);
+    assert_eq!(names(&work.path("notes")), ["todo.txt"]);
+}
+
+#[test]
+fn a_dry_run_tells_the_plan_and_touches_nothing() {
+    let work = Workplace::loaded(2, "8M");
+    let args =
+        ["sweep", "--sessions", "1,8", "--update-pct", "0,20", "--repeats", "2", "--dry-run"];
+    let shown = work.petal([&args[..], &["--seed", "42", "--run-time", "300"]].concat()).exits(0);
+    assert_snapshot!(shown.stdout, @r"
+    4 cells, 2 repeats: 8 runs
+
+    target   sqlite:petal-data: 2 schemas, 16.0 MiB in use
+    axis     update_pct: 0, 20
+    axis     sessions: 1, 8
+    folder   petal-results/sweep-sqlite-75438c9c
+    time     40 min 0 s of runs; with settling and connecting, guessed at 3 s a cell, 40 min 24 s
+
+    cells
+        1  update_pct 0, sessions 1
+        2  update_pct 0, sessions 8
+        3  update_pct 20, sessions 1
+        4  update_pct 20, sessions 8
+
+    order
+      round 1: 1 4 3 2
+      round 2: 1 3 2 4
+    ");
+    assert!(!work.path("petal-results").exists());
+    let shown = work.petal(args).exits(0).stdout;
+    assert!(shown.contains("drawn when the sweep begins"), "{shown}");
+}
+
+#[test]
+fn readers_writers_and_both() {
+    let work = Workplace::loaded(2, "8M");
+    let swept = work.petal(sweep(&["--readers", "0,2", "--writers", "0,1"])).exits(0).json();
+    let told: BTreeSet<(String, String, u64, u64)> = swept["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| {
+            let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+            let of = |key| factor(cell, key).to_owned();
+            assert_eq!(of("sessions"), count(&run, "/sessions").to_string());
+            (of("readers"), of("writers"), count(&run, "/ops/select"), count(&run, "/ops/update"))
+        })
+        .collect();
+    let cell = |readers: &str, writers: &str, selects, updates| {
+        (readers.to_owned(), writers.to_owned(), selects, updates)
+    };
+    assert_eq!(
+        told,
+        BTreeSet::from([cell("0", "1", 0, 5), cell("2", "0", 10, 0), cell("2", "1", 10, 5)])
+    );
+}
+
+#[test]
+fn block_sizes_have_a_data_set_each_of_the_same_bytes() {
+    let work = Workplace::new();
+    let args = sweep(&[
+        "--block-sz",
+        "4K,16K",
+        "--sessions",
+        "2",
+        "--update-pct",
+        "0",
+        "-s",
+        "2",
+        "--scale",
+        "16M",
+    ]);
+    work.petal(&args).exits(3).telling(&[
+        "petal setup -s 2 --db sqlite:petal-data-4K --block-sz 4K --scale 16M",
+        "--load",
+    ]);
+    let swept = work.petal([&args[..], &["--load"]].concat()).exits(0).json();
+    let sizes: BTreeSet<(String, u64)> = swept["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| {
+            let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+            assert_eq!(count(&run, "/active_bytes"), 2 * (16 << 20));
+            (factor(cell, "block_sz").to_owned(), count(&run, "/target/block_size"))
+        })
+        .collect();
+    assert_eq!(sizes, BTreeSet::from([("16K".to_owned(), 16384), ("4K".to_owned(), 4096)]));
+    work.petal(sweep(&["--block-sz", "4K,16K", "--scale", "2000"]))
+        .exits(2)
+        .telling(&["with a unit"]);
+    work.petal(sweep(&["--block-sz", "4K,16K", "--db", "device:/dev/null"]))
+        .exits(2)
+        .telling(&["name a device for each size"]);
+}
+
+#[test]
+fn several_targets_are_an_axis() {
+    let work = Workplace::loaded(1, "8M");
+    work.petal(["setup", "--scale", "8M", "--db", "sqlite:other,one"]).exits(0);
+    work.petal(["setup", "--scale", "8M", "--db", "device:plain", "--block-sz", "8K"]).exits(0);
+    let targets = ["--db", "sqlite:petal-data", "--db", "sqlite:other,one", "--db", "device:plain"];
+    let args = sweep(&[&targets[..], &["--sessions", "2", "--update-pct", "50"]].concat());
+    let swept = work.petal(&args).exits(0).json();
+    let engines: BTreeMap<&str, String> = swept["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| {
+            let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+            (factor(cell, "db"), run["engine"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let expected = [
+        ("device:plain", "device"),
+        ("sqlite:other,one", "sqlite"),
+        ("sqlite:petal-data", "sqlite"),
+    ];
+    assert_eq!(engines, expected.map(|(url, engine)| (url, engine.to_owned())).into());
+    work.petal(["setup", "-s", "2", "--scale", "8M", "--db", "sqlite:other,one"]).exits(0);
+    work.petal(&args).exits(2).telling(&["the targets hold 1 and 2 schemas", "-s 1"]);
+}
+
+#[test]
+fn the_device_engine_sweeps_its_depth() {
+    let work = Workplace::new();
+    let args = ["--db", "device:plain", "--load", "-s", "2", "--scale", "8M", "--io-depth", "1,8"];
+    let args = sweep(&[&args[..], &["--sessions", "2", "--update-pct", "0,50"]].concat());
+    let swept = work.petal(args).exits(0).json();
+    assert_eq!(cells(&swept).len(), 4);
+    for cell in swept["cells"].as_array().unwrap() {
+        let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+        assert_eq!(count(&run, "/settings/io_depth").to_string(), factor(cell, "io_depth"));
+    }
+}
+
+#[test]
+fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
+    let work = Workplace::loaded(1, "8M");
+    let hook = work.script(
+        "hook.sh",
+        "[ $1 = pre ] && [ $(cat calls | wc -l) -eq 3 ] && mv petal-data gone; echo $1 >> calls; true",
+    );
+    work.write("calls", "");
+    let script = hook.to_str().unwrap();
+    let args = sweep(&["--sessions", "1,2,3", "--update-pct", "0", "--external-script", script]);
+    let ended = work.petal(&args).ends();
+    assert!(matches!(ended.code, Some(3)), "{:?}\n{}", ended.code, ended.stderr);
+    let ended = ended.telling(&["the same command goes on"]);
+    assert!(!ended.stderr.contains("panicked"));
+    let done = marks(&folder(&work)).len();
+    assert!(done < 3, "{done}");
+    fs::rename(work.path("gone"), work.path("petal-data")).unwrap();
+    let swept = work.petal(&args).exits(0).json();
+    assert_eq!(cells(&swept).len(), 3);
+}
+
+#[test]
+fn what_cannot_be_swept_is_refused_before_anything_is_touched() {
+    let work = Workplace::loaded(1, "8M");
+    let refused = |more: &[&str]| work.petal(sweep(more)).exits(2).stderr;
+    assert_snapshot!(refused(&["--sessions", "0,1"]), @"petal: --sessions 0,1: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
+    assert_snapshot!(refused(&["--sessions", "1,2", "-t", "2"]), @"petal: --sessions 1,2: contradicts THREADS_PER_SCHEMA (--threads-per-schema). Leave out one or the other.");
+    assert_snapshot!(refused(&["--update-pct", "10,200"]), @"petal: UPDATE_PCT=200 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");
+    assert_snapshot!(refused(&["--loop", "client,server"]), @"petal: LOOP=server (--loop): must be client with SQLite, whose database lives in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
+    assert_snapshot!(refused(&["--run-time", "10,20"]), @"petal: RUN_TIME=10,20 (--run-time): takes one value: it cannot be varied within a sweep. Make a sweep for each value.");
+    assert_snapshot!(refused(&["--scale", "8M,1T"]), @"petal: SCALE=1T (--scale): is 134217728 blocks of 8K, but schema 1 holds 1024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
+    assert!(!work.path("petal-results").exists());
+    work.petal(["sweep", "--db", "sqlite:nowhere"])
+        .exits(3)
+        .telling(&["petal setup -s 1 --db sqlite:nowhere"]);
+}
