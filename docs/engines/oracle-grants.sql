@@ -12,7 +12,7 @@ DEFINE petal_tablespace = IOPS
 -- 1. The user who owns the test data. petal makes tables in its own schema and nothing else: no
 --    users, so no passwords beside this one, and no procedures.
 CREATE USER petal IDENTIFIED BY "&petal_password" DEFAULT TABLESPACE &petal_tablespace;
-GRANT CREATE SESSION, CREATE TABLE, ALTER SESSION TO petal;
+GRANT CREATE SESSION, CREATE TABLE TO petal;
 
 -- 2. Room. Name every tablespace that is to be tested.
 ALTER USER petal QUOTA UNLIMITED ON &petal_tablespace;

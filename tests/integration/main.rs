@@ -9,6 +9,7 @@ mod device;
 mod disk;
 mod faults;
 mod json;
+mod oracle;
 mod oracle_sql;
 mod physical;
 mod postgres;

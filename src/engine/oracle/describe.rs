@@ -199,10 +199,8 @@ fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
 
 /// None where the user has no PLAN_TABLE, or the plan cannot be shown.
 fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
-    let select = sql::select(&meta.tables);
-    let explain = sql::filled(sql::LOOK, "explain", &[("statement", &select)]);
     let rows = link
-        .execute(&explain, &[Value::Number(1), Value::Number(2)])
+        .execute(&sql::explain(&meta.tables), &[])
         .and_then(|_| link.query(&sql::section(sql::LOOK, "explained"), &[]));
     let _ = link.execute(&sql::section(sql::LOOK, "forget_plan"), &[]);
     let _ = link.commit();

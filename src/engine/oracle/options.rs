@@ -11,7 +11,7 @@ use crate::settings::{Endpoints, Settings};
 
 const PORT_DEFAULT: u16 = 1521;
 const PORT_TLS_DEFAULT: u16 = 2484;
-const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// The URL user's password, or `@FILE`.
 pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
 const OPTIONS: [&str; 4] = ["connect_timeout", "protocol", "tablespace", "wallet"];

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::errors::{CANCELLED, TRANSIENT, engine_error, way_out};
 use super::link::{Connector, Kind as Failed, Link, LinkError};
-use super::meta::Meta;
+use super::meta::{Meta, cell};
 use super::{session_client, session_server, sql};
 use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::{LoopSide, RedoStress};
@@ -78,7 +78,11 @@ impl OracleSession {
                     EngineError::Data(format!("{place}: schema {schema} is not loaded"))
                 })
             };
+        let mut link = link;
         let (sid, serial) = link.identity();
+        // Only for cancelling: one that cannot be told is not named.
+        let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
+        let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
         let work = Work {
             link,
             place: place.to_owned(),
@@ -91,6 +95,7 @@ impl OracleSession {
                 connector: Arc::clone(connector),
                 sid,
                 serial,
+                instance,
             }),
             limit: None,
             text: Vec::new(),
@@ -193,6 +198,8 @@ struct Cancelling {
     connector: Arc<dyn Connector>,
     sid: u64,
     serial: u64,
+    /// Its number; empty where it is not known.
+    instance: String,
 }
 
 struct Canceller(Arc<Cancelling>);
@@ -208,8 +215,12 @@ impl Cancel for Canceller {
         }
         std::thread::spawn(move || {
             let (sid, serial) = (shared.sid.to_string(), shared.serial.to_string());
-            let cancel =
-                sql::filled(sql::OPERATIONS, "cancel", &[("sid", &sid), ("serial", &serial)]);
+            let instance = match shared.instance.as_str() {
+                "" => String::new(),
+                number => format!(", @{number}"),
+            };
+            let with = [("sid", &*sid), ("serial", &serial), ("instance", &instance)];
+            let cancel = sql::filled(sql::OPERATIONS, "cancel", &with);
             // One that does not arrive is sent again: the driver asks until the session ends.
             let _ = shared
                 .connector

@@ -90,6 +90,12 @@ pub fn scan(tables: &Tables) -> String {
     filled(OPERATIONS, "scan", &[("scan", &tables.scan)])
 }
 
+/// EXPLAIN PLAN of the SELECT, with keys in place of its binds: it is explained, not executed.
+pub fn explain(tables: &Tables) -> String {
+    let statement = select(tables).replace(":1", "1").replace(":2", "64");
+    filled(LOOK, "explain", &[("statement", &statement)])
+}
+
 /// Texts of the changed columns come first, then the keys.
 pub fn update(tables: &Tables, changed: usize) -> String {
     let set: Vec<String> = (0..changed).map(|at| format!("c{} = :{}", at + 2, at + 1)).collect();
@@ -168,15 +174,20 @@ pub fn all() -> Vec<(String, String)> {
         ("update".to_owned(), update(&home, 2)),
         ("run_batch".to_owned(), run_batch(&home, &hot, 2, true)),
         ("run_batch of all columns".to_owned(), run_batch(&home, &hot, COLUMNS, false)),
-        ("explain".to_owned(), filled(LOOK, "explain", &[("statement", &select(&home))])),
+        ("explain".to_owned(), explain(&home)),
     ];
     for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
         for name in names(file) {
             if all.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            let with =
-                [("table", home.main.as_str()), ("mark", MARK), ("sid", "1"), ("serial", "2")];
+            let with = [
+                ("table", home.main.as_str()),
+                ("mark", MARK),
+                ("sid", "1"),
+                ("serial", "2"),
+                ("instance", ", @1"),
+            ];
             all.push((name.to_owned(), filled(file, name, &with)));
         }
     }

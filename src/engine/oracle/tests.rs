@@ -353,7 +353,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
 
 #[test]
 fn a_canceller_asks_for_the_session_by_its_numbers() {
-    let scripted = loaded();
+    let scripted = loaded().answers("'INSTANCE'", &[&["2"]]);
     let engine = engine(&scripted, &settings());
     let session = engine.connect(seat(1, 1)).unwrap();
     session.canceller().cancel();
@@ -364,7 +364,7 @@ fn a_canceller_asks_for_the_session_by_its_numbers() {
         sent.retain(|line| line.contains("CANCEL"));
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(sent, ["execute ALTER SYSTEM CANCEL SQL '7, 70'"]);
+    assert_eq!(sent, ["execute ALTER SYSTEM CANCEL SQL '7, 70, @2'"]);
 }
 
 fn client_sends(commit_wait: bool, redo_stress: RedoStress) -> String {

@@ -19,4 +19,4 @@ ALTER SYSTEM CHECKPOINT
 ALTER SYSTEM SWITCH LOGFILE
 
 -- name: cancel
-ALTER SYSTEM CANCEL SQL '{sid}, {serial}'
+ALTER SYSTEM CANCEL SQL '{sid}, {serial}{instance}'
