@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: demo test test-oracle servers check build docs bench clean
 
-# Builds petal, loads a small data set on the embedded default, runs a short series, leaves a report.
+# Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
 	./target/release/petal demo
 
@@ -39,6 +39,7 @@ check:
 bench:
 	$(CARGO) bench --locked --bench driver_loop
 	$(CARGO) bench --locked --bench vfs
+	$(CARGO) bench --locked --bench watching
 
 # The pages that come from the table of parameters.
 docs:

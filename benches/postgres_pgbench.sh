@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# petal (LOOP=server and LOOP=client) beside pgbench running the same prepared SELECT on the same
-# cached table, interleaved: operations per second, and processor microseconds of client and server
-# together per block visited. Starts a private PostgreSQL server (own folder, socket and user) and
+# petal (LOOP=server and LOOP=client) beside pgbench running the same prepared SELECT, and beside a
+# plain loop in a PL/pgSQL function that builds each SELECT's text, on the same cached table,
+# interleaved: operations per second, and processor microseconds of client and server together per
+# block visited. Starts a private PostgreSQL server (own folder, socket and user) and
 # removes it. Needs root or an ordinary user, and PostgreSQL's programs.
 #
 #   benches/postgres_pgbench.sh [ROUNDS=3] [SECONDS=5]
@@ -26,6 +27,26 @@ url="postgres://petal@/postgres?host=$folder"
 "$petal" -q setup -s 1 --scale $rows --db "$url" >/dev/null
 postmaster=$(head -1 "$folder/data/postmaster.pid")
 
+# The loop as one would write it at first: random start, the statement's text, EXECUTE.
+"$programs/psql" -q -h "$folder" -U petal postgres <<'SQL'
+CREATE FUNCTION plain_loop(unit integer, rows integer, seconds numeric) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    until CONSTANT timestamptz := clock_timestamp() + seconds * interval '1 second';
+    first integer;
+    counted bigint;
+    operations bigint := 0;
+BEGIN
+    WHILE clock_timestamp() < until LOOP
+        first := 1 + floor(random() * (rows - unit + 1));
+        EXECUTE format('SELECT COUNT(c2) FROM petal1.cf1 WHERE custid BETWEEN %s AND %s',
+                       first, first + unit - 1) INTO counted;
+        operations := operations + 1;
+    END LOOP;
+    RETURN operations;
+END $$;
+SQL
+
 # Processor ticks of server processes that have ended: sessions, once they disconnect.
 server_ticks() { awk '{print $16 + $17}' "/proc/$postmaster/stat"; }
 
@@ -43,6 +64,10 @@ SQL
             "$programs/pgbench" -h "$folder" -U petal -n -M prepared -c 1 -T "$seconds" \
             -f "$folder/select.sql" postgres >"$folder/out" 2>"$folder/err"; } 2>&1)
         ops=$(awk '/^number of transactions actually processed/ {sub(/.*: /, ""); sub(/\/.*/, ""); print}' "$folder/out")
+    elif [ "$variant" = plpgsql ]; then
+        client=$({ time "$programs/psql" -qAt -h "$folder" -U petal postgres \
+            -c "SELECT plain_loop($unit, $rows, $seconds)" >"$folder/out"; } 2>&1)
+        ops=$(cat "$folder/out")
     else
         client=$({ time "$petal" -q run -s 1 -t 1 --update-pct 0 --work-unit "$unit" --loop "$variant" \
             --run-time "$seconds" --db "$url" --out "$folder/results" --no-os-perf-data TRUE --json \
@@ -60,11 +85,11 @@ SQL
 printf '%5s  %-8s %14s %24s\n' unit variant 'operations/s' 'processor us per block'
 for unit in 1 8 64 255; do
     for round in $(seq "$rounds"); do
-        for variant in server pgbench client; do
+        for variant in server plpgsql pgbench client; do
             measure "$unit" "$variant" >>"$folder/$unit-$variant"
         done
     done
-    for variant in server pgbench client; do
+    for variant in server plpgsql pgbench client; do
         median() { sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
         ops=$(cut -d' ' -f1 "$folder/$unit-$variant" | median)
         cost=$(cut -d' ' -f2 "$folder/$unit-$variant" | median)

@@ -270,6 +270,19 @@ mod tests {
         let found = judge(&run).into_iter().find(|f| f.severity == Severity::Warning).unwrap();
         assert_eq!(found.id, "small-log");
         assert!(found.message.starts_with("2.0 % of DB time"), "{}", found.message);
+        // A server that counts the checkpoints that its log's size forced.
+        let by_size = |checkpoints: u64| {
+            let mut run = fixture::mixed_run();
+            run.details.target.in_process = false;
+            let every_s = 29.0;
+            run.summary.elapsed_s = every_s * checkpoints as f64;
+            run.summary.counters.insert("checkpoints_by_log_size".into(), checkpoints);
+            judge(&run).into_iter().find(|found| found.id == "small-log")
+        };
+        let found = by_size(2).unwrap();
+        assert_eq!(found.severity, Severity::Warning);
+        assert_eq!(found.message, "the log's size made a checkpoint every 29.0 s");
+        assert!(by_size(1).is_none(), "one alone has no distance");
     }
 
     #[test]

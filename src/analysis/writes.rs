@@ -170,26 +170,37 @@ fn small_log_waits(run: &Run) -> Judgement {
     .judged()
 }
 
-/// Only where petal itself checkpoints by the log's size is every checkpoint one of those.
+/// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
+/// checkpoints by that size.
 fn small_log_cadence(run: &Run) -> Judgement {
-    if !is_in_process(run) {
-        return unknown("small-log", "which checkpoints the log's size forced is not known");
-    }
-    let Some(checkpoints) = checkpoints(run).filter(|&checkpoints| checkpoints >= 2) else {
+    const ID: &str = "small-log";
+    let counted = run.summary.counters.get("checkpoints_by_log_size").copied();
+    let forced = match counted {
+        None if is_in_process(run) => checkpoints(run),
+        None => return unknown(ID, "which checkpoints the log's size forced is not known"),
+        counted => counted,
+    };
+    let Some(checkpoints) = forced.filter(|&checkpoints| checkpoints >= 2) else {
         return Judgement::Clear;
     };
     let every_s = run.summary.elapsed_s / checkpoints as f64;
     if every_s >= CHECKPOINT_EVERY_S_MIN {
         return Judgement::Clear;
     }
-    info(
-        "small-log",
-        format!("the log's size made a checkpoint every {every_s:.1} s"),
-        "That is this engine's way here; a larger WAL would write blocks changed twice once.",
-    )
-    .with("checkpoints", checkpoints)
-    .with("elapsed_s", run.summary.elapsed_s)
-    .judged()
+    let message = format!("the log's size made a checkpoint every {every_s:.1} s");
+    let finding = match counted {
+        Some(_) => warning(
+            ID,
+            message,
+            "Make the log larger (max_wal_size), so that time and not size decides.",
+        ),
+        None => info(
+            ID,
+            message,
+            "That is this engine's way here; a larger WAL would write blocks changed twice once.",
+        ),
+    };
+    finding.with("checkpoints", checkpoints).with("elapsed_s", run.summary.elapsed_s).judged()
 }
 
 fn wal_not_reset(run: &Run) -> Judgement {

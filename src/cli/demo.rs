@@ -20,8 +20,8 @@ use super::sweep::{self, Request};
 
 const SCHEMAS: u32 = 2;
 const SCALE: &str = "64M";
-const SESSIONS: &str = "2,4,8,16";
-const UPDATE_PCT: &str = "0,20,50";
+const SESSIONS: &str = "1,2,4,8,16";
+const UPDATE_PCT: &str = "0,20";
 const REPEATS: &str = "3";
 
 pub fn command() -> Command {
@@ -29,7 +29,7 @@ pub fn command() -> Command {
         .about("A first look: a small data set on SQLite, a short sweep, petals")
         .after_help(
             "Loads two schemas of 64 MiB into ./petal-data (unless petal's data is there), sweeps \
-             2 to 16 sessions at UPDATE_PCT 0, 20 and 50, three times for a few seconds each, and \
+             1 to 16 sessions at UPDATE_PCT 0 and 20, three times for a few seconds each, and \
              leaves a report in ./petal-results. A real test runs for minutes: petal sweep --help.",
         )
         .arg(
@@ -71,6 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         load: true,
         fresh: false,
         again_failed: false,
+        os_data: None,
     };
     let swept = sweep::sweep(&request, console);
     if swept.is_err() {

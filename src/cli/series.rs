@@ -183,6 +183,7 @@ impl Series {
         console: &Console,
     ) -> Result<(), Failure> {
         let Some(file) = &self.os_data else { return Ok(()) };
+        os_data::wait_for(run, file);
         os_data::merge(run, file, folder, console).map_err(|error| {
             let way_out = format!(
                 "{}; the run itself is recorded: petal report {} --os-data FILE",

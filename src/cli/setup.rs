@@ -154,10 +154,23 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
         bytes as f64 / 1e6 / loaded.seconds.max(1e-9),
         first.placement.source,
     );
+    text.push_str(&until_durable(loaded, bytes));
     let _ = writeln!(
         text,
         "index of one schema: {} bytes; give the cache room for it",
         first.schema.index_bytes
     );
     text
+}
+
+/// The load itself, without what came after its data were durable.
+fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
+    let Some(seconds) = loaded.durable_seconds else { return String::new() };
+    let afterwards: Vec<String> =
+        loaded.afterwards.iter().map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
+    format!(
+        "rows and indexes durable after {seconds:.2} s, {:.1} MB/s; then {}\n",
+        bytes as f64 / 1e6 / seconds.max(1e-9),
+        afterwards.join(", "),
+    )
 }

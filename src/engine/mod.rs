@@ -283,6 +283,11 @@ pub struct LoadPlan {
 pub struct LoadSummary {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub seconds: f64,
+    /// Until rows and indexes of all schemas were durable, where that is told apart from
+    /// [`LoadSummary::afterwards`].
+    pub durable_seconds: Option<f64>,
+    /// What came after that, in seconds, in order.
+    pub afterwards: Vec<(&'static str, f64)>,
 }
 
 #[derive(Debug, Clone)]

@@ -202,6 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn every_line_is_what_the_schema_says() {
+        let schema = include_str!("../../docs/petal-os.schema.json");
+        let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        crate::record::fixture::killed_run(dir.path(), 3);
+        let path = dir.path().join(crate::record::os::OWN_NAME);
+        let (all, _) = lines(&path);
+        assert_eq!(all.len(), 3);
+        let text = fs::read_to_string(path).unwrap();
+        let unknown = serde_json::to_string(&Line::default()).unwrap();
+        for line in text.lines().chain([unknown.as_str()]) {
+            let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+            let errors: Vec<String> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
+            assert!(errors.is_empty(), "{errors:?} in {line}");
+            let counts = value.get_mut("counts").and_then(|counts| counts.as_object_mut());
+            if let Some(counts) = counts {
+                counts.remove("interrupts");
+                assert!(!schema.is_valid(&value), "the schema takes anything");
+            }
+        }
+    }
+
+    #[test]
     fn another_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         for (text, word) in [

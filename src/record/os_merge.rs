@@ -17,8 +17,8 @@ use crate::stats::os::{Interval, Whole};
 const BEFORE_S: f64 = 10.0;
 /// A second of the run is told where so much of it is covered.
 const COVERED_SHARE_MIN: f64 = 0.95;
-/// Totals are the run's if no more than this is missing.
-const MISSING_S_MAX: f64 = 1.5;
+/// Totals are the run's if no more of it is missing.
+const MISSING_SHARE_MAX: f64 = 0.01;
 
 /// A line of the file, by the run's own time.
 struct Placed {
@@ -40,9 +40,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     if run.details.target.local && run.details.os.is_some() {
         return Err(RecordError::SeenAlready { path: path.to_owned() });
     }
-    let began = parsed(path, &run.summary.started_at)?;
-    let ahead_s = run.details.server_clock_ahead_s;
-    let trigger = began + Duration::seconds_f64(ahead_s.unwrap_or(0.0));
+    let (trigger, ahead_s) = (trigger(run, path)?, run.details.server_clock_ahead_s);
     let elapsed_s = run.summary.elapsed_s;
     let (header, placed, span) = placed(path, trigger, elapsed_s)?;
     let inside = |from_s: f64, to_s: f64| whole(&placed, from_s, to_s);
@@ -79,7 +77,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         })
         .collect();
     let mut notes = vec![clocks(ahead_s, &header)];
-    let is_whole = covered_s >= elapsed_s - MISSING_S_MAX;
+    let is_whole = covered_s >= elapsed_s * (1.0 - MISSING_SHARE_MAX);
     if !is_whole {
         let note = format!(
             "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
@@ -95,6 +93,24 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     run.details.devices = header.devices;
     run.details.server_os = Some(seen);
     Ok(notes)
+}
+
+/// Whether a file that still grows has come to the run's end: its last line may be a second late.
+pub fn reaches_end(run: &Run, path: &Path) -> bool {
+    let span = trigger(run, path).and_then(|trigger| {
+        let (_, _, span) = placed(path, trigger, run.summary.elapsed_s)?;
+        Ok(span.map(|(_, end)| end - trigger))
+    });
+    // What cannot be read is told when it is merged.
+    span.map_or(true, |length| {
+        length.is_some_and(|length| length.as_seconds_f64() >= run.summary.elapsed_s)
+    })
+}
+
+/// By the clock of the database's host.
+fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
+    let ahead_s = run.details.server_clock_ahead_s.unwrap_or(0.0);
+    Ok(parsed(path, &run.summary.started_at)? + Duration::seconds_f64(ahead_s))
 }
 
 /// Writes the merged seconds beside the record.
@@ -219,8 +235,7 @@ mod tests {
     /// the run on, by a clock that is so far ahead.
     fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
         let path = folder.join("dbhost.ndjson");
-        let mut host = crate::stats::host::Host::default();
-        host.name = "dbhost2".into();
+        let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
         let header = Header { host, devices: vec!["sdz".into()], ..Header::default() };
         let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
         let lines = (from_s..from_s + seconds).map(|second| {
@@ -303,6 +318,9 @@ mod tests {
         let mut run = remote();
         let notes = merge(&mut run, &path).unwrap();
         assert!(notes[1].contains("covers 40 s of the run's 60 s"), "{notes:?}");
+        assert!(reaches_end(&run, &path));
+        let short = recorded(&dir.path().join("."), 0, 59, 0.0);
+        assert!(!reaches_end(&run, &short), "a second is missing");
         assert_eq!((run.details.device, run.summary.per_second.device_read_bytes), (None, None));
         assert_eq!(run.database_host().unwrap().seconds.len(), 40);
     }

@@ -184,3 +184,99 @@ fn iostat(device: &str) -> Vec<(String, Figure)> {
 fn find<'a>(interval: &'a Interval, device: &str) -> Option<&'a DeviceUse> {
     interval.devices.as_ref()?.iter().find(|known| known.name == device)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn every_column_is_described() {
+        let docs = include_str!("../../docs/numbers.md");
+        let run = fixture::mixed_run();
+        for name in OsColumns::of(&run).names() {
+            let (tool, figure) = name.split_once('.').unwrap();
+            let figure = figure.rsplit('.').next().unwrap();
+            // Ranges are told by their ends.
+            let is_state = ["mpstat", "psi"].contains(&tool) || figure.ends_with("/s");
+            assert!(is_state || docs.contains(figure), "{name} is not in docs/numbers.md");
+            assert!(docs.contains(tool), "{name} is not in docs/numbers.md");
+        }
+    }
+
+    #[test]
+    fn a_remote_databases_host_and_petals_own_have_columns_each() {
+        let mut run = fixture::mixed_run();
+        run.details.target.local = false;
+        run.details.server_os = run.details.os.clone();
+        let columns = OsColumns::of(&run);
+        let names: Vec<String> = columns.names().collect();
+        let fields: Vec<_> = columns.fields(&run.details.timeline[3]).collect();
+        assert_eq!(names.len(), fields.len());
+        let field = |name: &str| {
+            fields[names.iter().position(|known| known == name).unwrap()].clone().unwrap()
+        };
+        assert_eq!(
+            (field("vmstat.b"), field("petal-host.vmstat.b")),
+            ("5.000".into(), "5.000".into())
+        );
+        let short = Second { length_s: 0.2, ..run.details.timeline[3].clone() };
+        assert!(columns.fields(&short).all(|field| field.is_none()));
+    }
+
+    #[test]
+    fn figures_are_rates_and_shares_of_the_second() {
+        let run = fixture::mixed_run();
+        let columns = OsColumns::of(&run);
+        let shown: Vec<String> = columns
+            .names()
+            .zip(columns.fields(&run.details.timeline[0]))
+            .filter_map(|(name, field)| Some(format!("{name}={}", field?)))
+            .collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+        mpstat.%usr=20.000
+        mpstat.%nice=0.000
+        mpstat.%sys=5.000
+        mpstat.%iowait=30.000
+        mpstat.%irq=0.500
+        mpstat.%soft=19.000
+        mpstat.%steal=0.500
+        mpstat.%idle=25.000
+        mpstat.busiest.CPU=0.000
+        mpstat.busiest.%busy=49.000
+        vmstat.r=2.000
+        vmstat.b=5.000
+        vmstat.swpd=0.000
+        vmstat.free=2097152.000
+        vmstat.buff=44032.000
+        vmstat.cache=20971520.000
+        vmstat.si=0.000
+        vmstat.so=0.000
+        vmstat.in=61000.000
+        vmstat.cs=122000.000
+        meminfo.MemAvailable=23068672.000
+        meminfo.Dirty=64.000
+        meminfo.Writeback=0.000
+        sar.majflt/s=0.000
+        psi.cpu.some=12.000
+        psi.cpu.full=0.000
+        psi.io.some=93.000
+        psi.io.full=41.000
+        psi.memory.some=0.000
+        psi.memory.full=0.000
+        petal.%CPU=42.000
+        iostat.vda.r/s=58500.000
+        iostat.vda.rkB/s=468000.000
+        iostat.vda.rrqm/s=3.000
+        iostat.vda.r_await=0.067
+        iostat.vda.w/s=540.000
+        iostat.vda.wkB/s=92430.000
+        iostat.vda.wrqm/s=7.000
+        iostat.vda.w_await=0.556
+        iostat.vda.f/s=180.000
+        iostat.vda.aqu-sz=4.200
+        iostat.vda.%util=97.000
+        iostat.vda.in_flight=8.000
+        ");
+    }
+}

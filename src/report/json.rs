@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::sweep::{Cell, Plan, Swept};
+use crate::record::sweep::{Plan, Swept};
 use crate::record::{Run, SessionLost, Status, Summary};
 
 /// The summary, indented, with a line's end.
@@ -27,8 +27,11 @@ struct SweepSummary<'a> {
 
 #[derive(Serialize)]
 struct CellSummary<'a> {
-    #[serde(flatten)]
-    cell: &'a Cell,
+    number: u32,
+    repeat: u32,
+    factors: BTreeMap<&'a str, &'a str>,
+    folder: &'a str,
+    status: Status,
     started_at: &'a str,
     elapsed_s: f64,
     active_bytes: u64,
@@ -48,7 +51,11 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
         plan: &swept.sweep.plan,
         cells: cells
             .map(|((cell, run), seen)| CellSummary {
-                cell,
+                number: cell.number,
+                repeat: cell.repeat,
+                factors: cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+                folder: &cell.folder,
+                status: cell.status,
                 started_at: &run.summary.started_at,
                 elapsed_s: run.summary.elapsed_s,
                 active_bytes: run.summary.active_bytes,
@@ -116,6 +123,29 @@ mod tests {
             with[inner].as_object_mut().unwrap().insert("more".into(), Value::from(1));
             assert!(!validator.is_valid(&with), "{inner} takes anything");
         }
+    }
+
+    #[test]
+    fn a_sweep_is_what_its_schema_says() {
+        const SCHEMA: &str = include_str!("../../docs/petal-sweep.schema.json");
+        let validator =
+            jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+        let swept = super::super::sweep::tests::swept();
+        let shown: Value = serde_json::from_str(&sweep(&swept).unwrap()).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&shown).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        for (key, value) in &swept.sweep.cells[0].factors {
+            assert_eq!(shown["cells"][0]["factors"][key], **value);
+        }
+        for name in shown["cells"][0].as_object().unwrap().keys() {
+            let mut without = shown.clone();
+            without["cells"][0].as_object_mut().unwrap().remove(name);
+            assert!(!validator.is_valid(&without), "{name} is not required");
+        }
+        let mut with = shown.clone();
+        with["cells"][0]["more"] = 1.into();
+        assert!(!validator.is_valid(&with));
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
 //! sweep in [`write_sweep`].
 
+pub mod charts;
 pub mod checks;
 pub mod csv;
 mod csv_os;
+pub mod html;
 pub mod iostat;
 pub mod json;
 pub mod numbers;
+pub mod petals;
 pub mod sweep;
 pub mod table;
 pub mod text;
@@ -30,9 +33,11 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
         path: folder.path().join(CSV_NAME),
         why: cause.to_string(),
     })?;
+    let page = html::run(run).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     Ok(vec![
         folder.write_atomically(TEXT_NAME, text::render(run).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
+        folder.write_atomically(html::NAME, page.as_bytes())?,
     ])
 }
 
@@ -44,10 +49,24 @@ pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, Recor
         path: folder.path().join(SWEEP_CSV_NAME),
         why: cause.to_string(),
     })?;
-    Ok(vec![
+    let page =
+        html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    let mut written = vec![
         folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
-    ])
+        folder.write_atomically(html::NAME, page.as_bytes())?,
+    ];
+    for what in petals::ALL.into_iter().filter(|&what| petals::can_draw(&petals, what)) {
+        let name = format!("{}.svg", what.name());
+        let drawn = petals::svg(&petals, what).map_err(|cause| not_drawn(folder, &name, &cause))?;
+        written.push(folder.write_atomically(&name, drawn.as_bytes())?);
+    }
+    Ok(written)
+}
+
+fn not_drawn(folder: &Folder, name: &str, cause: &dyn std::error::Error) -> RecordError {
+    let why = cause.to_string();
+    RecordError::Encode { what: "the report as a page", path: folder.path().join(name), why }
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed

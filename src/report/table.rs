@@ -38,6 +38,14 @@ impl Table {
         self.rows.is_empty()
     }
 
+    pub fn columns(&self) -> impl Iterator<Item = (&str, Align)> {
+        self.columns.iter().map(|(name, align)| (name.as_str(), *align))
+    }
+
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// With a line under the names. No line ends in spaces.
     pub fn render(&self) -> String {
         let widths: Vec<usize> = self

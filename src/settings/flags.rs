@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 
+use super::axes::is_axis;
 use super::table::{CommandKind, Group, PARAMETERS, Parameter};
 
 /// One long flag for each parameter that the command takes, under the table's headings.
@@ -14,7 +15,7 @@ pub fn args(command: CommandKind) -> Vec<Arg> {
         .into_iter()
         .flat_map(|group| PARAMETERS.iter().filter(move |parameter| parameter.group == group))
         .filter(|parameter| parameter.taken_by.includes(command))
-        .map(arg)
+        .map(|parameter| arg(parameter, command))
         .collect()
 }
 
@@ -31,8 +32,12 @@ pub fn given(matches: &ArgMatches, command: CommandKind) -> BTreeMap<&'static st
         .collect()
 }
 
-fn arg(parameter: &'static Parameter) -> Arg {
-    let help = format!("{} [default: {}]", parameter.meaning, parameter.default_words());
+fn arg(parameter: &'static Parameter, command: CommandKind) -> Arg {
+    let list = match command == CommandKind::Sweep && is_axis(parameter) {
+        true => "; also a list",
+        false => "",
+    };
+    let help = format!("{}{list} [default: {}]", parameter.meaning, parameter.default_words());
     let arg = Arg::new(parameter.key)
         .long(parameter.flag())
         .value_name(parameter.value_name())

@@ -156,6 +156,18 @@ pub struct Endpoints {
     pub dba_password: Option<url::Secret>,
 }
 
+impl Endpoints {
+    /// The services of the sessions, in order: the base alone, or with 1 to SQLNET_SERVICE_MAX put
+    /// to it. Empty where there is none, so that the URL names the servers.
+    pub fn services(&self) -> Vec<String> {
+        match (&self.service_base, self.service_max) {
+            (None, _) => Vec::new(),
+            (Some(base), None) => vec![base.clone()],
+            (Some(base), Some(max)) => (1..=max).map(|at| format!("{base}{at}")).collect(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopSide {
@@ -177,4 +189,21 @@ pub enum WarmUp {
     Time(Duration),
     /// Before the trigger every session reads its data until the cache is full.
     Cache,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_the_base_or_numbered_from_it() {
+        let services = |base: Option<&str>, max| {
+            let base = base.map(str::to_owned);
+            Endpoints { service_base: base, service_max: max, ..Endpoints::default() }.services()
+        };
+        assert_eq!(services(None, None), [""; 0]);
+        assert_eq!(services(Some("rac"), None), ["rac"]);
+        assert_eq!(services(Some("rac"), Some(1)), ["rac1"]);
+        assert_eq!(services(Some("rac"), Some(3)), ["rac1", "rac2", "rac3"]);
+    }
 }

@@ -231,6 +231,14 @@ impl Judge<'_> {
                 "Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.",
             );
         }
+        let hosts = self.settings.db.server().map_or(0, |server| server.hosts.len());
+        if endpoints.service_base.is_some() && hosts > 1 {
+            self.refuse(
+                &["SQLNET_SERVICE_BASE", "DB"],
+                format!("names the endpoints, and so do the {hosts} hosts of DB"),
+                "Leave out one or the other.",
+            );
+        }
     }
 
     fn hook(&mut self) {

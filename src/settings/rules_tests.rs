@@ -49,6 +49,7 @@ fn each_contradiction_is_refused_with_its_way_out() {
         &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "1"), ("WORK_UNIT", "1000"), ("SCALE", "1G")],
         &[("THINK_TM_MIN", "1")],
         &[("SQLNET_SERVICE_MAX", "2"), ("DB", "oracle://u@h/s")],
+        &[("SQLNET_SERVICE_BASE", "node"), ("DB", "postgres://u@h1,h2/d")],
         &[("OBFUSCATE_COLUMNS", "TRUE"), ("COMPRESS_RATIO", "2")],
         &[("READERS", "4"), ("UPDATE_PCT", "20"), ("THREADS_PER_SCHEMA", "2")],
         &[("WRITERS", "0")],
@@ -83,6 +84,8 @@ fn each_contradiction_is_refused_with_its_way_out() {
     THINK_TM_MIN=1 (--think-tm-min): must be at most THINK_TM_MAX=0.5 (default). Lower THINK_TM_MIN or raise THINK_TM_MAX.
     --
     SQLNET_SERVICE_MAX=2 (--sqlnet-service-max): numbers services whose base is not told. Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.
+    --
+    SQLNET_SERVICE_BASE=node (--sqlnet-service-base): names the endpoints, and so do the 2 hosts of DB. Leave out one or the other.
     --
     COMPRESS_RATIO=2 (--compress-ratio): contradicts OBFUSCATE_COLUMNS=TRUE (--obfuscate-columns), which fills rows with random text. Leave out one of them; COMPRESS_RATIO=1.0 is random text too.
     --

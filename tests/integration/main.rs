@@ -3,14 +3,17 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod browser;
 mod cli;
 mod conformance;
 mod device;
+mod devtools;
 mod disk;
 mod faults;
 mod json;
 mod oracle;
 mod oracle_sql;
+mod os;
 mod physical;
 mod postgres;
 mod sandbox;

@@ -58,6 +58,28 @@ fn select(first: u64, rows: u32) -> Operation {
 }
 
 #[test]
+fn the_servers_own_processes_are_told_from_others() {
+    if !is_there() {
+        return;
+    }
+    let _alone = alone();
+    let work = Workplace::new();
+    let url = shared().url("processes");
+    load(&url, 2, Filler::Constant);
+    let args = ["run", "-s", "2", "-t", "2", "--run-time", "3", "--db", &url];
+    work.petal(args).watching().exits(0);
+    let whole = record(&work.run_folder());
+    let seen = &whole["details"]["os"];
+    // The first process, its helpers, and a session each.
+    assert!(number(seen, "/whole/ranges/server_processes/most") >= 8.0, "{seen}");
+    assert!(number(seen, "/whole/sum/counts/server_cpu_us") > 0.0);
+    assert!(seen.pointer("/whole/sum/log_writer_on/0/0").unwrap().is_u64(), "{seen}");
+    let engine = open(&url, Settings::default());
+    assert!(engine.clock_ahead_s().unwrap().abs() < 0.5);
+    assert!(engine.server_processes().unwrap().log_writer.is_some());
+}
+
+#[test]
 fn every_update_is_hot_and_nothing_grows() {
     if !is_there() {
         return;
@@ -80,6 +102,9 @@ fn every_update_is_hot_and_nothing_grows() {
         let mut done = Outcomes::default();
         session.execute(&updates, &unlimited(), &mut done).unwrap();
         session.flush_statistics().unwrap();
+        // Counted by the reader that sees it all: before 15 only ended sessions have told all.
+        engine.snapshot().unwrap();
+        engine.quiesce().unwrap();
         assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
         let raw = engine.snapshot().unwrap().remove(0).raw;
         assert_eq!(raw["tables.n_tup_upd"], 400 * 64);
@@ -441,6 +466,53 @@ fn standbys_read_and_the_primary_writes() {
         let writes = count(endpoint, "/io/redo_bytes") > 0;
         assert_eq!(writes, port == primary.port, "{endpoint}");
     }
+}
+
+#[test]
+fn numbered_services_are_the_endpoints_and_the_admin_service_is_for_setup() {
+    if !is_there() {
+        return;
+    }
+    let primary = Server::start(&["shared_buffers=16MB"]);
+    primary.database("served");
+    let work = Workplace::new();
+    let own = |name: &str, port: u16| format!("[{name}]\nhost=127.0.0.1\nport={port}\n");
+    let services = work.path("services.conf");
+    std::fs::write(&services, own("boss", primary.port)).unwrap();
+    let file = services.display().to_string();
+    let url = "postgres://petal@/served";
+    let petal = |args: &[&str]| {
+        let named = ["--db", url, "--admin-sqlnet-service", "boss"];
+        work.petal([args, &named].concat()).env("PGSERVICEFILE", &file)
+    };
+    petal(&["setup", "-s", "2", "--scale", "1024"]).exits(0);
+    let standbys = [primary.standby(), primary.standby()];
+    let text = own("boss", primary.port)
+        + &own("read1", standbys[0].port)
+        + &own("read2", standbys[1].port);
+    std::fs::write(&services, text).unwrap();
+    // Sessions on both standbys; their UPDATEs go to the only primary, which is no endpoint of
+    // theirs, and is counted.
+    let args = ["run", "--work-loop", "100", "--update-pct", "20", "--json"];
+    let base = ["--sqlnet-service-base", "read", "--sqlnet-service-max", "2"];
+    let run = petal(&[&args[..], &base].concat()).exits(0).json();
+    assert_eq!((count(&run, "/ops/select"), count(&run, "/ops/update")), (160, 40));
+    let endpoints: Vec<_> = run["endpoints"].as_array().unwrap().iter().collect();
+    let told = |endpoint: &serde_json::Value| {
+        (endpoint["endpoint"].as_str().unwrap().to_owned(), count(endpoint, "/sessions"))
+    };
+    let expected = [(standbys[0].port, 1), (standbys[1].port, 1), (primary.port, 0)]
+        .map(|(port, sessions)| (format!("127.0.0.1:{port}"), sessions));
+    assert_eq!(endpoints.iter().map(|endpoint| told(endpoint)).collect::<Vec<_>>(), expected);
+    assert!(count(endpoints[2], "/io/redo_bytes") > 0);
+    // One service of the base alone, no number.
+    let args = ["run", "--work-loop", "10", "--update-pct", "0", "--json"];
+    let run = petal(&[&args[..], &["--sqlnet-service-base", "read1"]].concat()).exits(0).json();
+    assert_eq!(run["endpoints"].as_array().unwrap().len(), 1);
+    // A name in no file is a host's, and is told as one.
+    petal(&["run", "--sqlnet-service-base", "nowhere.invalid"])
+        .exits(3)
+        .telling(&["nowhere.invalid:5432"]);
 }
 
 /// An authority, and a server's certificate for `localhost` of it.

@@ -95,6 +95,15 @@ fn as_ordinary_user(program: &Path) -> Command {
     command
 }
 
+/// A file that only the server's user may read.
+fn write_as_ordinary_user(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    if let Some((user, group)) = ordinary_user() {
+        chown(path, Some(user), Some(group)).unwrap();
+    }
+}
+
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -114,18 +123,36 @@ impl Server {
         Self::run(folder, settings.iter().map(|&setting| setting.to_owned()).collect())
     }
 
-    /// A streaming standby of this server.
+    /// A streaming standby of this server, copied by hand: packages of the server alone come
+    /// without pg_basebackup.
     pub fn standby(&self) -> Self {
         let folder = Self::folder();
-        let copied = as_ordinary_user(&programs().unwrap().join("pg_basebackup"))
-            .args(["-R", "-c", "fast", "--no-sync", "-U", "petal", "-p", &self.port.to_string()])
-            .arg("-h")
-            .arg(self.folder.path())
-            .arg("-D")
-            .arg(folder.path().join("data"))
+        let mut client = self.client("postgres");
+        let version = "SELECT current_setting('server_version_num')::integer";
+        let version: i32 = client.query_one(version, &[]).unwrap().get(0);
+        let (start, stop) = match version {
+            150_000.. => ("pg_backup_start('standby', true)", "pg_backup_stop(false)"),
+            _ => ("pg_start_backup('standby', true, false)", "pg_stop_backup(false, false)"),
+        };
+        client.batch_execute(&format!("SELECT {start}")).unwrap();
+        let copied = as_ordinary_user(Path::new("/bin/cp"))
+            .arg("-a")
+            .args([self.folder.path().join("data"), folder.path().join("data")])
             .output()
             .unwrap();
         assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let label: String =
+            client.query_one(&format!("SELECT labelfile FROM {stop}"), &[]).unwrap().get(0);
+        fs::remove_file(folder.path().join("data/postmaster.pid")).unwrap();
+        let primary = format!(
+            "primary_conninfo = 'host={} port={} user=petal'\n",
+            self.folder.path().display(),
+            self.port
+        );
+        let own = [("backup_label", label), ("standby.signal", String::new())];
+        for (name, text) in own.into_iter().chain([("postgresql.auto.conf", primary)]) {
+            write_as_ordinary_user(&folder.path().join("data").join(name), &text);
+        }
         Self::run(folder, self.settings.clone())
     }
 
@@ -209,12 +236,7 @@ impl Server {
 
     /// A file in the server's folder that only it may read.
     pub fn secret_file(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        if let Some((user, group)) = ordinary_user() {
-            chown(&path, Some(user), Some(group)).unwrap();
-        }
+        write_as_ordinary_user(&self.folder.path().join(name), text);
     }
 
     /// The URL of a database by the socket.

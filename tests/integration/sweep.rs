@@ -12,6 +12,7 @@ use insta::assert_snapshot;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::server_postgres;
 use crate::support::{Ended, Workplace, count, names, number, record};
 
 /// Cells of a few milliseconds each.
@@ -44,16 +45,16 @@ fn cells(sweep: &Value) -> Vec<(u64, u64, String)> {
 }
 
 fn factor<'a>(cell: &'a Value, key: &str) -> &'a str {
-    let factors = cell["factors"].as_array().unwrap().iter();
-    let found = factors.filter(|pair| pair[0] == key).map(|pair| pair[1].as_str().unwrap()).next();
-    found.unwrap_or_else(|| panic!("no factor {key} in {cell}"))
+    cell["factors"][key].as_str().unwrap_or_else(|| panic!("no factor {key} in {cell}"))
 }
 
 /// What tells one run of a cell from another: the folder's inode and the time of the record.
 fn marks(folder: &Path) -> BTreeMap<String, (u64, i64, i64)> {
     names(folder)
         .into_iter()
-        .filter(|name| name.starts_with("cell") && !name.ends_with(".unfinished"))
+        .filter(|name| {
+            name.starts_with("cell") && !name.contains(".unfinished") && !name.contains(".failed")
+        })
         .map(|name| {
             let run = fs::metadata(folder.join(&name).join("run.json")).unwrap();
             let inode = fs::metadata(folder.join(&name)).unwrap().ino();
@@ -151,27 +152,28 @@ fn a_sweep_killed_at_random_moments_has_every_cell_once() {
     let work = Workplace::loaded(2, "8M");
     let args = ["sweep", "--sessions", "1,2,3", "--update-pct", "0,50", "--repeats", "2"];
     let args = [&args[..], &["--run-time", "1", "--json", "--seed", "7"]].concat();
-    let mut seen: BTreeMap<String, (u64, i64, i64)> = BTreeMap::new();
-    let mut kills = 0;
-    // Moments from the first connect to far into later cells, in steps that never fit the cells.
-    for at_ms in [150u64, 700, 1330, 2710, 1130, 3170] {
+    let there = || match work.path("petal-results").exists() {
+        true => marks(&folder(&work)),
+        false => BTreeMap::new(),
+    };
+    let mut petal = work.petal(&args).start();
+    thread::sleep(Duration::from_millis(150));
+    assert!(!petal.has_ended());
+    petal.kill();
+    let mut seen = there();
+    // Right after a cell is done, while the next one settles, connects and runs.
+    for after_ms in [0, 40, 330, 710, 980] {
         let mut petal = work.petal(&args).start();
-        thread::sleep(Duration::from_millis(at_ms));
-        if petal.has_ended() {
-            break;
-        }
+        petal.until("one more cell", || there().len() > seen.len());
+        thread::sleep(Duration::from_millis(after_ms));
         petal.kill();
-        kills += 1;
-        if !work.path("petal-results").exists() {
-            continue;
-        }
-        let now = marks(&folder(&work));
+        let now = there();
         for (name, mark) in &seen {
             assert_eq!(now.get(name), Some(mark), "{name} was done before and was run again");
         }
         seen = now;
     }
-    assert!(kills >= 3 && !seen.is_empty(), "{kills} kills, {} cells", seen.len());
+    assert!((5..12).contains(&seen.len()), "{seen:?}");
     let swept = work.petal(&args).exits(0).json();
     let dir = folder(&work);
     for (name, mark) in &seen {
@@ -401,6 +403,93 @@ fn the_device_engine_sweeps_its_depth() {
 }
 
 #[test]
+fn postgresql_sweeps_where_the_loop_runs_and_few_sessions_visit_every_schema() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let server = server_postgres::shared();
+    server.database("swept");
+    let url = server.url("swept");
+    work.petal(["setup", "-s", "3", "--scale", "8M", "--db", &url]).exits(0);
+    let texts = |schema: u32| -> String {
+        let sql = format!("SELECT md5(string_agg(c2, '' ORDER BY custid)) FROM petal{schema}.cf1");
+        server.client("swept").query_one(&sql, &[]).unwrap().get(0)
+    };
+    let before: Vec<String> = (1..=3).map(texts).collect();
+    // 64 operations are a turn in one schema.
+    let args = ["sweep", "--db", &url, "--work-loop", "140"];
+    let more = ["--work-unit", "2", "--json", "--update-pct", "100", "--sessions", "1,2"];
+    let args = [&args[..], &more[..], &["--loop", "server,client,set"]].concat();
+    let swept = work.petal(&args).exits(0).json();
+    assert_eq!(cells(&swept).len(), 6);
+    for cell in swept["cells"].as_array().unwrap() {
+        let run = record(&folder(&work).join(cell["folder"].as_str().unwrap()));
+        let sessions: u64 = factor(cell, "sessions").parse().unwrap();
+        assert_eq!(count(&run, "/ops/update"), 140 * sessions);
+        assert_eq!(count(&run, "/rows/update"), 2 * 140 * sessions);
+        assert_eq!(run["settings"]["loop"], factor(cell, "loop"));
+        assert_eq!(count(&run, "/active_bytes"), 3 * 1024 * 8192);
+        // What a session reads of its schemas before the trigger is not counted.
+        assert_eq!(count(&run, "/ops/select"), 0);
+    }
+    for (schema, before) in (1..=3).zip(&before) {
+        assert!(texts(schema) != *before, "schema {schema} was not touched");
+    }
+    assert_eq!(cells(&work.petal(&args).exits(0).json()), cells(&swept));
+}
+
+#[test]
+fn a_server_that_dies_stops_the_sweep_and_it_goes_on_when_it_is_up_again() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let mut server = server_postgres::Server::start(&["shared_buffers=16MB"]);
+    let url = server.url("swept");
+    let args = ["sweep", "--db", &url, "--load", "-s", "1", "--scale", "8M", "--run-time", "2"];
+    let args = [&args[..], &["--sessions", "1,2,3", "--update-pct", "0", "--json"]].concat();
+    let mut petal = work.petal(&args).start();
+    let dir = || folder(&work);
+    petal.until("a cell", || work.path("petal-results").exists() && !marks(&dir()).is_empty());
+    let before = marks(&dir());
+    let journals = || {
+        let of = |name: String| dir().join(name).join("journal.ndjson");
+        names(&dir())
+            .into_iter()
+            .filter(|name| name.ends_with(".unfinished"))
+            .map(of)
+            .any(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().count() > 1))
+    };
+    petal.until("a second of the next cell", journals);
+    server.stop("QUIT");
+    petal.ends().exited(3).telling(&["was lost after", "the same command goes on"]);
+    // The cell is kept as it failed, and no other was tried.
+    assert_eq!(marks(&dir()).len(), before.len() + 1);
+    server.crash();
+    let swept = work.petal(&args).exits(1).json();
+    let states: BTreeSet<&str> = swept["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| cell["status"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, BTreeSet::from(["complete", "failed"]));
+    work.petal([&args[..], &["--again-failed"]].concat()).exits(0);
+    assert!(before.iter().all(|(name, mark)| marks(&dir())[name] == *mark));
+}
+
+#[test]
+fn a_hook_that_fails_after_a_cell_keeps_it_and_is_told_by_the_exit_code() {
+    let work = Workplace::loaded(1, "8M");
+    let hook = work.script("hook.sh", "[ $1 != post ]");
+    let script = hook.to_str().unwrap();
+    let args = sweep(&["--sessions", "1,2", "--update-pct", "0", "--external-script", script]);
+    let swept = work.petal(args).exits(1).telling(&["hook.sh", "exit code 1"]).json();
+    assert_eq!((cells(&swept).len(), swept["status"].as_str()), (2, Some("complete")));
+}
+
+#[test]
 fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
     let work = Workplace::loaded(1, "8M");
     let hook = work.script(
@@ -419,6 +508,42 @@ fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
     fs::rename(work.path("gone"), work.path("petal-data")).unwrap();
     let swept = work.petal(&args).exits(0).json();
     assert_eq!(cells(&swept).len(), 3);
+}
+
+#[test]
+fn a_cell_that_fails_is_kept_and_told_and_done_again_when_asked() {
+    let work = Workplace::loaded(1, "8M");
+    // In the second cell the data are cut off under the sessions.
+    let hook = work.script(
+        "hook.sh",
+        "if [ $1 = pre ] && [ $(wc -l < calls) -eq 3 ]; then \
+           cp petal-data/petal1.db keep.db; truncate -s 64K petal-data/petal1.db; \
+         fi; echo $1 >> calls",
+    );
+    work.write("calls", "");
+    let script = hook.to_str().unwrap();
+    let args = sweep(&["--sessions", "1,2,3", "--update-pct", "0", "--external-script", script]);
+    let ended = work.petal(&args).ends();
+    assert!(matches!(ended.code, Some(1 | 3)), "{:?}\n{}", ended.code, ended.stderr);
+    let ended = ended.telling(&["FAILED", "was lost after"]);
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    fs::rename(work.path("keep.db"), work.path("petal-data/petal1.db")).unwrap();
+    let swept = work.petal(&args).exits(1).json();
+    let failed: Vec<&Value> =
+        swept["cells"].as_array().unwrap().iter().filter(|c| c["status"] == "failed").collect();
+    assert_eq!((cells(&swept).len(), failed.len()), (3, 1), "{swept:#}");
+    let dir = folder(&work);
+    let name = failed[0]["folder"].as_str().unwrap();
+    let report = fs::read_to_string(dir.join("report.txt")).unwrap();
+    assert!(report.contains(&format!("{name}: failed")), "{report}");
+    let before = marks(&dir);
+    let again = [&args[..], &["--again-failed"]].concat();
+    let swept = work.petal(again).exits(0).json();
+    assert!(cells(&swept).iter().any(|cell| cell.2 == name));
+    // The failure stays as evidence, and the others are as they were.
+    assert_eq!(record(&dir.join(format!("{name}.failed1")))["status"], "failed");
+    let after = marks(&dir);
+    assert!(before.iter().all(|(other, mark)| (after[other] == *mark) == (other != name)));
 }
 
 #[test]

@@ -14,18 +14,20 @@ use crate::settings::Settings;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
-use super::super::series::{InUse, Series};
+use super::super::series::{InUse, Series, worse};
 use super::place::Held;
 use super::plan::{Planned, run_time, span};
 
-/// Runs what is left, until a signal. An error means that the sweep cannot go on now; the same
-/// command takes it up again.
+/// Runs what is left, until a signal, and tells how the worst of what stands beside the figures
+/// went: hooks, reports. An error means that the sweep cannot go on now; the same command takes it
+/// up again.
 pub fn run(
     planned: &Planned,
     held: &mut Held,
     signals: &Arc<AtomicU8>,
     console: &Console,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
+    let mut exit = Exit::Done;
     let turns = left(&held.sweep);
     let all: usize = held.sweep.plan.order.iter().map(Vec::len).sum();
     let mut pace = Pace::default();
@@ -35,13 +37,14 @@ pub fn run(
         }
         let left_s = pace.left(turns.len() - at, run_time(planned));
         let number = all - turns.len() + at + 1;
-        console.heading(&format!("cell {number} of {all}, {} left | ", span(left_s)));
+        console.heading(&format!("cell {number} of {all}, all done in {} | ", span(left_s)));
         let began = Instant::now();
         let ended = one(planned, held, *turn, signals, console);
         console.heading("");
         match ended {
             Ok(None) => break,
-            Ok(Some(run)) => {
+            Ok(Some((run, beside))) => {
+                exit = worse(exit, beside);
                 let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
                 let ran = std::time::Duration::try_from_secs_f64(ran_s).unwrap_or_default();
                 pace.add(began.elapsed(), ran);
@@ -60,17 +63,17 @@ pub fn run(
         held.sweep.status = Status::Complete;
         kept::save(&held.folder, &held.sweep)?;
     }
-    Ok(())
+    Ok(exit)
 }
 
-/// One cell: run, kept, in the index. None when a signal cut it; an error when it measured nothing.
+/// One cell: run, kept, in the index; and how what stands beside its figures went. None when a signal cut it; an error when it measured nothing.
 fn one(
     planned: &Planned,
     held: &mut Held,
     turn: Turn,
     signals: &Arc<AtomicU8>,
     console: &Console,
-) -> Result<Option<Run>, Failure> {
+) -> Result<Option<(Run, Exit)>, Failure> {
     let Turn { number, repeat } = turn;
     let plan = &held.sweep.plan;
     let (Some(settings), Some(factors)) =
@@ -81,7 +84,8 @@ fn one(
     let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
     let dir = held.folder.path().to_owned();
     let name = plan.folder_name(number, &factors, repeat);
-    let series = Series::new(engine::open(&settings)?, settings, signals.clone())?;
+    let mut series = Series::new(engine::open(&settings)?, settings, signals.clone())?;
+    series.os_data = planned.os_data.clone();
     let folder = kept::begin_cell(&dir, &name)?;
     let done = series.run_in(folder, number, repeat, console)?;
     let status = done.run.summary.status;
@@ -96,10 +100,11 @@ fn one(
     held.sweep.cells.push(Cell { number, repeat, factors, folder: name, status });
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
     kept::save(&held.folder, &held.sweep)?;
-    if let Some(failure) = done.failure {
+    let beside = done.failure.map_or(Exit::Done, |failure| {
         console.error(&failure.message);
-    }
-    Ok(Some(done.run))
+        failure.exit
+    });
+    Ok(Some((done.run, beside)))
 }
 
 /// A cell that measured nothing is told and noted; the next one is tried where the target is there.

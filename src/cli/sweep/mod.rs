@@ -21,7 +21,7 @@ use crate::settings::table::CommandKind;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::series::{exit_of, worse};
-use super::{signals, source};
+use super::{os_data, signals, source};
 
 use plan::Planned;
 
@@ -48,6 +48,8 @@ pub struct Request<'a> {
     pub load: bool,
     pub fresh: bool,
     pub again_failed: bool,
+    /// What `petal os` records on the database's host.
+    pub os_data: Option<PathBuf>,
 }
 
 pub fn command() -> Command {
@@ -68,6 +70,7 @@ pub fn command() -> Command {
         .arg(flag("fresh", "Begin anew; what is in the folder is kept beside it"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"));
+    let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Sweep)
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))
@@ -99,6 +102,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         load: matches.get_flag("load"),
         fresh: matches.get_flag("fresh"),
         again_failed: matches.get_flag("again-failed"),
+        os_data: matches.get_one("os-data").cloned(),
     };
     if matches.get_flag("dry-run") {
         let planned = plan::plan(&request, &Default::default(), console)?;
@@ -145,8 +149,7 @@ pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), 
     if let Some(path) = written.first() {
         console.warn(&format!("the report is {}", path.display()));
     }
-    driven?;
-    let mut exit = swept.runs.iter().map(exit_of).fold(Exit::Done, worse);
+    let mut exit = swept.runs.iter().map(exit_of).fold(driven?, worse);
     if !left(&swept.sweep).is_empty() {
         exit = worse(exit, Exit::Failed);
     }

@@ -17,6 +17,7 @@ use crate::report::numbers::{bytes, whole};
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
+use crate::stats::target::LoadedSchema;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
@@ -32,6 +33,8 @@ pub struct Planned {
     pub cells: Vec<Settings>,
     pub engine: String,
     pub dir: PathBuf,
+    /// See [`Request::os_data`].
+    pub os_data: Option<PathBuf>,
     targets: Vec<Target>,
     notes: Vec<String>,
 }
@@ -42,6 +45,7 @@ struct Target {
     /// Those of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
+    loaded: Vec<LoadedSchema>,
     data: Option<InUse>,
 }
 
@@ -56,13 +60,14 @@ pub fn plan(
     let mut targets = open(&cells)?;
     for target in &mut targets {
         load_unless_there(target, request.load, signals, console)?;
+        target.loaded = target.engine.loaded()?;
     }
     let mut schemas = Vec::new();
     for cell in &cells {
         let target = of(&targets, cell)?;
+        // A cell's own settings may be refused by its engine.
         let engine = engine::open(cell)?;
-        let loaded = target.engine.loaded()?;
-        let data = InUse::check(cell, loaded)?;
+        let data = InUse::check(cell, target.loaded.clone())?;
         admit(cell, engine.as_ref(), &data)?;
         schemas.push(data.schemas);
     }
@@ -72,7 +77,7 @@ pub fn plan(
     }
     for target in &mut targets {
         target.settings.schemas = Some(schemas);
-        target.data = Some(InUse::check(&target.settings, target.engine.loaded()?)?);
+        target.data = Some(InUse::check(&target.settings, target.loaded.clone())?);
     }
     add_sessions(&mut axes, &mut cells, schemas);
     same_bytes_per_block_size(&axes, &targets)?;
@@ -88,11 +93,14 @@ pub fn plan(
     let dir = request.dir.clone().unwrap_or_else(|| {
         first.out.join(format!("sweep-{}-{:08x}", first.db.scheme, plan.fingerprint() >> 32))
     });
+    let endpoints = targets.iter().map(|target| target.engine.endpoints()).max().unwrap_or(1);
     let mut notes = uneven(&cells, schemas);
+    notes.extend(nodes_share(&cells, schemas, endpoints));
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
     notes.iter().for_each(|note| console.warn(note));
-    Ok(Planned { plan, seed_is_given, cells, engine: first.db.scheme, dir, targets, notes })
+    let (engine, os_data) = (first.db.scheme, request.os_data.clone());
+    Ok(Planned { plan, seed_is_given, cells, engine, dir, os_data, targets, notes })
 }
 
 /// Each note once, whichever cells it is of.
@@ -164,7 +172,7 @@ fn open(cells: &[Settings]) -> Result<Vec<Target>, Failure> {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
             let (settings, engine) = (cell.clone(), engine::open(cell)?);
-            targets.push(Target { url, settings, engine, data: None });
+            targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }
     Ok(targets)
@@ -334,12 +342,22 @@ fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
     notes
 }
 
+/// A session that visits several schemas is on one endpoint, whichever theirs would be.
+fn nodes_share(cells: &[Settings], schemas: u32, endpoints: u32) -> Option<String> {
+    let shares = |sessions: u32| sessions < schemas && !sessions.is_multiple_of(endpoints);
+    cells.iter().filter_map(|cell| cell.sessions).find(|sessions| shares(*sessions)).map(|sessions| {
+        format!(
+            "{sessions} sessions on {schemas} schemas and {endpoints} endpoints: endpoints touch \
+             the same blocks; a multiple of the endpoints keeps them apart"
+        )
+    })
+}
+
 fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
     let mut sizes: Vec<u64> = cells
         .iter()
         .filter_map(|cell| {
-            let data = of(targets, cell).ok()?.data.as_ref()?;
-            let loaded = data.loaded.clone();
+            let loaded = of(targets, cell).ok()?.loaded.clone();
             InUse::check(cell, loaded).ok().map(|data| main_bytes(&data))
         })
         .collect();
@@ -446,6 +464,14 @@ mod tests {
     fn spans_of_time() {
         let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
         assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
+    }
+
+    #[test]
+    fn endpoints_that_share_blocks_are_told() {
+        let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
+        assert!(nodes_share(&[of(1), of(4)], 4, 2).is_some_and(|note| note.starts_with("1 ses")));
+        assert_eq!(nodes_share(&[of(2), of(4), of(5)], 4, 2), None);
+        assert_eq!(nodes_share(&[of(1), of(3)], 4, 1), None);
     }
 
     #[test]

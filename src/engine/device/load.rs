@@ -70,7 +70,7 @@ impl Loader<'_> {
             let _ = std::fs::remove_file(path);
         }
         let (schemas, seconds) = (loaded?, begin.elapsed().as_secs_f64());
-        Ok(LoadSummary { schemas, seconds })
+        Ok(LoadSummary { schemas, seconds, ..LoadSummary::default() })
     }
 
     /// The header to which schemas are added, after all refusals.

@@ -51,6 +51,9 @@ impl Loader<'_> {
         Ok(LoadSummary {
             schemas: complete.into_iter().map(|schema| schema.summary).collect(),
             seconds: begin.elapsed().as_secs_f64(),
+            // Index, statistics and proof of one schema go beside the load of another.
+            durable_seconds: None,
+            afterwards: Vec::new(),
         })
     }
 

@@ -184,11 +184,9 @@ struct Way<'a> {
 impl Way<'_> {
     /// None where no service is named.
     fn endpoints(&self, named: &Endpoints) -> Option<Vec<Place>> {
-        if let Some(base) = &named.service_base {
-            return Some(match named.service_max {
-                None => vec![self.service(base)],
-                Some(max) => (1..=max).map(|at| self.service(&format!("{base}{at}"))).collect(),
-            });
+        let services = named.services();
+        if !services.is_empty() {
+            return Some(services.iter().map(|service| self.service(service)).collect());
         }
         match self.server.hosts.as_slice() {
             [] => None,
@@ -279,7 +277,6 @@ mod tests {
         );
         assert_eq!(places("oracle://u@prod", services("slob", Some(2))), ["slob1", "slob2"]);
         assert_eq!(places("oracle://u@prod", services("slob", None)), ["slob"]);
-        assert_eq!(places("oracle://u@a:1,b:1/x", services("slob", None)), ["tcp://a:1,b:1/slob"]);
     }
 
     #[test]

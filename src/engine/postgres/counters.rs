@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
+use postgres::{Client, Statement};
 use serde_json::Value;
 
 use super::connect::{Endpoint, engine_error};
@@ -43,10 +43,28 @@ pub struct CounterReader {
 
 #[derive(Default)]
 struct State {
-    client: Option<(Client, Timing)>,
+    client: Option<Connected>,
     checkpoint: Option<String>,
     /// Checkpoints that were seen to end; two between two looks count as one.
     checkpoints_ended: u64,
+}
+
+/// The connection with its question, which is asked once a second, prepared.
+struct Connected {
+    client: Client,
+    timing: Timing,
+    all: Statement,
+}
+
+impl Connected {
+    fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
+        let mut client = endpoint.connect("petal counters")?;
+        let timing = timing(&mut client, &endpoint.name)?;
+        let all = client
+            .prepare(&sql(timing.version))
+            .map_err(|error| engine_error(&endpoint.name, "preparing counters", &error))?;
+        Ok(Self { client, timing, all })
+    }
 }
 
 impl CounterReader {
@@ -57,17 +75,15 @@ impl CounterReader {
     /// Everything. Connects again if the connection was lost.
     pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters, EngineError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.client.as_ref().is_none_or(|(client, _)| client.is_closed()) {
-            let mut client = self.endpoint.connect("petal counters")?;
-            let timing = timing(&mut client, &self.endpoint.name)?;
-            state.client = Some((client, timing));
+        if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
+            state.client = Some(Connected::new(&self.endpoint)?);
         }
-        let Some((client, timing)) = &mut state.client else {
+        let Some(Connected { client, timing, all }) = &mut state.client else {
             return Err(EngineError::Database("no connection for counters".to_owned()));
         };
         let timing = *timing;
         let row = client
-            .query_one(&sql(timing.version), &[])
+            .query_one(all, &[])
             .map_err(|error| engine_error(&self.endpoint.name, "reading counters", &error))?;
         let json: Value = serde_json::from_str(row.get(0)).map_err(|error| {
             EngineError::Database(format!("{}: odd counters: {error}", self.endpoint.name))
@@ -80,6 +96,9 @@ impl CounterReader {
         let mut raw = flatten(&json);
         raw.insert("checkpoints".to_owned(), state.checkpoints_ended);
         drop(state);
+        if let Some(requested) = requested_checkpoints(&raw) {
+            raw.insert("checkpoints_by_log_size".to_owned(), requested);
+        }
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
         let facts = Facts { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
@@ -106,7 +125,8 @@ impl CounterReader {
     /// True for a server whose sessions report when they like: 14 and before.
     pub fn lags(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.client.as_ref().is_some_and(|(_, timing)| timing.version < FLUSH_VERSION_MIN)
+        let connected = state.client.as_ref();
+        connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
 
     /// At such a server, ends the sessions, which then report all that they counted; elsewhere they
@@ -120,7 +140,7 @@ impl CounterReader {
 
     fn end(&self, processes: &[i32]) -> Result<(), EngineError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((client, _)) = &mut state.client else { return Ok(()) };
+        let Some(Connected { client, .. }) = &mut state.client else { return Ok(()) };
         let failed = |error| engine_error(&self.endpoint.name, "ending sessions", &error);
         client
             .execute(
@@ -144,6 +164,14 @@ impl CounterReader {
     pub fn disconnect(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).client = None;
     }
+}
+
+/// Checkpoints that did not wait for their time. Within a run it is the log's size that asks for
+/// them, unless somebody else did.
+fn requested_checkpoints(raw: &BTreeMap<String, u64>) -> Option<u64> {
+    ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"]
+        .into_iter()
+        .find_map(|name| raw.get(name).copied())
 }
 
 /// As a session of the run has it.

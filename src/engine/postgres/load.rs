@@ -1,29 +1,24 @@
-//! Loading: each schema in one transaction under a name of its own, filled by binary COPY from a
-//! stream made on the fly, indexed and proved; at the end one transaction gives all of them their
-//! names. A load that is cut off leaves at most schemas under their loading names, which nobody
-//! takes for data and which the next setup or drop removes.
-//!
-//! Table and COPY in one transaction, with FREEZE: reads find nothing to write later, and with
-//! wal_level=minimal PostgreSQL writes no log for it. The tables are logged and durable always.
+//! Loading: each schema under a name of its own, filled and indexed in one transaction, then
+//! proved; at the end one transaction gives all of them their names. A load that is cut off leaves
+//! at most schemas under their loading names, which nobody takes for data and which the next setup
+//! or drop removes.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, Transaction};
+use postgres::Client;
 
+use super::account::{Account, IndexWatch};
 use super::connect::{Endpoint, engine_error};
-use super::meta::{Meta, relation_bytes};
-use super::{copy, placement, routine, schema};
+use super::filling::Filling;
+use super::meta::relation_bytes;
+use super::{placement, routine, schema};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
 };
-use crate::workload::scatter::Permutation;
 
-/// What is sent at once.
-const BUFFER_BYTES: usize = 1 << 20;
 /// Between two looks at the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Two setups at once would be in each other's way.
@@ -38,9 +33,10 @@ pub struct Loader<'a> {
     pub stop: &'a Stop,
 }
 
-/// A schema that is complete under its loading name.
+/// A schema that is durable and proved under its loading name.
 struct Complete {
     summary: LoadedSchemaSummary,
+    durable: Instant,
 }
 
 impl Loader<'_> {
@@ -58,14 +54,24 @@ impl Loader<'_> {
         }
         self.check_names(&mut client)?;
         let complete = self.load_all().and_then(|complete| {
+            let proved = Instant::now();
             self.give_final_names(&mut client)?;
-            Ok(complete)
+            Ok((complete, proved))
         });
-        let complete = complete.inspect_err(|_| self.clean_up())?;
+        let (complete, proved) = complete.inspect_err(|_| self.clean_up())?;
+        let named = Instant::now();
         self.finish(&mut client)?;
+        let durable = complete.iter().map(|schema| schema.durable).max().unwrap_or(begin);
+        let naming = if self.plan.replace { "dropping what was there" } else { "giving names" };
         Ok(LoadSummary {
             schemas: complete.into_iter().map(|schema| schema.summary).collect(),
             seconds: begin.elapsed().as_secs_f64(),
+            durable_seconds: Some((durable - begin).as_secs_f64()),
+            afterwards: vec![
+                ("proof", (proved - durable).as_secs_f64()),
+                (naming, (named - proved).as_secs_f64()),
+                ("vacuum", named.elapsed().as_secs_f64()),
+            ],
         })
     }
 
@@ -118,8 +124,9 @@ impl Loader<'_> {
 
     fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
         let plan = self.plan;
-        let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
-        self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
+        let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
+        let account =
+            Account::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
         let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
@@ -131,7 +138,7 @@ impl Loader<'_> {
                         if failed.load(Ordering::Relaxed) {
                             return;
                         }
-                        let result = self.load_schema(schema, &failed);
+                        let result = self.load_schema(schema, &account, &failed);
                         failed.fetch_or(result.is_err(), Ordering::Relaxed);
                         results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
                     }
@@ -150,9 +157,19 @@ impl Loader<'_> {
         Ok(complete)
     }
 
-    fn load_schema(&self, schema: u32, failed: &AtomicBool) -> Result<Complete, EngineError> {
+    fn load_schema(
+        &self,
+        schema: u32,
+        account: &Account<'_>,
+        failed: &AtomicBool,
+    ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect(&format!("petal setup {schema}"))?;
+        let process: i32 = client
+            .query_one("SELECT pg_backend_pid()", &[])
+            .map_err(|error| self.error("beginning", &error))?
+            .get(0);
+        let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
         let token = client.cancel_token();
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
         let ended = AtomicBool::new(false);
@@ -164,39 +181,71 @@ impl Loader<'_> {
                         // Asked again until it is heard.
                         let _ = token.cancel_query(self.endpoint.tls.clone());
                     }
+                    index.look();
                     std::thread::park_timeout(LOOK_EVERY);
                 }
             });
-            let result = self.load_in(&mut client, schema, failed, begin);
+            let filling =
+                Filling { loader: self, schema, account, index: &index, is_over: &is_over };
+            let result = self.load_by(&filling, &mut client, begin);
             ended.store(true, Ordering::Relaxed);
             watcher.thread().unpark();
             result.map_err(|error| if is_over() { EngineError::Interrupted } else { error })
         })
     }
 
-    fn load_in(
+    /// Fills it until it is durable, then proves it.
+    fn load_by(
         &self,
+        filling: &Filling<'_>,
         client: &mut Client,
-        schema: u32,
-        failed: &AtomicBool,
         begin: Instant,
     ) -> Result<Complete, EngineError> {
-        let transaction = client.transaction().map_err(|error| self.error("beginning", &error))?;
-        let mut filling = Filling { loader: self, schema, transaction, failed };
-        let (meta, placement) = filling.run()?;
-        let name = schema::loading_name(schema);
+        let meta = filling.run(client)?;
+        let durable = Instant::now();
+        if (filling.is_over)() {
+            return Err(EngineError::Interrupted);
+        }
+        let name = schema::loading_name(filling.schema);
         let server = &self.endpoint.name;
-        let loaded = meta.loaded(&mut filling.transaction, server, &name)?;
-        let scan = relation_bytes(&mut filling.transaction, server, &format!("{name}.cf2"))?;
-        filling.transaction.commit().map_err(|error| self.error("committing", &error))?;
-        Ok(Complete {
-            summary: LoadedSchemaSummary {
-                schema: loaded,
-                scan_bytes: scan,
-                seconds: begin.elapsed().as_secs_f64(),
-                placement,
-            },
-        })
+        client
+            .batch_execute(&schema::analyze(&name))
+            .map_err(|error| self.error(&format!("analyzing {name}"), &error))?;
+        let placement = self.prove(client, &name, filling.account)?;
+        let summary = LoadedSchemaSummary {
+            schema: meta.loaded(client, server, &name)?,
+            scan_bytes: relation_bytes(client, server, &format!("{name}.cf2"))?,
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        };
+        if (filling.is_over)() {
+            return Err(EngineError::Interrupted);
+        }
+        Ok(Complete { summary, durable })
+    }
+
+    fn prove(
+        &self,
+        client: &mut Client,
+        name: &str,
+        account: &Account<'_>,
+    ) -> Result<Placement, EngineError> {
+        let (plan, server) = (self.plan, &self.endpoint.name);
+        let block_bytes = u64::from(plan.block_size);
+        let told = |rows: u64| account.read(rows * block_bytes);
+        let placement = placement::count(client, server, name, plan.block_size, &told)?;
+        if placement.is_one_row_per_block() && placement.rows == plan.rows {
+            return Ok(placement);
+        }
+        Err(EngineError::Database(format!(
+            "{server}: {name}: not one row per block after the load: {} rows in {} blocks, up to \
+             {} in one, {} blocks without a row between them (ctid); please report this with the \
+             version",
+            placement.rows,
+            placement.blocks,
+            placement.rows_per_block_max,
+            placement.overflow_blocks
+        )))
     }
 
     /// All schemas are proved: in one transaction each takes its name, over the one it replaces.
@@ -243,7 +292,7 @@ impl Loader<'_> {
         }
     }
 
-    fn error(&self, doing: &str, error: &postgres::Error) -> EngineError {
+    pub fn error(&self, doing: &str, error: &postgres::Error) -> EngineError {
         engine_error(&self.endpoint.name, doing, error)
     }
 }
@@ -264,116 +313,4 @@ pub fn block_bytes(client: &mut Client, server: &str) -> Result<u32, EngineError
         .query_one("SELECT current_setting('block_size')::integer", &[])
         .map_err(|error| engine_error(server, "asking for its block size", &error))?;
     Ok(row.get::<_, i32>(0).cast_unsigned())
-}
-
-/// One schema being filled, in a transaction.
-struct Filling<'a, 'b> {
-    loader: &'a Loader<'a>,
-    schema: u32,
-    transaction: Transaction<'b>,
-    failed: &'a AtomicBool,
-}
-
-impl Filling<'_, '_> {
-    fn run(&mut self) -> Result<(Meta, Placement), EngineError> {
-        let plan = self.loader.plan;
-        let name = schema::loading_name(self.schema);
-        let tablespace = self.loader.tablespace;
-        self.batch("creating the tables", &schema::create_tables(&name, tablespace))?;
-        self.fill("cf1", plan.rows)?;
-        self.fill("cf2", plan.scan_rows)?;
-        let index = schema::create_index(&name, plan.unique_index, tablespace);
-        self.batch("creating the index", &index)?;
-        let placement = self.prove(&name)?;
-        let meta = Meta {
-            schema: self.schema,
-            rows: plan.rows,
-            scan_rows: plan.scan_rows,
-            block_bytes: plan.block_size,
-            filler: plan.filler,
-            scatter_seed: plan.seed,
-            unique_index: plan.unique_index,
-        };
-        meta.write(&mut self.transaction)
-            .map_err(|error| self.loader.error("writing petal_meta", &error))?;
-        if self.is_over() {
-            return Err(EngineError::Interrupted);
-        }
-        Ok((meta, placement))
-    }
-
-    /// Rows in the order of their blocks, keys scattered.
-    fn fill(&mut self, table: &str, rows: u64) -> Result<(), EngineError> {
-        if rows == 0 {
-            return Ok(());
-        }
-        let (schema, loader, failed) = (self.schema, self.loader, self.failed);
-        let plan = loader.plan;
-        let name = schema::loading_name(schema);
-        let doing = format!("writing rows of {name}.{table}");
-        let sql = format!("COPY {name}.{table} FROM STDIN (FORMAT binary, FREEZE)");
-        let mut writer =
-            self.transaction.copy_in(&sql).map_err(|error| loader.error(&doing, &error))?;
-        let keys = Permutation::new(rows, plan.seed);
-        let mut row_writer =
-            copy::RowWriter::new(schema, plan.filler, schema::column_bytes(plan.block_size));
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 4));
-        buffer.extend_from_slice(copy::HEADER);
-        let mut pending_rows = 0;
-        for row in 0..rows {
-            row_writer.append(keys.apply(row) + 1, &mut buffer);
-            pending_rows += 1;
-            if buffer.len() < BUFFER_BYTES && row + 1 < rows {
-                continue;
-            }
-            if loader.stop.is_requested() || failed.load(Ordering::Relaxed) {
-                // A writer that is dropped without its end makes the server forget all of it.
-                return Err(EngineError::Interrupted);
-            }
-            if row + 1 == rows {
-                buffer.extend_from_slice(&copy::TRAILER);
-            }
-            // The reason of a failure is told by the writer's end.
-            let sent = writer.write_all(&buffer).and_then(|()| writer.flush());
-            if sent.is_err() {
-                break;
-            }
-            buffer.clear();
-            loader.progress.advance(pending_rows * u64::from(plan.block_size));
-            pending_rows = 0;
-        }
-        let written = writer.finish().map_err(|error| loader.error(&doing, &error))?;
-        if written != rows {
-            return Err(EngineError::Database(format!(
-                "{}: {doing}: {written} of {rows} rows arrived; please report this",
-                loader.endpoint.name
-            )));
-        }
-        Ok(())
-    }
-
-    fn is_over(&self) -> bool {
-        self.loader.stop.is_requested() || self.failed.load(Ordering::Relaxed)
-    }
-
-    fn prove(&mut self, name: &str) -> Result<Placement, EngineError> {
-        let plan = self.loader.plan;
-        let server = &self.loader.endpoint.name;
-        let placement = placement::count(&mut self.transaction, server, name, plan.block_size)?;
-        if placement.is_one_row_per_block() && placement.rows == plan.rows {
-            return Ok(placement);
-        }
-        Err(EngineError::Database(format!(
-            "{server}: {name}: not one row per block after the load: {} rows in {} blocks, up to \
-             {} in one, {} blocks without a row (ctid); please report this with the version",
-            placement.rows,
-            placement.blocks,
-            placement.rows_per_block_max,
-            placement.overflow_blocks
-        )))
-    }
-
-    fn batch(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
-        self.transaction.batch_execute(sql).map_err(|error| self.loader.error(doing, &error))
-    }
 }

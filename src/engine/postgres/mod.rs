@@ -1,7 +1,8 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `options`, `password_file`, `tls`, `connect`: the way in, and what errors mean
-//! - `schema`, `meta`, `load`, `copy`, `placement`: the data, how it is made, its proof
+//! - `options`, `service`, `password_file`, `tls`, `connect`: the way in, and what errors mean
+//! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
+//!   how far that is, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
@@ -9,10 +10,12 @@
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
 //! which report when told to. And the first change of a block after a checkpoint logs all of it.
 
+mod account;
 mod connect;
 mod copy;
 mod counters;
 mod describe;
+mod filling;
 mod host;
 mod load;
 mod meta;
@@ -22,6 +25,7 @@ mod placement;
 mod plan;
 mod routine;
 mod schema;
+mod service;
 mod session;
 mod session_client;
 mod session_server;
@@ -71,13 +75,19 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 
 /// One database, on one server or on several that hold the same.
 pub struct Postgres {
-    endpoints: Vec<Endpoint>,
+    /// The sessions', in order; after them the one for setup where it is another.
+    servers: Vec<Endpoint>,
+    /// Of every server.
     counters: Vec<CounterReader>,
+    /// How many of them are the sessions'.
+    endpoints: usize,
+    /// The one for setup, where it was named.
+    admin: Option<usize>,
     tablespace: Option<String>,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     block_bytes: OnceLock<u32>,
-    /// Which endpoints are standbys, asked once.
+    /// Which servers are standbys, asked once.
     standbys: OnceLock<Vec<bool>>,
     /// Some session may write.
     writes: bool,
@@ -97,13 +107,13 @@ pub struct Shared {
 
 impl Postgres {
     pub fn open(settings: &Settings) -> Result<Self, EngineError> {
-        let options = Options::new(&settings.db, &process_environment)?;
-        let endpoints = Endpoint::all(&options)?;
-        let counters = endpoints.iter().map(CounterReader::new).collect();
+        let Servers { servers, endpoints, admin } = Servers::new(settings)?;
         Ok(Self {
-            counters,
+            counters: servers.iter().map(CounterReader::new).collect(),
+            servers,
             endpoints,
-            tablespace: options.tablespace,
+            admin,
+            tablespace: settings.db.options.get("tablespace").cloned(),
             schemas: settings.schemas,
             block_bytes: OnceLock::new(),
             standbys: OnceLock::new(),
@@ -122,21 +132,39 @@ impl Postgres {
         })
     }
 
-    /// Where data are loaded, described and settled: the primary, or else the first.
+    /// Where data are loaded, described and settled.
     fn first(&self) -> Result<&Endpoint, EngineError> {
-        let standbys = self.standbys()?;
-        let at = standbys.iter().position(|is_standby| !is_standby).unwrap_or(0);
-        self.endpoints
+        match self.admin {
+            Some(at) => self.server(at),
+            None => self.server(self.primary()?),
+        }
+    }
+
+    /// Where UPDATEs go: the first that is no standby, or else the first.
+    fn primary(&self) -> Result<usize, EngineError> {
+        Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
+    }
+
+    fn server(&self, at: usize) -> Result<&Endpoint, EngineError> {
+        self.servers
             .get(at)
             .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
     }
 
-    /// Which endpoints only read. One that stands alone need not be asked.
+    /// The servers of the sessions, and the primary where it is none of them and is written to.
+    fn counted(&self) -> Result<usize, EngineError> {
+        match self.writes && self.primary()? >= self.endpoints {
+            true => Ok(self.servers.len()),
+            false => Ok(self.endpoints),
+        }
+    }
+
+    /// Which servers only read. One that stands alone need not be asked.
     fn standbys(&self) -> Result<&[bool], EngineError> {
         if let Some(known) = self.standbys.get() {
             return Ok(known);
         }
-        let asked = match self.endpoints.as_slice() {
+        let asked = match self.servers.as_slice() {
             [_] => vec![false],
             several => several.iter().map(is_standby).collect::<Result<_, _>>()?,
         };
@@ -179,6 +207,45 @@ impl Postgres {
         let (mut client, server) = self.connect_first()?;
         let bytes = load::block_bytes(&mut client, server)?;
         Ok(*self.block_bytes.get_or_init(|| bytes))
+    }
+}
+
+/// Who serves a run.
+struct Servers {
+    servers: Vec<Endpoint>,
+    endpoints: usize,
+    admin: Option<usize>,
+}
+
+impl Servers {
+    /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
+    /// ADMIN_SQLNET_SERVICE, or else the host that the URL names beside such services, or else the
+    /// primary among the sessions'.
+    fn new(settings: &Settings) -> Result<Self, EngineError> {
+        let (url, environment) = (&settings.db, &process_environment);
+        let by_service =
+            |name: &String| Endpoint::all(&Options::of_service(url, name, environment)?);
+        let services = settings.endpoints.services();
+        let by_url = || Endpoint::all(&Options::new(url, environment)?);
+        let mut servers = match services.is_empty() {
+            true => by_url()?,
+            false => services.iter().map(by_service).collect::<Result<Vec<_>, _>>()?.concat(),
+        };
+        let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
+            || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
+        let admin = match &settings.endpoints.admin_service {
+            Some(name) => by_service(name)?.into_iter().next(),
+            None if !services.is_empty() && names_host => by_url()?.into_iter().next(),
+            None => None,
+        };
+        let endpoints = servers.len();
+        let admin = admin.map(|admin| {
+            servers.iter().position(|server| server.name == admin.name).unwrap_or_else(|| {
+                servers.push(admin);
+                servers.len() - 1
+            })
+        });
+        Ok(Self { servers, endpoints, admin })
     }
 }
 
@@ -250,13 +317,13 @@ impl Engine for Postgres {
     }
 
     fn endpoints(&self) -> u32 {
-        self.endpoints.len() as u32
+        self.endpoints as u32
     }
 
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         let mut least = None;
-        for endpoint in &self.endpoints {
+        for endpoint in self.servers.iter().take(self.endpoints) {
             let mut client = endpoint.connect("petal")?;
             let free = free_connections(&mut client, &endpoint.name)?;
             least = Some(least.map_or(free, |least: u32| least.min(free)));
@@ -270,20 +337,20 @@ impl Engine for Postgres {
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
-        let at = seat.endpoint as usize % self.endpoints.len().max(1);
-        let endpoint = match self.endpoints.get(at) {
-            Some(endpoint) => endpoint,
-            None => self.first()?,
-        };
+        let at = seat.endpoint as usize % self.endpoints.max(1);
+        let endpoint = self.server(at)?;
         let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
         let may_write = self.writes && seat.role != Role::Reader;
-        let primary = if is_standby && may_write { Some(self.first()?) } else { None };
+        let primary = match is_standby && may_write {
+            true => Some(self.server(self.primary()?)?),
+            false => None,
+        };
         Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, primary, seat)?))
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
         let block_bytes = self.block_bytes()?;
-        let readers = self.counters.iter();
+        let readers = self.counters.iter().take(self.counted()?);
         readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
     }
 
@@ -298,7 +365,7 @@ impl Engine for Postgres {
     }
 
     fn quiesce(&self) -> Result<(), EngineError> {
-        for (reader, endpoint) in self.counters.iter().zip(&self.endpoints) {
+        for (reader, endpoint) in self.counters.iter().zip(&self.servers) {
             reader.settle(&self.shared.waits.processes(&endpoint.name))?;
         }
         self.shared.waits.stop();
@@ -321,7 +388,7 @@ impl Engine for Postgres {
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let (mut client, server) = self.connect_first()?;
         let block_bytes = load::block_bytes(&mut client, server)?;
-        placement::count(&mut client, server, &schema::name(schema), block_bytes)
+        placement::count(&mut client, server, &schema::name(schema), block_bytes, &|_| ())
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::password_file;
+use super::{password_file, service};
 use crate::engine::EngineError;
-use crate::settings::url::{Secret, TargetUrl};
+use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
 const PORT_DEFAULT: u16 = 5432;
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
@@ -76,8 +76,6 @@ pub struct Options {
     pub passwords: Vec<Option<Secret>>,
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
-    /// Where setup puts tables and indexes.
-    pub tablespace: Option<String>,
     /// What a person should know, such as a password file that is open to others.
     pub notes: Vec<String>,
 }
@@ -90,13 +88,78 @@ pub fn process_environment(name: &str) -> Option<String> {
 }
 
 impl Options {
+    /// The server, or servers, that a URL names.
     pub fn new(url: &TargetUrl, environment: Environment<'_>) -> Result<Self, EngineError> {
+        let mut given = Given::of(url)?;
+        let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
+        if let Some(name) = named {
+            let entries = service::find(&name, environment)?.ok_or_else(|| {
+                let way_out =
+                    "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
+                refused("service", &name, "is in no service file", way_out)
+            })?;
+            given.add(entries);
+        }
+        given.complete(environment)
+    }
+
+    /// The server that a service of SLOB's parameters names, with all else as the URL says: an
+    /// entry of the service file, or else a host.
+    pub fn of_service(
+        url: &TargetUrl,
+        name: &str,
+        environment: Environment<'_>,
+    ) -> Result<Self, EngineError> {
+        let mut given = Given::of(url)?;
+        given.options.remove("service");
+        given.options.remove("host");
+        given.server.hosts.clear();
+        match service::find(name, environment)? {
+            Some(entries) => {
+                given.options.remove("port");
+                given.add(entries);
+            }
+            None => given.server.hosts.push(Host { host: name.to_owned(), port: None }),
+        }
+        given.complete(environment)
+    }
+}
+
+/// What a URL gives, before the environment fills its gaps.
+struct Given {
+    server: Server,
+    options: BTreeMap<String, String>,
+    password: Option<Secret>,
+}
+
+impl Given {
+    fn of(url: &TargetUrl) -> Result<Self, EngineError> {
         let Some(server) = url.server() else {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
         };
         check_names(&url.options)?;
+        Ok(Self { server, options: url.options.clone(), password: url.password.clone() })
+    }
+
+    /// A service's entries, where the URL does not say otherwise. Those that petal does not know
+    /// are psql's affair.
+    fn add(&mut self, mut entries: BTreeMap<String, String>) {
+        if let Some(password) = entries.remove("password") {
+            self.password.get_or_insert_with(|| Secret::new(password));
+        }
+        if let Some(address) = entries.remove("hostaddr") {
+            entries.entry("host".to_owned()).or_insert(address);
+        }
+        entries.retain(|name, _| NAMES.contains(&name.as_str()));
+        for (name, value) in entries {
+            self.options.entry(name).or_insert(value);
+        }
+    }
+
+    fn complete(self, environment: Environment<'_>) -> Result<Options, EngineError> {
+        let Self { server, options, password } = self;
         let given = |option: &str, variable: &str| {
-            url.options.get(option).cloned().or_else(|| environment(variable))
+            options.get(option).cloned().or_else(|| environment(variable))
         };
         let ports = ports(given("port", "PGPORT").as_deref())?;
         let port_at = |at: usize| ports.get(at).or(ports.last()).copied().unwrap_or(PORT_DEFAULT);
@@ -123,11 +186,10 @@ impl Options {
         let database =
             name.or_else(|| given("dbname", "PGDATABASE")).unwrap_or_else(|| user.clone());
         let mut notes = Vec::new();
-        let passwords = passwords(url, environment, &addresses, &user, &database, &mut notes)?;
-        Ok(Self {
+        let passwords = passwords(password, environment, &addresses, &user, &database, &mut notes)?;
+        Ok(Options {
             tls: tls(&given)?,
             connect_timeout: connect_timeout(&given)?,
-            tablespace: url.options.get("tablespace").cloned(),
             addresses,
             user,
             database,
@@ -137,11 +199,12 @@ impl Options {
     }
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "connect_timeout",
     "dbname",
     "host",
     "port",
+    "service",
     "sslcert",
     "sslkey",
     "sslmode",
@@ -195,14 +258,14 @@ fn os_user() -> Option<String> {
 }
 
 fn passwords(
-    url: &TargetUrl,
+    given: Option<Secret>,
     environment: Environment<'_>,
     addresses: &[Address],
     user: &str,
     database: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Option<Secret>>, EngineError> {
-    let one = url.password.clone().or_else(|| environment("PGPASSWORD").map(Secret::new));
+    let one = given.or_else(|| environment("PGPASSWORD").map(Secret::new));
     if let Some(one) = one {
         return Ok(vec![Some(one); addresses.len()]);
     }
@@ -314,7 +377,40 @@ mod tests {
         let refusal = |url| options(url, &[]).unwrap_err();
         insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use disable, prefer, require, verify-ca or verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has connect_timeout, dbname, host, port, sslcert, sslkey, sslmode, sslrootcert, tablespace, user");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has connect_timeout, dbname, host, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
+    }
+
+    #[test]
+    fn a_service_fills_what_the_url_leaves_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("services");
+        let text = "# ours\n[node1]\nhost = one.example\nport=6001\ndbname=of_one\npassword=x\n\
+                    application_name=psql\n[node2]\nhostaddr=10.0.0.2\nuser=other\n";
+        std::fs::write(&file, text).unwrap();
+        let file = file.display().to_string();
+        let environment = |name: &str| (name == "PGSERVICEFILE").then(|| file.clone());
+        let url = TargetUrl::parse("postgres://u@h:1/?port=7000&sslmode=require").unwrap();
+        let told = |name: &str| {
+            let options = Options::of_service(&url, name, &environment).unwrap();
+            let password = options.passwords[0].is_some();
+            (options.addresses[0].name(), options.user, options.database, password)
+        };
+        let expected = |address: &str, database: &str, password| {
+            (address.to_owned(), "u".to_owned(), database.to_owned(), password)
+        };
+        assert_eq!(told("node1"), expected("one.example:6001", "of_one", true));
+        assert_eq!(told("node2"), expected("10.0.0.2:5432", "u", false));
+        // In no file: a host.
+        assert_eq!(told("node3"), expected("node3:7000", "u", false));
+        let url = TargetUrl::parse("postgres:///?service=node2").unwrap();
+        let options = Options::new(&url, &environment).unwrap();
+        assert_eq!(
+            (options.addresses[0].host.as_str(), options.user.as_str()),
+            ("10.0.0.2", "other")
+        );
+        let url = TargetUrl::parse("postgres:///?service=nowhere").unwrap();
+        let refusal = Options::new(&url, &environment).unwrap_err().to_string();
+        assert!(refusal.contains("is in no service file"), "{refusal}");
     }
 }

@@ -57,8 +57,8 @@ pub fn schemas() -> String {
     include_str!("sql/schemas.sql").replace("{mark}", MARK)
 }
 
-pub fn placement(schema: &str) -> String {
-    include_str!("sql/placement.sql").replace("{schema}", schema)
+pub fn analyze(schema: &str) -> String {
+    include_str!("sql/analyze.sql").replace("{schema}", schema)
 }
 
 pub fn routine(schema: &str) -> String {
@@ -118,7 +118,7 @@ mod tests {
         for text in [
             create_tables("petal1_loading", Some("fast \"disk")),
             create_index("petal1", true, None),
-            placement("petal1"),
+            analyze("petal1"),
             routine("petal3"),
         ] {
             assert!(!text.contains('{') && !text.contains("petal_schema"), "{text}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use postgres::Client;
+use postgres::{Client, Statement};
 
 use super::connect::Endpoint;
 use crate::engine::EngineError;
@@ -16,9 +16,10 @@ use crate::stats::counters::{Wait, WaitClass, WaitSource};
 const EVERY: Duration = Duration::from_millis(100);
 /// A gap longer than this says nothing about what went on in it.
 const GAP_MAX: Duration = Duration::from_secs(1);
+/// What pg_stat_activity is made of, without the names that it looks up for every session.
 const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), count(*) \
-                      FROM pg_stat_activity WHERE pid = ANY($1) AND state = 'active' \
-                      GROUP BY 1, 2";
+                      FROM pg_stat_get_activity(NULL) \
+                      WHERE pid = ANY($1) AND state = 'active' GROUP BY 1, 2";
 
 /// Sessions that are not waiting.
 pub const ON_CPU: &str = "on CPU";
@@ -127,8 +128,14 @@ impl Waits {
     }
 }
 
+fn prepared(endpoint: &Endpoint) -> Option<(Client, Statement)> {
+    let mut client = endpoint.connect("petal waits").ok()?;
+    let sample = client.prepare(SAMPLE).ok()?;
+    Some((client, sample))
+}
+
 fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
-    let mut clients: BTreeMap<String, Option<Client>> = BTreeMap::new();
+    let mut clients: BTreeMap<String, Option<(Client, Statement)>> = BTreeMap::new();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(EVERY.saturating_sub(last.elapsed()));
@@ -143,11 +150,10 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
         for (endpoint, processes) in watched {
             let name = endpoint.name.clone();
             // A server that cannot be asked has no samples: the run itself tells of it.
-            let client =
-                clients.entry(name.clone()).or_insert_with(|| endpoint.connect("petal waits").ok());
-            let Some(asked) = client.as_mut() else { continue };
+            let client = clients.entry(name.clone()).or_insert_with(|| prepared(&endpoint));
+            let Some((asked, sample)) = client.as_mut() else { continue };
             let asking = Instant::now();
-            match asked.query(SAMPLE, &[&processes]) {
+            match asked.query(sample, &[&processes]) {
                 Ok(rows) => {
                     let mut shared = locked(shared);
                     let Some(watched) = shared.endpoints.get_mut(&name) else { continue };

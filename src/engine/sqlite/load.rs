@@ -67,6 +67,7 @@ impl Loader<'_> {
         Ok(LoadSummary {
             schemas: complete.into_iter().map(|schema| summary(&schema)).collect(),
             seconds: begin.elapsed().as_secs_f64(),
+            ..LoadSummary::default()
         })
     }
 

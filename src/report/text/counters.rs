@@ -10,6 +10,17 @@ pub(super) fn render(out: &mut String, run: &Run) {
         return;
     }
     section(out, "the database's own counters", "the database");
+    out.push_str(&counters(run).render());
+    let zero: Vec<&str> =
+        run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();
+    if !zero.is_empty() {
+        let names = format!("counted and zero: {}", zero.join(", "));
+        out.push_str(&super::paragraph("", "  ", &names));
+    }
+}
+
+/// Those that counted anything.
+pub(in crate::report) fn counters(run: &Run) -> Table {
     let seconds = run.summary.elapsed_s;
     let mut table = Table::of_figures(&["counter", "total", "per second"]);
     for (name, &total) in run.summary.counters.iter().filter(|&(_, &total)| total > 0) {
@@ -18,11 +29,5 @@ pub(super) fn render(out: &mut String, run: &Run) {
         let per_second = (seconds > 0.0 && !is_peak).then(|| total as f64 / seconds);
         table.row([name.clone(), whole(total), or_dash(per_second, rate)]);
     }
-    out.push_str(&table.render());
-    let zero: Vec<&str> =
-        run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();
-    if !zero.is_empty() {
-        let names = format!("counted and zero: {}", zero.join(", "));
-        out.push_str(&super::paragraph("", "  ", &names));
-    }
+    table
 }

@@ -8,9 +8,14 @@ use crate::record::Run;
 const ALIKE_SHARE: f64 = 0.02;
 
 pub(super) fn render(run: &Run) -> String {
+    steps(run).iter().map(|step| paragraph("- ", "  ", step)).collect()
+}
+
+/// A sentence or two for each step.
+pub(in crate::report) fn steps(run: &Run) -> Vec<String> {
     let steps =
         [cached(run), read(run), changed(run), logged(run), written(run), merged(run), unseen(run)];
-    steps.into_iter().flatten().map(|step| paragraph("- ", "  ", &step)).collect()
+    steps.into_iter().flatten().collect()
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -10,13 +10,19 @@ use crate::stats::histogram::{Bar, LatencySummary};
 
 const BAR_WIDTH: usize = 50;
 
+pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside \
+                them and has no share of it. CPU + other is what DB time leaves after the waits of \
+                sessions: work, and waiting for a processor; `-` if waits overlap.";
+
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "top timed events", "the database, or petal's shim in it");
-    out.push_str(&top_events(run));
+    out.push_str(&top_events(run).render());
+    out.push_str(&paragraph("", "", DB_TIME));
     section(out, "operation latency, us", "petal's clock");
-    operations(out, run);
+    out.push_str(&operations(run).render());
+    out.push_str(&paragraph("", "", &operations_note(run)));
     section(out, "I/O latency, us", "the source beside each");
-    out.push_str(&io(run));
+    out.push_str(&io(run).render());
     section(
         out,
         "latency histograms",
@@ -25,7 +31,8 @@ pub(super) fn render(out: &mut String, run: &Run) {
     histograms(out, run);
 }
 
-fn top_events(run: &Run) -> String {
+/// Wait events by time, and what they leave of DB time.
+pub(in crate::report) fn top_events(run: &Run) -> Table {
     let db_time_us = run.details.db_time_s * 1e6;
     let of_db_time = |time_us: f64| (db_time_us > 0.0).then(|| percent(time_us / db_time_us));
     let mut table = Table::new(&[
@@ -64,10 +71,7 @@ fn top_events(run: &Run) -> String {
         "-".to_owned(),
         "remainder".to_owned(),
     ]);
-    let note = "DB time is the sum of the sessions' time in operations. System I/O is done beside \
-                them and has no share of it. CPU + other is what DB time leaves after the waits of \
-                sessions: work, and waiting for a processor; `-` if waits overlap.";
-    table.render() + &paragraph("", "", note)
+    table
 }
 
 fn source(source: WaitSource) -> &'static str {
@@ -78,7 +82,8 @@ fn source(source: WaitSource) -> &'static str {
     }
 }
 
-fn operations(out: &mut String, run: &Run) {
+/// Operation latency, of the whole run and of its steady window.
+pub(in crate::report) fn operations(run: &Run) -> Table {
     let names = ["operation", "count", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
     let mut table = Table::of_figures(&names);
     for (kind, latency) in &run.summary.latency_us {
@@ -89,7 +94,11 @@ fn operations(out: &mut String, run: &Run) {
             table.row(latency_cells(&format!("{kind}, steady"), latency));
         }
     }
-    out.push_str(&table.render());
+    table
+}
+
+/// From when operation latency counts.
+pub(in crate::report) fn operations_note(run: &Run) -> String {
     let mut note = "Closed loop: service time, from the moment petal asked.".to_owned();
     if run.summary.latency_us.keys().any(|kind| kind.ends_with("_response")) {
         note = "`_response` counts from the intended start of each operation (RATE).".to_owned();
@@ -97,7 +106,7 @@ fn operations(out: &mut String, run: &Run) {
     if run.details.saturated > 0 {
         note.push_str(&format!(" {} values were past one hour.", run.details.saturated));
     }
-    out.push_str(&paragraph("", "", &note));
+    note
 }
 
 fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
@@ -116,7 +125,8 @@ fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
         .collect()
 }
 
-fn io(run: &Run) -> String {
+/// Latency of single reads, writes and syncs, with who timed them.
+pub(in crate::report) fn io(run: &Run) -> Table {
     let mut table = Table::new(&[
         ("I/O", Align::Left),
         ("count", Align::Right),
@@ -153,7 +163,7 @@ fn io(run: &Run) -> String {
             ]);
         }
     }
-    table.render()
+    table
 }
 
 fn histograms(out: &mut String, run: &Run) {

@@ -2,21 +2,37 @@
 
 use super::super::numbers::{bytes, decimal, or_dash, whole};
 use super::super::table::{Align, Table, paragraph};
-use super::{fact, section};
+use super::section;
 use crate::record::Run;
 use crate::settings::{Given, Origin};
-use crate::stats::host::Device;
+use crate::stats::host::{Device, Host};
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "target and host", "as they were before the run");
-    target(out, run);
-    host(out, run);
-    shape(out, run);
+    for (name, value) in facts(run) {
+        super::fact(out, &name, &value);
+    }
     section(out, "settings", "slob.conf, environment, flags");
     settings(out, run);
 }
 
-fn target(out: &mut String, run: &Run) {
+/// Names and what is so called; a value without a name goes on with the one before.
+pub(in crate::report) type Facts = Vec<(String, String)>;
+
+/// What was tested, on what.
+pub(in crate::report) fn facts(run: &Run) -> Facts {
+    let mut facts = Facts::new();
+    target(&mut facts, run);
+    host(&mut facts, run);
+    shape(&mut facts, run);
+    facts
+}
+
+fn fact(out: &mut Facts, name: &str, value: &str) {
+    out.push((name.to_owned(), value.to_owned()));
+}
+
+fn target(out: &mut Facts, run: &Run) {
     let (summary, details) = (&run.summary, &run.details);
     let target = &summary.target;
     fact(
@@ -72,14 +88,24 @@ fn target(out: &mut String, run: &Run) {
     fact(out, "its settings", &settings.join(", "));
 }
 
-fn host(out: &mut String, run: &Run) {
-    let Some(host) = &run.details.host else {
-        fact(out, "host", "-");
-        return;
-    };
+fn host(out: &mut Facts, run: &Run) {
+    match &run.details.host {
+        Some(host) => host_facts(out, "host", host),
+        None => fact(out, "host", "-"),
+    }
+    let is_seen = run.is_database_host_seen();
+    if run.details.host.is_some() && !is_seen {
+        fact(out, "", "the database is on another host: its devices and processors are not seen");
+    }
+    if let Some(host) = run.details.server_os.as_ref().and_then(|seen| seen.facts.as_ref()) {
+        host_facts(out, "the database's host", host);
+    }
+}
+
+fn host_facts(out: &mut Facts, name: &str, host: &Host) {
     fact(
         out,
-        "host",
+        name,
         &format!(
             "{}, Linux {}, {} processors ({}), memory {}",
             host.name,
@@ -89,9 +115,6 @@ fn host(out: &mut String, run: &Run) {
             or_dash(host.memory_bytes, bytes)
         ),
     );
-    if !run.details.target.local {
-        fact(out, "", "the database is on another host: its devices and processors are not seen");
-    }
     for device in &host.devices {
         fact(out, "device", &described(device));
     }
@@ -113,7 +136,7 @@ fn described(device: &Device) -> String {
     parts.join(", ")
 }
 
-fn shape(out: &mut String, run: &Run) {
+fn shape(out: &mut Facts, run: &Run) {
     let (summary, details) = (&run.summary, &run.details);
     fact(out, "sessions", &format!("{} on {} schemas", summary.sessions, summary.schemas));
     fact(out, "seed", &summary.seed.to_string());
@@ -172,7 +195,8 @@ fn settings(out: &mut String, run: &Run) {
     }
 }
 
-fn value(given: &Given) -> String {
+/// A parameter's value as a person writes it.
+pub(in crate::report) fn value(given: &Given) -> String {
     match &given.value {
         serde_json::Value::Null => "unset".to_owned(),
         serde_json::Value::String(text) => text.clone(),
@@ -180,7 +204,8 @@ fn value(given: &Given) -> String {
     }
 }
 
-fn origin(origin: &Origin) -> String {
+/// Who set it.
+pub(in crate::report) fn origin(origin: &Origin) -> String {
     match origin {
         Origin::Flag => "flag".to_owned(),
         Origin::Environment(name) => format!("environment {name}"),

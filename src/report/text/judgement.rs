@@ -13,8 +13,10 @@ pub(super) fn summary(out: &mut String, run: &Run) {
         out.push_str("findings none\n");
     }
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
-        let ids: Vec<&str> =
+        let mut ids: Vec<&str> =
             findings.iter().filter(|f| f.severity == severity).map(|f| f.id.as_str()).collect();
+        // A rule that found several things is named once.
+        ids.dedup();
         if !ids.is_empty() {
             out.push_str(&paragraph(&format!("{}: ", label(severity)), "  ", &ids.join(", ")));
         }

@@ -7,13 +7,15 @@ use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "layer by layer", "petal, the database, the device");
-    out.push_str(&layers(run));
+    out.push_str(&layers(run).render());
+    out.push_str(&flushes(run).map_or(String::new(), |text| paragraph("", "", &text)));
     out.push_str(&differences::render(run));
     section(out, "I/O by kind of file", "the database, or petal's shim in it");
-    files(out, run);
+    let files = files(run);
+    out.push_str(&if files.is_empty() { "-\n".to_owned() } else { files.render() });
     if run.summary.endpoints.len() > 1 {
         section(out, "endpoints", "the database");
-        out.push_str(&endpoints(run));
+        out.push_str(&endpoints(run).render());
     }
 }
 
@@ -21,7 +23,8 @@ fn megabytes(bytes: u64) -> String {
     decimal(bytes as f64 / 1e6, 1)
 }
 
-fn layers(run: &Run) -> String {
+/// The same work on every layer, in blocks, requests and bytes.
+pub(in crate::report) fn layers(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let block = summary.target.block_size;
     let dash = || "-".to_owned();
@@ -86,21 +89,21 @@ fn layers(run: &Run) -> String {
         or_dash(device.map(|d| d.write_requests), whole),
         or_dash(device.map(|d| d.write_bytes), megabytes),
     ]);
-    let more = device.map(|d| {
-        format!(
-            "device flushes {}, time with I/O in flight {} s",
-            whole(d.flushes),
-            decimal(d.busy_ms as f64 / 1000.0, 2)
-        )
-    });
-    table.render() + &more.map_or(String::new(), |text| paragraph("", "", &text))
+    table
 }
 
-fn files(out: &mut String, run: &Run) {
-    if run.details.files.is_empty() {
-        out.push_str("-\n");
-        return;
-    }
+/// What the device did besides; None where it was not seen.
+pub(in crate::report) fn flushes(run: &Run) -> Option<String> {
+    let device = run.details.device.as_ref()?;
+    Some(format!(
+        "device flushes {}, time with I/O in flight {} s",
+        whole(device.flushes),
+        decimal(device.busy_ms as f64 / 1000.0, 2)
+    ))
+}
+
+/// I/O by kind of file; empty where the engine does not see files.
+pub(in crate::report) fn files(run: &Run) -> Table {
     let average =
         |time_us: f64, count: u64| or_dash((count > 0).then(|| time_us / count as f64), micros);
     let mut table = Table::of_figures(&[
@@ -119,10 +122,11 @@ fn files(out: &mut String, run: &Run) {
             average(file.sync_us, file.syncs),
         ]);
     }
-    out.push_str(&table.render());
+    table
 }
 
-fn endpoints(run: &Run) -> String {
+/// Each endpoint's share.
+pub(in crate::report) fn endpoints(run: &Run) -> Table {
     let mut table = Table::of_figures(&[
         "endpoint",
         "sessions",
@@ -144,5 +148,5 @@ fn endpoints(run: &Run) -> String {
             or_dash(io.redo_bytes, megabytes),
         ]);
     }
-    table.render()
+    table
 }

@@ -7,9 +7,9 @@ use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "load profile", "petal's counts, the database's, the device's");
-    out.push_str(&profile(run));
+    out.push_str(&profile(run).render());
     out.push('\n');
-    out.push_str(&ratios(run));
+    out.push_str(&ratios(run).render());
 }
 
 enum Unit {
@@ -17,7 +17,8 @@ enum Unit {
     Bytes,
 }
 
-fn profile(run: &Run) -> String {
+/// Totals, per second and per operation.
+pub(in crate::report) fn profile(run: &Run) -> Table {
     let (summary, io, device) = (&run.summary, &run.details.io, run.details.device.as_ref());
     let per = &summary.per_second;
     use Unit::{Bytes, Count};
@@ -72,10 +73,11 @@ fn profile(run: &Run) -> String {
         };
         table.row([name.to_owned()].into_iter().chain(cells));
     }
-    table.render()
+    table
 }
 
-fn ratios(run: &Run) -> String {
+/// What the load was made of, measured and meant.
+pub(in crate::report) fn ratios(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let (rows, updated) = (summary.rows.total(), summary.rows.update);
     let mut table = Table::of_figures(&["ratio", "measured", "meant"]);
@@ -134,7 +136,7 @@ fn ratios(run: &Run) -> String {
         nothing(),
     );
     row("host processor us per physical request", cpu_per_request(run), micros, nothing());
-    table.render()
+    table
 }
 
 /// READERS and WRITERS set the mix, not UPDATE_PCT.

@@ -2,15 +2,15 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
-mod counters;
-mod differences;
-mod events;
-mod header;
+pub(super) mod counters;
+pub(super) mod differences;
+pub(super) mod events;
+pub(super) mod header;
 mod judgement;
-mod layers;
-mod load;
-mod os;
-mod seconds;
+pub(super) mod layers;
+pub(super) mod load;
+pub(super) mod os;
+pub(super) mod seconds;
 
 use super::table::{WIDTH, paragraph};
 use crate::analysis;

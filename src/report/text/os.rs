@@ -3,7 +3,8 @@
 use super::super::iostat::Shown;
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::{Table, paragraph};
-use super::{fact, section};
+use super::header::Facts;
+use super::section;
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::os::{CpuTicks, DeviceUse, Interval, Range};
@@ -30,7 +31,8 @@ pub(super) fn render(out: &mut String, run: &Run) {
     }
 }
 
-fn place(seen: &HostSeen) -> String {
+/// Whose figures these are.
+pub(in crate::report) fn place(seen: &HostSeen) -> String {
     match &seen.file {
         Some(file) => {
             let name = file.rsplit('/').next().unwrap_or(file);
@@ -42,10 +44,13 @@ fn place(seen: &HostSeen) -> String {
 
 fn host(out: &mut String, seen: &HostSeen) {
     let sum = &seen.whole.sum;
-    processors(out, seen);
+    out.push_str(&processors(seen).render());
+    if let Some(text) = busiest(seen) {
+        out.push_str(&paragraph("", "", &text));
+    }
     if let Some(devices) = &sum.devices {
         out.push('\n');
-        out.push_str(&device_table(devices, sum.seconds));
+        out.push_str(&device_table(devices, sum.seconds).render());
         let below: Vec<&str> =
             devices.iter().filter(|device| !device.data).map(|d| d.name.as_str()).collect();
         if !below.is_empty() {
@@ -60,12 +65,15 @@ fn host(out: &mut String, seen: &HostSeen) {
         }
     }
     out.push('\n');
-    out.push_str(&gauges(seen));
+    out.push_str(&gauges(seen).render());
     out.push('\n');
-    facts(out, seen);
+    for (name, value) in facts(seen) {
+        super::fact(out, &name, &value);
+    }
 }
 
-fn processors(out: &mut String, seen: &HostSeen) {
+/// As `mpstat` prints them.
+pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
     let sum = &seen.whole.sum;
     let mut table = Table::of_figures(&[
         "processors",
@@ -102,7 +110,11 @@ fn processors(out: &mut String, seen: &HostSeen) {
         let ticks = each.iter().find(|(known, _)| *known == number).map(|(_, ticks)| *ticks);
         row(format!("busiest: cpu {number}"), ticks);
     }
-    out.push_str(&table.render());
+    table
+}
+
+/// The busiest second of one processor.
+pub(in crate::report) fn busiest(seen: &HostSeen) -> Option<String> {
     let busy: Option<(f64, u32, f64)> = seen
         .seconds
         .iter()
@@ -112,25 +124,23 @@ fn processors(out: &mut String, seen: &HostSeen) {
             Some((busy, cpu, second.from_s))
         })
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
-    if let Some((busy, cpu, at_s)) = busy {
-        let text = format!(
-            "busiest second of one processor: cpu {cpu}, {} % at {} s",
-            decimal(busy, 0),
-            decimal(at_s, 0)
-        );
-        out.push_str(&paragraph("", "", &text));
-    }
+    let (busy, cpu, at_s) = busy?;
+    Some(format!(
+        "busiest second of one processor: cpu {cpu}, {} % at {} s",
+        decimal(busy, 0),
+        decimal(at_s, 0)
+    ))
 }
 
 /// As `iostat -x` prints them.
-fn device_table(devices: &[DeviceUse], seconds: f64) -> String {
+pub(in crate::report) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
     let mut table = Table::of_figures(&[
         "Device", "r/s", "rkB/s", "r_await", "w/s", "wkB/s", "w_await", "f/s", "aqu-sz", "%util",
     ]);
     for device in devices {
         table.row(std::iter::once(device.name.clone()).chain(device_cells(device, seconds)));
     }
-    table.render()
+    table
 }
 
 fn device_cells(device: &DeviceUse, seconds: f64) -> [String; 9] {
@@ -149,7 +159,7 @@ fn device_cells(device: &DeviceUse, seconds: f64) -> [String; 9] {
 }
 
 /// As vmstat names them, with the range over the seconds.
-fn gauges(seen: &HostSeen) -> String {
+pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     let ranges = &seen.whole.ranges;
     let mut table = Table::of_figures(&["vmstat", "mean", "least", "most"]);
     let mut row = |name: &str, range: Option<Range>, show: &dyn Fn(f64) -> String| {
@@ -168,10 +178,17 @@ fn gauges(seen: &HostSeen) -> String {
     row("dirty pages", ranges.dirty_bytes, &size);
     row("pages being written", ranges.writeback_bytes, &size);
     row("swap used", ranges.swap_used_bytes, &size);
-    table.render()
+    table
 }
 
-fn facts(out: &mut String, seen: &HostSeen) {
+fn fact(out: &mut Facts, name: &str, value: &str) {
+    out.push((name.to_owned(), value.to_owned()));
+}
+
+/// All else that it saw.
+pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
+    let mut facts = Facts::new();
+    let out = &mut facts;
     let sum = &seen.whole.sum;
     let counts = &sum.counts;
     let per = |count: Option<u64>, unit: f64| {
@@ -234,9 +251,10 @@ fn facts(out: &mut String, seen: &HostSeen) {
     if let Some(before) = &seen.before {
         fact(out, "before the run", &before_line(before));
     }
+    facts
 }
 
-fn network(out: &mut String, sum: &Interval) {
+fn network(out: &mut Facts, sum: &Interval) {
     let counts = &sum.counts;
     let per = |count: Option<u64>, unit: f64| {
         let value = count.filter(|_| sum.seconds > 0.0).map(|n| n as f64 / unit / sum.seconds);
@@ -266,7 +284,7 @@ fn network(out: &mut String, sum: &Interval) {
     );
 }
 
-fn group(out: &mut String, seen: &HostSeen) {
+fn group(out: &mut Facts, seen: &HostSeen) {
     let Some(quota) = seen.group_quota else { return };
     let sum = &seen.whole.sum;
     let counts = &sum.counts;

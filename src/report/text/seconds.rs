@@ -7,11 +7,11 @@ use super::{fact, section};
 use crate::record::{PerSecond, Run, Second};
 
 /// A shorter interval at the end is no second to compare.
-const SECOND_S_MIN: f64 = 0.5;
+pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "per-second extremes", "petal's clock, the database, the device");
-    out.push_str(&extremes(run));
+    out.push_str(&extremes(run).render());
     section(out, "steady window", "petal's counts, the database's");
     steady(out, run);
     section(out, "errors and lost sessions", "petal");
@@ -26,7 +26,8 @@ pub(super) fn render(out: &mut String, run: &Run) {
 
 type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
-fn extremes(run: &Run) -> String {
+/// The lowest, middle and highest second of each figure.
+pub(in crate::report) fn extremes(run: &Run) -> Table {
     let per = |value: Option<u64>, second: &Second| Some(value? as f64 / second.length_s);
     let mut figures: Vec<(String, Figure<'_>)> = vec![
         ("operations/s".into(), Box::new(move |s| per(Some(s.ops.total), s))),
@@ -53,7 +54,7 @@ fn extremes(run: &Run) -> String {
     for (name, figure) in &figures {
         table.row(extreme_cells(name, figure, &run.details.timeline));
     }
-    table.render()
+    table
 }
 
 fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<String> {
@@ -141,7 +142,9 @@ fn cost(out: &mut String, run: &Run) {
             decimal(cpu.steal, 1)
         )
     });
-    fact(out, "this host", &or_dash(shares, |text| text));
+    // What `petal os` recorded stands for the database's host, also where that is this one.
+    let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
+    fact(out, whose, &or_dash(shares, |text| text));
     let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
     let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
     let petal = summary.petal_cpu_s.map(|seconds| {

@@ -191,9 +191,8 @@ const POSTGRES: &[(&str, Honour)] = &[
         "DATABASE_STATISTICS_TYPE",
         Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
     ),
-    ("ADMIN_SQLNET_SERVICE", NAMED_IN_URL),
-    ("SQLNET_SERVICE_BASE", NAMED_IN_URL),
-    ("SQLNET_SERVICE_MAX", NAMED_IN_URL),
+    ("ADMIN_SQLNET_SERVICE", SERVICE_OR_HOST),
+    ("SQLNET_SERVICE_BASE", SERVICE_OR_HOST),
     ("DBA_PRIV_USER", NAMED_IN_URL),
     ("SYSDBA_PASSWD", NAMED_IN_URL),
     ("COMMIT_WAIT", ORACLES),
@@ -250,6 +249,9 @@ const ORACLE: &[(&str, Honour)] = &[
 
 const ORACLES: Honour = Honour::NoEffect { reason: "it is about Oracle's commits and schemas" };
 
-const NAMED_IN_URL: Honour = Honour::NoEffect { reason: "user and hosts are named in the URL" };
+const NAMED_IN_URL: Honour = Honour::NoEffect { reason: "the role is named in the URL" };
+
+const SERVICE_OR_HOST: Honour =
+    Honour::Remark("services are those of pg_service.conf; a name that is not there is a host's");
 
 const NO_SERVER: Honour = Honour::NoEffect { reason: "there is no server to connect to" };

@@ -33,7 +33,7 @@ pub static PARAMETERS: &[Parameter] = &[
         default: "petal-results",
         default_told: None,
         also: "",
-        meaning: "folder that gets a folder for each run",
+        meaning: "folder that gets a folder for each run; as a flag of sweep, the sweep's own folder",
         group: Group::Target,
         taken_by: TakenBy::Run,
         in_force: |settings| json!(settings.out.display().to_string()),

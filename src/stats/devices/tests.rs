@@ -55,6 +55,49 @@ fn a_volume_lies_on_its_raid_and_is_flushed_at_the_disks() {
     assert_eq!(both.names(), ["md0"]);
 }
 
+fn below(found: &DataDevices) -> Vec<&str> {
+    found.below.iter().map(|device| device.name.as_str()).collect()
+}
+
+#[test]
+fn the_disks_at_the_bottom_are_watched_and_not_added_up() {
+    let tree = Recorded::named("lvm-on-raid");
+    let volume = tree.find(&["/data/a"], &[("/data", (253, 0))]);
+    assert_eq!((volume.names(), below(&volume)), (vec!["dm-0".into()], vec!["sda", "sdb"]));
+    let both = tree.find(&["/data/a", "/log/b"], &[("/data", (253, 0)), ("/log", (253, 1))]);
+    assert_eq!(below(&both), ["sda", "sdb", "sdc"]);
+    let tree = Recorded::named("nvme-partitions");
+    assert_eq!(below(&tree.find(&["/data/a"], &[DATA])), ["nvme0n1"]);
+    // Through the file behind a loop device, and its partition.
+    let numbers = [IMAGE, ("/data/disk.img", (259, 2))];
+    assert_eq!(below(&tree.find(&["/image/a"], &numbers)), ["nvme0n1"]);
+    // A whole disk has nothing below.
+    let whole = tree.find(&["/dev/nvme0n1"], &[("/dev/nvme0n1", (259, 0))]);
+    assert!(below(&whole).is_empty());
+}
+
+#[test]
+fn every_disk_is_one_with_hardware_behind_it() {
+    let tree = Recorded::of(
+        "/sys/block/sda -> ../devices/sda\n/sys/block/sr0 -> ../devices/sr0\n\
+         /sys/block/dm-0 -> ../devices/dm-0\n/sys/block/nvme0c0n1 -> ../devices/nvme0c0n1\n\
+         /sys/block/sdb -> ../devices/sdb\n\
+         /sys/devices/sda/device = x\n/sys/devices/sda/size = 8\n/sys/devices/sda/dev = 8:0\n\
+         /sys/devices/sr0/device = x\n/sys/devices/sr0/size = 0\n\
+         /sys/devices/dm-0/size = 8\n\
+         /sys/devices/nvme0c0n1/device = x\n/sys/devices/nvme0c0n1/hidden = 1\n\
+         /sys/devices/sdb/device = x\n/sys/devices/sdb/queue/iostats = 0\n",
+    );
+    let found = all_disks(tree.roots());
+    assert_eq!(found.names(), ["sda"]);
+    assert_eq!(
+        (found.counted[0].major, found.counted[0].flushed_at.as_slice()),
+        (8, &[(8, 0)][..])
+    );
+    assert!(found.unseen[0].contains("sdb") && found.unseen[0].contains("iostats"));
+    assert!(all_disks(Recorded::of("").roots()).counted.is_empty());
+}
+
 #[test]
 fn btrfs_is_counted_at_all_its_members() {
     let tree = Recorded::named("btrfs-two-disks");

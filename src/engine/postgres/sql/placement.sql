@@ -1,5 +1,6 @@
--- How many rows lie in each block of the main table, by their own physical addresses.
-SELECT coalesce(sum(rows_in_block), 0)::bigint, count(*)::bigint, coalesce(max(rows_in_block), 0)::bigint
-FROM (SELECT count(*) AS rows_in_block
-      FROM {schema}.cf1
-      GROUP BY (ctid::text::point)[0]) AS blocks
+-- Rows are wanted in the order of their blocks: one process, from the table's start.
+SET LOCAL max_parallel_workers_per_gather = 0;
+SET LOCAL synchronize_seqscans = off;
+SET LOCAL enable_seqscan = on;
+SET LOCAL enable_indexscan = off;
+SET LOCAL enable_bitmapscan = off;

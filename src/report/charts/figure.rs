@@ -1,0 +1,90 @@
+//! A chart as a page shows it: one or more ways to draw it, its series to switch off, and the
+//! table of its values, from which the script reads what it shows under the pointer.
+
+use super::marker::Marker;
+use super::palette::Ink;
+
+/// One way to draw it, such as `linear` or `log`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    pub name: &'static str,
+    pub svg: String,
+}
+
+/// One of its series: `data-series` of its marks, and how it looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub number: usize,
+    pub name: String,
+    /// A drawing of its line or area.
+    pub swatch: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figure {
+    /// Unique in its page.
+    pub id: String,
+    pub title: String,
+    /// What it shows, on which layer, and what to beware of.
+    pub note: String,
+    pub is_wide: bool,
+    pub variants: Vec<Variant>,
+    pub series: Vec<Series>,
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Series {
+    /// A line with its dash and marker.
+    pub fn line(
+        number: usize,
+        name: &str,
+        ink: Ink,
+        dash: &str,
+        marker: Option<(Marker, bool)>,
+    ) -> Self {
+        let dash =
+            if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
+        let (class, hex) = (ink.class(), ink.hex());
+        let mark = marker
+            .map_or(String::new(), |(marker, is_hollow)| swatch_marker(marker, ink, is_hollow));
+        let swatch = format!(
+            "<svg class=\"swatch\" viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" \
+             aria-hidden=\"true\"><path d=\"M1 6L29 6\" class=\"l-{class}\" stroke=\"{hex}\" \
+             stroke-width=\"2\"{dash}/>{mark}</svg>"
+        );
+        Self { number, name: name.to_owned(), swatch }
+    }
+
+    /// A filled area.
+    pub fn area(number: usize, name: &str, ink: Ink) -> Self {
+        let (class, hex) = (ink.class(), ink.hex());
+        let swatch = format!(
+            "<svg class=\"swatch\" viewBox=\"0 0 14 12\" width=\"14\" height=\"12\" \
+             aria-hidden=\"true\"><rect x=\"1\" y=\"1\" width=\"12\" height=\"10\" rx=\"2\" \
+             class=\"f-{class}\" fill=\"{hex}\"/></svg>"
+        );
+        Self { number, name: name.to_owned(), swatch }
+    }
+}
+
+fn swatch_marker(marker: Marker, ink: Ink, is_hollow: bool) -> String {
+    let inner = if is_hollow { Ink::Paper } else { ink };
+    let paint = format!(
+        "class=\"f-{} l-{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\"",
+        inner.class(),
+        ink.class(),
+        inner.hex(),
+        ink.hex()
+    );
+    let corners: Vec<String> = marker
+        .corners()
+        .iter()
+        .map(|(right, down)| format!("{:.1},{:.1}", 15.0 + right * 3.8, 6.0 + down * 3.8))
+        .collect();
+    if corners.is_empty() {
+        format!("<circle cx=\"15\" cy=\"6\" r=\"3.8\" {paint}/>")
+    } else {
+        format!("<polygon points=\"{}\" {paint}/>", corners.join(" "))
+    }
+}

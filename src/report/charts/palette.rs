@@ -1,0 +1,150 @@
+//! The inks of every chart. A colour here is a role with two shades: the light one is written into
+//! the drawing, so that it stands alone anywhere; a page restyles the role by its class for dark.
+//!
+//! The series take Okabe and Ito's hues, which people who see few colours still tell apart,
+//! darkened for white paper and lightened for black. Colour is never alone: markers, dashes and
+//! labels tell the same.
+
+use plotters::style::RGBColor;
+
+/// What a stroke, an area or a word is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ink {
+    Text,
+    Muted,
+    Grid,
+    Axis,
+    Paper,
+    /// Any number; they repeat after [`SERIES`].
+    Series(usize),
+}
+
+struct Shade {
+    class: &'static str,
+    light: u32,
+    dark: u32,
+}
+
+/// Series before the colours repeat.
+pub const SERIES: usize = 7;
+
+const BASE: [Shade; 5] = [
+    Shade { class: "text", light: 0x1b_2430, dark: 0xe6_eaf0 },
+    Shade { class: "muted", light: 0x5b_6675, dark: 0x9a_a7b8 },
+    Shade { class: "grid", light: 0xe3_e7ed, dark: 0x2b_3542 },
+    Shade { class: "axis", light: 0xa9_b3c0, dark: 0x52_6072 },
+    Shade { class: "paper", light: 0xff_ffff, dark: 0x15_1b23 },
+];
+
+const HUES: [Shade; SERIES] = [
+    Shade { class: "s0", light: 0x00_6fb0, dark: 0x56_b4e9 },
+    Shade { class: "s1", light: 0xd0_5700, dark: 0xff_8f52 },
+    Shade { class: "s2", light: 0x00_8f68, dark: 0x2d_c79a },
+    Shade { class: "s3", light: 0xb0_4f93, dark: 0xe8_9cc9 },
+    Shade { class: "s4", light: 0xa0_7000, dark: 0xf0_b840 },
+    Shade { class: "s5", light: 0x4a_5568, dark: 0xb4_c0cf },
+    Shade { class: "s6", light: 0x6d_4fc4, dark: 0xb3_9dff },
+];
+
+impl Ink {
+    fn shade(self) -> &'static Shade {
+        match self {
+            Self::Text => &BASE[0],
+            Self::Muted => &BASE[1],
+            Self::Grid => &BASE[2],
+            Self::Axis => &BASE[3],
+            Self::Paper => &BASE[4],
+            Self::Series(number) => &HUES[number % SERIES],
+        }
+    }
+
+    /// The class by which a page restyles it.
+    pub fn class(self) -> &'static str {
+        self.shade().class
+    }
+
+    /// As CSS writes it, on white.
+    pub fn hex(self) -> String {
+        hex(self.shade().light)
+    }
+
+    /// The crate's styles carry colours only: each role has a light shade of its own, by which
+    /// the drawing finds it again.
+    pub(super) fn rgb(self) -> RGBColor {
+        let [_, red, green, blue] = self.shade().light.to_be_bytes();
+        RGBColor(red, green, blue)
+    }
+}
+
+/// The class of a colour that came from [`Ink::rgb`].
+pub(super) fn class_of((red, green, blue): (u8, u8, u8)) -> Option<&'static str> {
+    let light = u32::from_be_bytes([0, red, green, blue]);
+    BASE.iter().chain(&HUES).find(|shade| shade.light == light).map(|shade| shade.class)
+}
+
+/// The style sheet of all roles: variables for light and dark, and the classes that use them.
+/// `html[data-theme]` overrides what the system prefers; paper is always light.
+pub fn css() -> String {
+    let shades = || BASE.iter().chain(&HUES);
+    let variables = |pick: fn(&Shade) -> u32| -> String {
+        shades().map(|shade| format!("--{}:{};", shade.class, hex(pick(shade)))).collect()
+    };
+    let (light, dark) = (variables(|shade| shade.light), variables(|shade| shade.dark));
+    let classes: String = shades()
+        .map(|shade| {
+            let name = shade.class;
+            format!(".l-{name}{{stroke:var(--{name})}}.f-{name}{{fill:var(--{name})}}\n")
+        })
+        .collect();
+    format!(
+        ":root{{color-scheme:light;{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}\n\
+         :root[data-theme=light]{{color-scheme:light;{light}}}\n\
+         :root[data-theme=dark]{{color-scheme:dark;{dark}}}\n\
+         @media print{{:root,:root[data-theme]{{color-scheme:light;{light}}}}}\n{classes}"
+    )
+}
+
+fn hex(colour: u32) -> String {
+    format!("#{colour:06x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// WCAG 2: relative luminance of sRGB.
+    fn luminance(colour: u32) -> f64 {
+        let [_, red, green, blue] = colour.to_be_bytes();
+        let linear = |value: u8| {
+            let share = f64::from(value) / 255.0;
+            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
+    }
+
+    fn contrast(a: u32, b: u32) -> f64 {
+        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+        if a > b { a / b } else { b / a }
+    }
+
+    #[test]
+    fn every_ink_stands_out_on_its_paper() {
+        let paper = Ink::Paper.shade();
+        let limits = [(Ink::Text, 7.0), (Ink::Muted, 4.5)];
+        let series = (0..SERIES).map(|number| (Ink::Series(number), 3.0));
+        for (ink, least) in limits.into_iter().chain(series) {
+            let shade = ink.shade();
+            let found = (contrast(shade.light, paper.light), contrast(shade.dark, paper.dark));
+            assert!(found.0 >= least && found.1 >= least, "{}: {found:?}", shade.class);
+        }
+    }
+
+    #[test]
+    fn each_ink_is_found_by_its_colour() {
+        for shade in BASE.iter().chain(&HUES) {
+            let [_, red, green, blue] = shade.light.to_be_bytes();
+            assert_eq!(class_of((red, green, blue)), Some(shade.class));
+        }
+    }
+}

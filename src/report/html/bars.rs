@@ -1,0 +1,257 @@
+//! The run as a whole: how latency is spread, and the same work on every layer.
+
+use plotters::style::text_anchor::HPos;
+
+use super::super::charts::plot::Word;
+use super::super::charts::{
+    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+};
+use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
+use crate::record::Run;
+use crate::stats::histogram::Bar;
+
+/// Spreads in one chart at most; the longest waits first.
+const SPREADS_MAX: usize = 7;
+
+/// How latency is spread: operations, and waits that were timed one by one.
+pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
+    let spreads = spreads(run);
+    let bars = || spreads.iter().flat_map(|(_, bars)| bars.iter());
+    let Some(most) = bars().map(|bar| bar.upper_us).max() else {
+        return Ok(None);
+    };
+    let least = bars().map(|bar| bar.upper_us).min().unwrap_or(1);
+    let from = (least as f64 / 2.0).max(0.5);
+    let top = spreads
+        .iter()
+        .flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars) * 100.0))
+        .fold(0.0, f64::max);
+    let lowest = spreads
+        .iter()
+        .flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars) * 100.0))
+        .fold(100.0, f64::min);
+    let scales = [
+        ("linear", Scale::linear([top])),
+        ("log", Scale::log([10_f64.powf(lowest.max(1e-6).log10().floor()), top])),
+    ];
+    let mut variants = Vec::new();
+    for (name, y) in scales {
+        let floor = y.from();
+        let mut plot = Plot::new(&Frame {
+            id: &format!("histogram-{name}"),
+            title: "How latency is spread",
+            description: &described(&spreads),
+            width: 1080.0,
+            height: 330.0,
+            x: Axis::new(Scale::doublings(from, most as f64), "latency, us"),
+            y: Axis::new(y, "per cent of a series"),
+            shown: Use::Page,
+        });
+        for (number, (_, bars)) in spreads.iter().enumerate() {
+            plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+                draw_spread(plot, bars, Ink::Series(number), floor);
+            });
+        }
+        for (row, upper) in uppers(&spreads).into_iter().enumerate() {
+            plot.hit_column(upper as f64 / 2.0, upper as f64, row, "");
+        }
+        variants.push(Variant { name, svg: plot.finish()? });
+    }
+    let names = spreads.iter().enumerate();
+    let series = names.map(|(number, (name, _))| Series::area(number, name, Ink::Series(number)));
+    let mut head = vec!["up to us".to_owned()];
+    for (name, _) in &spreads {
+        head.extend([format!("{name} %"), format!("{name} count")]);
+    }
+    let row = |upper: u64| {
+        let mut cells = vec![whole(upper)];
+        for (_, bars) in &spreads {
+            let bar = bars.iter().find(|bar| bar.upper_us == upper);
+            cells.push(percent(bar.map_or(0.0, |bar| share(bar, bars))));
+            cells.push(whole(bar.map_or(0, |bar| bar.count)));
+        }
+        cells
+    };
+    Ok(Some(Figure {
+        id: "histogram".to_owned(),
+        title: "How latency is spread".to_owned(),
+        note:
+            "Operations by petal's clock, waits as the database or its shim timed each of them. A \
+               bar counts what took longer than half its right edge, up to that edge."
+                .to_owned(),
+        is_wide: true,
+        variants,
+        series: series.collect(),
+        head,
+        rows: uppers(&spreads).into_iter().map(row).collect(),
+    }))
+}
+
+type Spread<'a> = (&'a str, &'a [Bar]);
+
+fn spreads(run: &Run) -> Vec<Spread<'_>> {
+    let operations = run.details.histograms.iter().map(|(kind, bars)| (kind, bars));
+    let waits = run.summary.waits.iter().filter_map(|wait| {
+        run.details.wait_histograms.get(&wait.name).map(|timed| (&wait.name, &timed.bars))
+    });
+    operations
+        .chain(waits)
+        .filter(|(_, bars)| bars.iter().any(|bar| bar.count > 0))
+        .take(SPREADS_MAX)
+        .map(|(name, bars)| (name.as_str(), bars.as_slice()))
+        .collect()
+}
+
+/// The right edges of all bars, in order.
+fn uppers(spreads: &[Spread<'_>]) -> Vec<u64> {
+    let mut uppers: Vec<u64> =
+        spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| bar.upper_us)).collect();
+    uppers.sort_unstable();
+    uppers.dedup();
+    uppers
+}
+
+fn share(bar: &Bar, bars: &[Bar]) -> f64 {
+    let total: u64 = bars.iter().map(|bar| bar.count).sum();
+    if total > 0 { bar.count as f64 / total as f64 } else { 0.0 }
+}
+
+fn draw_spread(plot: &mut Plot, bars: &[Bar], ink: Ink, floor: f64) {
+    for bar in bars.iter().filter(|bar| bar.count > 0) {
+        let (from, to) = (bar.upper_us as f64 / 2.0, bar.upper_us as f64);
+        let height = share(bar, bars) * 100.0;
+        plot.rectangle([(from, height), (to, floor)], ink, 0.22);
+        plot.line(&[(from, floor), (from, height), (to, height), (to, floor)], ink, 1.5);
+    }
+}
+
+fn described(spreads: &[Spread<'_>]) -> String {
+    let mut said = "Share of operations and waits by latency, in doublings.".to_owned();
+    for (name, bars) in spreads {
+        if let Some(bar) = bars.iter().max_by_key(|bar| bar.count) {
+            let share = percent(share(bar, bars));
+            let upper = whole(bar.upper_us);
+            said.push_str(&format!(" {name}: most, {share} %, within {upper} us."));
+        }
+    }
+    said
+}
+
+/// One layer: read and written bytes; None is unknown.
+struct Layer {
+    name: String,
+    read: Option<u64>,
+    written: Option<u64>,
+}
+
+/// The same work as petal asked for it, the database saw it, and the device served it.
+pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
+    let layers = layers_of(run);
+    let known = layers.iter().flat_map(|layer| [layer.read, layer.written]).flatten();
+    let most = known.map(|bytes| bytes as f64 / 1e6).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return Ok(None);
+    }
+    let count = layers.len() as f64;
+    let words = layers.iter().enumerate();
+    let words = words.map(|(at, layer)| (count - at as f64 - 0.5, layer.name.clone()));
+    // Room at the right for the figure at the end of a bar.
+    let x = Scale::between(0.0, most * 1.14);
+    let mut plot = Plot::new(&Frame {
+        id: "layers",
+        title: "The same work on every layer",
+        description: &told(&layers),
+        width: 1080.0,
+        height: 72.0 + 58.0 * count,
+        x: Axis::new(x, "MB over the run (millions of bytes)"),
+        y: Axis { words: Some(words.collect()), ..Axis::new(Scale::between(0.0, count), "") },
+        shown: Use::Page,
+    });
+    let sides: [(&str, Ink, f64); 2] =
+        [("read", Ink::Series(0), 0.17), ("written", Ink::Series(1), -0.17)];
+    for (number, (_, ink, shift)) in sides.iter().enumerate() {
+        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+            for (at, layer) in layers.iter().enumerate() {
+                let level = count - at as f64 - 0.5 + shift;
+                let bytes = if number == 0 { layer.read } else { layer.written };
+                draw_bar(plot, bytes, level, *ink);
+            }
+        });
+    }
+    let [left, top, right, bottom] = plot.edges();
+    let height = (bottom - top) / count;
+    for row in 0..layers.len() {
+        let from = top + height * row as f64;
+        plot.hit_box([left, from, right, from + height], row, "");
+    }
+    let row = |layer: &Layer| {
+        let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
+        vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
+    };
+    Ok(Some(Figure {
+        id: "layers".to_owned(),
+        title: "The same work on every layer".to_owned(),
+        note: "In bytes, for requests split and merge on their way down. Reads that the device did \
+               not serve came from a cache above it; more than was asked is read-ahead, the log, or \
+               somebody else."
+            .to_owned(),
+        is_wide: true,
+        variants: vec![Variant { name: "linear", svg: plot.finish()? }],
+        series: vec![
+            Series::area(0, "read", Ink::Series(0)),
+            Series::area(1, "written", Ink::Series(1)),
+        ],
+        head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
+        rows: layers.iter().map(row).collect(),
+    }))
+}
+
+fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, ink: Ink) {
+    const HALF: f64 = 0.145;
+    let Some(bytes) = bytes else {
+        let (x, y) = plot.at(0.0, level);
+        plot.word(x + 6.0, y, Word { size: 11.0, ..Word::new(UNKNOWN, Ink::Muted) });
+        return;
+    };
+    let megabytes = bytes as f64 / 1e6;
+    plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], ink, 0.85);
+    let (x, y) = plot.at(megabytes, level);
+    let text = decimal(megabytes, usize::from(megabytes < 10.0));
+    let word = Word { size: 11.0, across: HPos::Left, ..Word::new(&text, Ink::Text) };
+    plot.word(x + 6.0, y, word);
+}
+
+fn layers_of(run: &Run) -> Vec<Layer> {
+    let (summary, io) = (&run.summary, &run.details.io);
+    let block = summary.target.block_size;
+    let device = run.details.device.as_ref();
+    let layer = |name: &str, read, written| Layer { name: name.to_owned(), read, written };
+    let log = io.log_read_blocks.map(|blocks| blocks * block);
+    vec![
+        layer(
+            "asked by petal",
+            Some(summary.rows.total() * block),
+            Some(summary.rows.update * block),
+        ),
+        layer("database, logical", io.logical_reads.map(|blocks| blocks * block), None),
+        layer("database, physical", io.physical_read_bytes, io.physical_write_bytes),
+        layer("database, log", log, io.redo_bytes),
+        layer(
+            &format!("device {}", run.details.devices.join(", ")),
+            device.map(|device| device.read_bytes),
+            device.map(|device| device.write_bytes),
+        ),
+    ]
+}
+
+fn told(layers: &[Layer]) -> String {
+    let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 0));
+    let each: Vec<String> = layers
+        .iter()
+        .map(|layer| {
+            let (read, written) = (megabytes(layer.read), megabytes(layer.written));
+            format!("{}: read {read} MB, written {written} MB.", layer.name)
+        })
+        .collect();
+    each.join(" ")
+}

@@ -1,0 +1,28 @@
+//! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
+//! page of a run, of a sweep, or of petals from elsewhere; what a page is made of is in [`page`],
+//! which values its charts show in [`time`] and [`bars`].
+
+mod bars;
+mod page;
+mod run;
+mod sweep;
+mod time;
+
+pub use run::run;
+pub use sweep::{petals, sweep};
+
+use super::charts::ChartError;
+
+pub const NAME: &str = "report.html";
+
+/// A page that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HtmlError {
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error("the page could not be written: {0}")]
+    Template(#[from] askama::Error),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! What every page is made of: a heading, tiles, findings, and sections of charts, tables and
+//! facts. One template shows all of them and escapes every text; only the drawings, which escape
+//! their own, are taken as they are.
+
+use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest, Sha256};
+
+use super::super::charts::{Figure, palette};
+use super::super::table::{Align, Table};
+use crate::record::{Finding, Severity};
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) title: String,
+    pub(super) heading: String,
+    /// Facts under the heading, in one line.
+    pub(super) facts: Vec<String>,
+    /// `good`, `warning` or `error`, and the word.
+    pub(super) status: Option<(&'static str, String)>,
+    pub(super) tiles: Vec<Tile>,
+    /// The line to paste.
+    pub(super) line: Option<String>,
+    pub(super) findings: Option<Vec<Shown>>,
+    pub(super) sections: Vec<Section>,
+    pub(super) version: String,
+}
+
+/// One figure of the verdict.
+#[derive(Debug)]
+pub(super) struct Tile {
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) unit: &'static str,
+    pub(super) layer: String,
+    /// True for words instead of a number.
+    pub(super) is_text: bool,
+}
+
+/// A finding as a page shows it.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) severity: &'static str,
+    pub(super) id: String,
+    /// Where it was found, if not everywhere.
+    pub(super) place: String,
+    pub(super) message: String,
+    pub(super) advice: String,
+    pub(super) evidence: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// Whose figures these are.
+    pub(super) layer: &'static str,
+    pub(super) parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+pub(super) enum Part {
+    Figure(Box<Figure>),
+    Table(Sheet),
+    Facts(Vec<(String, String)>),
+    Notes(Vec<String>),
+}
+
+/// A table of a page.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    pub(super) caption: String,
+    /// Closed until somebody opens it.
+    pub(super) is_folded: bool,
+    /// Names, and whether figures stand under them.
+    pub(super) head: Vec<(String, bool)>,
+    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) note: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cell {
+    pub(super) text: String,
+    /// A path relative to the page.
+    pub(super) link: Option<String>,
+    /// Share of one, drawn beside the text.
+    pub(super) share: Option<f64>,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl Cell {
+    fn width(&self) -> String {
+        format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
+    }
+}
+
+impl Sheet {
+    /// A table of the text report.
+    pub(super) fn of(caption: &str, table: &Table) -> Self {
+        let head =
+            table.columns().map(|(name, align)| (name.to_owned(), align == Align::Right)).collect();
+        let rows = table.rows().iter().map(|row| row.iter().cloned().map(Cell::from).collect());
+        Self { caption: caption.to_owned(), head, rows: rows.collect(), ..Self::default() }
+    }
+
+    /// True where figures stand in this column.
+    fn is_figure(&self, column: &usize) -> bool {
+        self.head.get(*column).is_some_and(|head| head.1)
+    }
+
+    pub(super) fn folded(self) -> Self {
+        Self { is_folded: true, ..self }
+    }
+
+    pub(super) fn with_note(self, note: &str) -> Self {
+        Self { note: note.to_owned(), ..self }
+    }
+}
+
+impl Shown {
+    pub(super) fn of(finding: &Finding) -> Self {
+        let evidence = finding.evidence.iter();
+        Self {
+            severity: finding.severity.name(),
+            id: finding.id.clone(),
+            place: String::new(),
+            message: finding.message.clone(),
+            advice: finding.advice.clone(),
+            evidence: evidence.map(|(name, value)| (name.clone(), plain(value))).collect(),
+        }
+    }
+}
+
+/// The worst severity among findings.
+pub(super) fn worst<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Severity> {
+    findings.into_iter().map(|finding| finding.severity).max()
+}
+
+/// A value as people read it: text without quotes.
+pub(super) fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "-".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A path as a link: only the unreserved letters stay, so that it never names a scheme.
+pub(super) fn link(path: &str) -> String {
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let encoded: String = path
+        .bytes()
+        .map(|byte| if kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect();
+    format!("./{}", encoded.trim_start_matches('/'))
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Markup<'a> {
+    page: &'a Page,
+    policy: String,
+    style: String,
+    script: &'static str,
+}
+
+impl Page {
+    /// The whole file. Nothing in it is fetched; its policy admits only its own script and style.
+    pub(super) fn render(&self) -> Result<String, askama::Error> {
+        let style = format!("{}{STYLE}", palette::css());
+        let hash = |text: &str| BASE64.encode(Sha256::digest(text));
+        let policy = format!(
+            "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; \
+             base-uri 'none'; form-action 'none'",
+            hash(&style),
+            hash(SCRIPT)
+        );
+        Markup { page: self, policy, style, script: SCRIPT }.render()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_stays_in_its_folder_and_names_no_scheme() {
+        assert_eq!(link("cells/1-u20 a/report.html"), "./cells/1-u20%20a/report.html");
+        assert_eq!(link("javascript:alert(1)"), "./javascript%3Aalert%281%29");
+        assert_eq!(link("//host/x\"<"), "./host/x%22%3C");
+    }
+}

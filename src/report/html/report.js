@@ -1,0 +1,153 @@
+(function () {
+  "use strict";
+  var root = document.documentElement;
+  var tip = document.getElementById("tip");
+  var said = document.getElementById("said");
+  root.classList.add("js");
+
+  // The browser would show a drawing's title over every value.
+  document.querySelectorAll(".plot > svg").forEach(function (svg) {
+    var title = svg.querySelector("title");
+    if (title) {
+      svg.setAttribute("aria-label", title.textContent);
+      svg.removeAttribute("aria-labelledby");
+      title.remove();
+    }
+  });
+
+  // Light, dark, or as the system has it; kept for the next report where the browser allows it.
+  var themes = ["", "light", "dark"];
+  var names = ["as the system", "light", "dark"];
+  var button = document.getElementById("theme");
+  function setTheme(theme) {
+    if (theme) root.setAttribute("data-theme", theme);
+    else root.removeAttribute("data-theme");
+    button.textContent = "Theme: " + names[Math.max(themes.indexOf(theme), 0)];
+  }
+  function stored(value) {
+    try {
+      if (value === undefined) return localStorage.getItem("petal-theme") || "";
+      localStorage.setItem("petal-theme", value);
+    } catch (error) {
+      return "";
+    }
+    return value;
+  }
+  setTheme(themes.indexOf(stored()) > 0 ? stored() : "");
+  button.addEventListener("click", function () {
+    var now = themes.indexOf(root.getAttribute("data-theme") || "");
+    setTheme(stored(themes[(now + 1) % themes.length]) || themes[(now + 1) % themes.length]);
+  });
+
+  // What a mark stands for is a row of the chart's table.
+  function lines(figure, mark) {
+    var table = figure.querySelector(".values table");
+    var row = table && table.tBodies[0].rows[Number(mark.getAttribute("data-row"))];
+    if (!row) return [];
+    var found = [];
+    for (var i = 0; i < row.cells.length; i += 1) {
+      var text = row.cells[i].textContent.trim();
+      var name = table.tHead.rows[0].cells[i].textContent.trim();
+      if (name === "+-" && found.length) {
+        if (text !== "-") found[found.length - 1][1] += " \u00b1 " + text;
+      } else if (text !== "") found.push([name, text]);
+    }
+    return found;
+  }
+
+  var shown = null;
+  function hide() {
+    tip.hidden = true;
+    if (shown) shown.classList.remove("on");
+    shown = null;
+  }
+  function show(mark, x, y, aloud) {
+    var values = lines(mark.closest("figure"), mark);
+    if (!values.length) return;
+    hide();
+    shown = mark;
+    mark.classList.add("on");
+    tip.textContent = "";
+    values.forEach(function (pair, position) {
+      var line = document.createElement(position ? "div" : "b");
+      if (position) {
+        pair.forEach(function (text) {
+          var part = document.createElement("span");
+          part.textContent = text;
+          line.appendChild(part);
+        });
+      } else line.textContent = /^[\d,.]+$/.test(pair[1]) ? pair[0] + " " + pair[1] : pair[1];
+      tip.appendChild(line);
+    });
+    tip.hidden = false;
+    var width = tip.offsetWidth, height = tip.offsetHeight;
+    var left = x + 16 + width > innerWidth ? x - 16 - width : x + 16;
+    var top = y + 14 + height > innerHeight ? y - 14 - height : y + 14;
+    tip.style.left = Math.max(4, left) + "px";
+    tip.style.top = Math.max(4, top) + "px";
+    if (aloud) {
+      said.textContent = values.map(function (pair) { return pair.join(" "); }).join(", ");
+    }
+  }
+  function centre(mark) {
+    var box = mark.getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + Math.min(box.height / 2, 60)];
+  }
+
+  // Marks that can be seen, in the order of the table.
+  function marks(plot) {
+    return Array.prototype.filter.call(plot.querySelectorAll(".hit"), function (mark) {
+      return !mark.closest(".off");
+    });
+  }
+
+  document.querySelectorAll("figure.chart").forEach(function (figure) {
+    figure.querySelectorAll(".plot").forEach(function (plot) {
+      plot.tabIndex = 0;
+      plot.setAttribute("role", "application");
+      plot.setAttribute("aria-roledescription", "chart");
+      plot.setAttribute("aria-label", figure.querySelector("h3").textContent +
+        ". Arrow keys read its values; the table below holds all of them.");
+      plot.addEventListener("pointermove", function (event) {
+        var mark = event.target.closest ? event.target.closest(".hit") : null;
+        if (mark) show(mark, event.clientX, event.clientY, false);
+        else hide();
+      });
+      plot.addEventListener("pointerleave", hide);
+      plot.addEventListener("blur", hide);
+      plot.addEventListener("keydown", function (event) {
+        var all = marks(plot);
+        var now = all.indexOf(shown);
+        var to = { ArrowRight: now + 1, ArrowDown: now + 1, ArrowLeft: Math.max(now - 1, 0),
+          ArrowUp: Math.max(now - 1, 0), Home: 0, End: all.length - 1,
+          PageDown: now + 10, PageUp: Math.max(now - 10, 0) }[event.key];
+        if (event.key === "Escape") hide();
+        if (to === undefined || !all.length) return;
+        event.preventDefault();
+        var mark = all[Math.min(to, all.length - 1)];
+        var place = centre(mark);
+        show(mark, place[0], place[1], true);
+      });
+    });
+    figure.querySelectorAll(".legend button").forEach(function (entry) {
+      entry.addEventListener("click", function () {
+        var isOn = entry.getAttribute("aria-pressed") !== "true";
+        entry.setAttribute("aria-pressed", String(isOn));
+        figure.querySelectorAll('.series[data-series="' + entry.dataset.series + '"]')
+          .forEach(function (series) { series.classList.toggle("off", !isOn); });
+      });
+    });
+    figure.querySelectorAll(".variants button").forEach(function (choice) {
+      choice.addEventListener("click", function () {
+        figure.querySelectorAll(".variants button").forEach(function (other) {
+          other.setAttribute("aria-pressed", String(other === choice));
+        });
+        figure.querySelectorAll(".plot").forEach(function (plot) {
+          plot.hidden = plot.dataset.variant !== choice.dataset.variant;
+        });
+        hide();
+      });
+    });
+  });
+  addEventListener("scroll", hide, { passive: true });
+})();

@@ -1,0 +1,310 @@
+//! The page of one run: what one pastes and what to beware of first, then the run over time, the
+//! layers, where time went, all tables, and what was tested.
+
+use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::table::{Align, Table};
+use super::super::text::{counters, differences, events, header, layers, load, os, seconds};
+use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, plain, worst};
+use super::{HtmlError, bars, time};
+use crate::analysis;
+use crate::analysis::verdict::is_foreground;
+use crate::record::{Run, Severity, Status};
+use crate::settings::Origin;
+
+/// The page of a run.
+pub fn run(run: &Run) -> Result<String, HtmlError> {
+    let summary = &run.summary;
+    let target = &summary.target;
+    let heading = format!("{} {}: {}", target.product, target.version, shape(run));
+    let mut sections = vec![over_time(run)?, layer_by_layer(run)?, timed_events(run)?];
+    sections.push(work(run));
+    sections.push(host_seen(run));
+    sections.push(tested(run));
+    sections.push(settings(run));
+    sections.push(besides(run));
+    sections.retain(|section| !section.parts.is_empty());
+    let page = Page {
+        title: format!("petal: {heading}"),
+        heading,
+        facts: vec![
+            summary.started_at.clone(),
+            format!("{} s", decimal(summary.elapsed_s, 1)),
+            target.url.clone(),
+            or_dash(run.details.host.as_ref(), |host| host.name.clone()),
+            format!("repeat {} of {}", run.details.repeat, run.details.repeats),
+        ],
+        status: Some(status(run)),
+        tiles: tiles(run),
+        line: Some(analysis::verdict(run).to_string()),
+        findings: Some(findings(run)),
+        sections,
+        version: run.details.petal_version.clone(),
+    };
+    Ok(page.render()?)
+}
+
+fn shape(run: &Run) -> String {
+    let summary = &run.summary;
+    let sessions = format!("{} sessions", whole(u64::from(summary.sessions)));
+    let number = |key: &str| summary.setting_number(key).map(|value| format!("{value:.0}"));
+    match (number("readers"), number("writers")) {
+        (None, None) => format!("{sessions}, UPDATE_PCT {}", or_dash(number("update_pct"), |p| p)),
+        (readers, writers) => {
+            let count = |count: Option<String>| count.unwrap_or_else(|| "0".to_owned());
+            format!("{sessions}, {} readers and {} writers", count(readers), count(writers))
+        }
+    }
+}
+
+fn status(run: &Run) -> (&'static str, String) {
+    let worst = worst(&run.summary.findings);
+    let class = match (run.summary.status, worst) {
+        (Status::Failed, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
+        _ => "good",
+    };
+    let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
+    (class, format!("{}{partial}", run.summary.status.name()))
+}
+
+fn tiles(run: &Run) -> Vec<Tile> {
+    let verdict = analysis::verdict(run);
+    let read = run.summary.io_latency_us.get("read");
+    let number = |label, value: String, unit, layer: &str| Tile {
+        label,
+        value,
+        unit,
+        layer: layer.to_owned(),
+        is_text: false,
+    };
+    let text = |label, value: &str| Tile {
+        label,
+        value: value.to_owned(),
+        unit: "",
+        layer: String::new(),
+        is_text: true,
+    };
+    vec![
+        number(
+            "Physical reads",
+            or_dash(verdict.read_piops, rate),
+            "/s",
+            "the database's requests",
+        ),
+        number(
+            "Physical writes",
+            or_dash(verdict.write_piops, rate),
+            "/s",
+            "the database's requests",
+        ),
+        number(
+            "Single-block read",
+            or_dash(verdict.read_us, micros),
+            "us",
+            read.map_or("not timed", |read| &read.source),
+        ),
+        number("Redo", or_dash(verdict.redo_mb, rate), "MB/s", "the database's log"),
+        text("Served by", &verdict.served_by),
+        text("Limited by", &verdict.limited_by),
+    ]
+}
+
+fn findings(run: &Run) -> Vec<Shown> {
+    let mut shown: Vec<_> = run.summary.findings.iter().collect();
+    shown.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    shown.into_iter().map(Shown::of).collect()
+}
+
+fn over_time(run: &Run) -> Result<Section, HtmlError> {
+    let parts = time::figures(run)?.into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    Ok(Section { id: "time", title: "Over time", layer: "", parts: parts.collect() })
+}
+
+fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
+    let mut parts = Vec::new();
+    parts.extend(bars::layers(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    let steps = differences::steps(run);
+    if !steps.is_empty() {
+        parts.push(Part::Notes(steps));
+    }
+    let note = layers::flushes(run).unwrap_or_default();
+    let table = Sheet::of("Blocks, requests and bytes of each layer", &layers::layers(run));
+    parts.push(Part::Table(table.folded().with_note(&note)));
+    push(&mut parts, "I/O by kind of file", &layers::files(run));
+    if run.summary.endpoints.len() > 1 {
+        push(&mut parts, "Endpoints", &layers::endpoints(run));
+    }
+    let layer = "petal, the database, the device";
+    Ok(Section { id: "layers", title: "Layer by layer", layer, parts })
+}
+
+/// A folded table, if it has anything.
+fn push(parts: &mut Vec<Part>, caption: &str, table: &Table) {
+    if !table.is_empty() {
+        parts.push(Part::Table(Sheet::of(caption, table).folded()));
+    }
+}
+
+fn timed_events(run: &Run) -> Result<Section, HtmlError> {
+    let mut sheet = Sheet::of("Top timed events", &events::top_events(run));
+    let db_time_us = run.details.db_time_s * 1e6;
+    let shares = run.summary.waits.iter().map(|wait| {
+        let is_counted = is_foreground(wait.class) && db_time_us > 0.0;
+        is_counted.then(|| wait.time_us / db_time_us)
+    });
+    let shown: Vec<Option<f64>> = shares.collect();
+    let column = sheet.head.iter().position(|(name, _)| name == "% DB time");
+    let rest = 1.0 - shown.iter().flatten().sum::<f64>();
+    let all = shown.into_iter().chain([Some(rest).filter(|rest| *rest >= 0.0)]);
+    for (row, share) in sheet.rows.iter_mut().zip(all) {
+        if let Some(cell) = column.and_then(|column| row.get_mut(column)) {
+            cell.share = share.filter(|share| share.is_finite());
+        }
+    }
+    let mut parts = vec![Part::Table(sheet.with_note(events::DB_TIME))];
+    parts.extend(bars::histogram(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    let operations = Sheet::of("Operation latency, us (petal's clock)", &events::operations(run));
+    parts.push(Part::Table(operations.with_note(&events::operations_note(run))));
+    parts
+        .push(Part::Table(Sheet::of("I/O latency, us (the source beside each)", &events::io(run))));
+    let layer = "the database, or petal's shim in it";
+    Ok(Section { id: "waits", title: "Where time went", layer, parts })
+}
+
+fn work(run: &Run) -> Section {
+    let mut parts = Vec::new();
+    push(&mut parts, "Load profile", &load::profile(run));
+    push(&mut parts, "Ratios, measured and meant", &load::ratios(run));
+    push(&mut parts, "Per-second extremes", &seconds::extremes(run));
+    push(&mut parts, "The database's own counters", &counters::counters(run));
+    let layer = "petal's counts, the database's, the device's";
+    Section { id: "load", title: "The load", layer, parts }
+}
+
+/// What iostat, vmstat and mpstat would have told.
+fn host_seen(run: &Run) -> Section {
+    let mut parts = Vec::new();
+    let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
+    for seen in [run.database_host(), own].into_iter().flatten() {
+        let sum = &seen.whole.sum;
+        let place = os::place(seen);
+        let sheet = Sheet::of(&format!("Processors, {place}"), &os::processors(seen));
+        let sheet = sheet.with_note(&os::busiest(seen).unwrap_or_default());
+        parts.push(Part::Table(sheet.folded()));
+        if let Some(devices) = &sum.devices {
+            let table = os::device_table(devices, sum.seconds);
+            push(&mut parts, &format!("Devices, {place}"), &table);
+        }
+        push(&mut parts, &format!("Memory and tasks, {place}"), &os::gauges(seen));
+        parts.push(Part::Facts(joined(os::facts(seen))));
+    }
+    let title = "What the operating system saw";
+    Section { id: "os", title, layer: "as iostat, vmstat and mpstat name it", parts }
+}
+
+/// A value without a name goes on with the one before.
+fn joined(facts: header::Facts) -> Vec<(String, String)> {
+    let mut joined: Vec<(String, String)> = Vec::new();
+    for (name, value) in facts {
+        match joined.last_mut() {
+            Some((_, before)) if name.is_empty() => before.push_str(&format!("; {value}")),
+            _ => joined.push((name, value)),
+        }
+    }
+    joined
+}
+
+fn tested(run: &Run) -> Section {
+    let parts = vec![Part::Facts(joined(header::facts(run)))];
+    Section { id: "tested", title: "What was tested", layer: "as it was before the run", parts }
+}
+
+fn settings(run: &Run) -> Section {
+    let columns = [("parameter", Align::Left), ("value", Align::Right), ("set by", Align::Left)];
+    let (mut set, mut rest) = (Table::new(&columns), Table::new(&columns));
+    for given in &run.details.given {
+        let table = if given.origin == Origin::Default { &mut rest } else { &mut set };
+        table.row([given.key.clone(), header::value(given), header::origin(&given.origin)]);
+    }
+    let mut parts = Vec::new();
+    if !set.is_empty() {
+        parts.push(Part::Table(Sheet::of("Set", &set)));
+    }
+    push(&mut parts, "By default", &rest);
+    // A record that tells no origins still tells its settings.
+    if run.details.given.is_empty() && !run.summary.settings.is_empty() {
+        let all = run.summary.settings.iter();
+        parts.push(Part::Facts(all.map(|(key, value)| (key.clone(), plain(value))).collect()));
+    }
+    if let Some(file) = &run.details.conf_file {
+        parts.push(Part::Notes(vec![format!("settings file: {file}")]));
+    }
+    Section { id: "settings", title: "Settings", layer: "slob.conf, environment, flags", parts }
+}
+
+/// Errors, hooks, petal's own cost, what is missing and what was not judged.
+fn besides(run: &Run) -> Section {
+    let summary = &run.summary;
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    let errors: Vec<String> =
+        summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
+    fact("errors, gone on", if errors.is_empty() { "none".into() } else { errors.join(", ") });
+    fact("operations cut", whole(summary.ops.cut));
+    fact("sessions lost", whole(summary.sessions_lost.len() as u64));
+    let host_s = run.details.host.as_ref().map(|host| f64::from(host.cpus) * summary.elapsed_s);
+    let share = summary.petal_cpu_s.zip(host_s.filter(|seconds| *seconds > 0.0));
+    fact(
+        "petal's process",
+        format!(
+            "{} s of processor time, {} % of this host",
+            or_dash(summary.petal_cpu_s, |seconds| decimal(seconds, 2)),
+            or_dash(share, |(petal, host)| percent(petal / host))
+        ),
+    );
+    for call in &run.details.hooks {
+        let code = or_dash(call.exit_code, |code| code.to_string());
+        let values: Vec<String> = call
+            .values
+            .iter()
+            .map(|value| format!("{} = {} {}", value.name, rate(value.value), value.unit))
+            .collect();
+        let said =
+            format!("exit {code} after {} s. {}", decimal(call.seconds, 2), values.join(", "));
+        fact(&format!("script, {}", call.moment), said);
+    }
+    let mut parts = vec![Part::Facts(facts)];
+    let lost = summary.sessions_lost.iter().map(|lost| {
+        let at = decimal(lost.at_s, 2);
+        format!("session {} lost at {at} s: {} ({})", lost.session, lost.message, lost.code)
+    });
+    let notes: Vec<String> = lost.chain(run.details.gaps.iter().cloned()).collect();
+    if !notes.is_empty() {
+        parts.push(Part::Notes(notes));
+    }
+    let not_judged: Vec<Vec<Cell>> = analysis::not_judged(run)
+        .into_iter()
+        .map(|judged| {
+            vec![Cell::from(judged.id.to_string()), Cell::from(judged.reason.to_string())]
+        })
+        .collect();
+    if !not_judged.is_empty() {
+        parts.push(Part::Table(Sheet {
+            caption: "Not judged here, and why".to_owned(),
+            is_folded: true,
+            head: vec![("finding".to_owned(), false), ("why".to_owned(), false)],
+            rows: not_judged,
+            note: String::new(),
+        }));
+    }
+    parts.push(Part::Notes(READING.map(str::to_owned).into()));
+    Section { id: "besides", title: "Errors, scripts, how to read this", layer: "", parts }
+}
+
+pub(super) const READING: [&str; 4] = [
+    "A dash is unknown: the engine or this host does not tell it. It is never a zero.",
+    "us are microseconds. MB are millions of bytes; KiB, MiB, GiB are powers of 1024.",
+    "Operation latency is petal's clock and covers a whole operation. I/O latency is that of one \
+     read, write or sync as the source beside it timed it. The two are never mixed.",
+    "docs/numbers.md of petal tells of every figure how it is computed.",
+];

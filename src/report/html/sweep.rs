@@ -1,0 +1,315 @@
+//! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
+//! its own report; and the page of petals from elsewhere, which has no runs to link to.
+
+use std::collections::BTreeMap;
+
+use super::super::numbers::{decimal, micros, or_dash, rate};
+use super::super::petals as drawn;
+use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, plain, worst};
+use super::run::READING;
+use super::{HtmlError, NAME};
+use crate::analysis::petals::Petals;
+use crate::record::observation::{Observation, metric};
+use crate::record::sweep::Swept;
+use crate::record::{Finding, Severity, Status};
+
+/// The page of a sweep, in the sweep's own folder.
+pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
+    let sweep = &swept.sweep;
+    let target = swept.runs.first().map(|run| &run.summary.target);
+    let axes: Vec<String> = sweep
+        .plan
+        .axes
+        .iter()
+        .map(|axis| format!("{} {}", axis.key, axis.values.join(", ")))
+        .collect();
+    let product = target.map_or_else(
+        || sweep.engine.clone(),
+        |target| format!("{} {}", target.product, target.version),
+    );
+    let mut sections = petal_sections(petals)?;
+    sections.push(cells(&swept.observations(), Some(swept)));
+    sections.push(settings(swept));
+    let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
+    let findings = findings(swept);
+    let failed = swept.runs.iter().flat_map(|run| &run.summary.findings);
+    let class = match (sweep.status, worst(failed)) {
+        (Status::Failed, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
+        _ => "good",
+    };
+    let page = Page {
+        title: format!("petal sweep: {product}"),
+        heading: format!("{product}: a sweep over {}", axes.join("; ")),
+        facts: vec![
+            sweep.started_at.clone(),
+            or_dash(target, |target| target.url.clone()),
+            format!("{done} of {all} runs done"),
+            format!("{} repeats, interleaved", sweep.plan.repeats),
+        ],
+        status: Some((class, sweep.status.name().to_owned())),
+        tiles: tiles(petals),
+        line: None,
+        findings: Some(findings),
+        sections,
+        version: sweep.petal_version.clone(),
+    };
+    Ok(page.render()?)
+}
+
+/// The page of petals that petal did not measure itself: AWR reports, published tables.
+pub fn petals(
+    title: &str,
+    petals: &Petals,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    let mut sections = petal_sections(petals)?;
+    sections.push(cells(observations, None));
+    let page = Page {
+        title: format!("petal: {title}"),
+        heading: title.to_owned(),
+        facts: vec![format!("{} observations", observations.len())],
+        tiles: tiles(petals),
+        sections,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+/// The best of all lines.
+fn tiles(petals: &Petals) -> Vec<Tile> {
+    let best = petals
+        .lines
+        .iter()
+        .filter_map(|line| {
+            let point = line.points.get(line.peak?)?;
+            Some((line, point, point.piops.as_ref()?.mean))
+        })
+        .max_by(|a, b| a.2.total_cmp(&b.2));
+    let Some((line, point, piops)) = best else {
+        return Vec::new();
+    };
+    let number = |label, value: String, unit, layer: String| Tile {
+        label,
+        value,
+        unit,
+        layer,
+        is_text: false,
+    };
+    let half = point.piops.as_ref().and_then(|seen| seen.half_width);
+    let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
+    let bend = line.bend_back.as_ref().map_or("not in these points", |bend| &bend.cause);
+    vec![
+        number("Highest peak", rate(piops), "PIOPS", interval),
+        number(
+            "there, a single-block read",
+            or_dash(point.read_us.as_ref(), |us| micros(us.mean)),
+            "us",
+            "the database's timing".into(),
+        ),
+        number(
+            "there, throughput",
+            or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean)),
+            "MB/s",
+            "the database's reads and writes".into(),
+        ),
+        number("with sessions", point.sessions.to_string(), "", line.name.clone()),
+        Tile {
+            label: "That line bends back",
+            value: bend.to_owned(),
+            unit: "",
+            layer: String::new(),
+            is_text: true,
+        },
+    ]
+}
+
+fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
+    let mut parts = Vec::new();
+    for what in drawn::ALL.into_iter().filter(|&what| drawn::can_draw(petals, what)) {
+        parts.push(Part::Figure(Box::new(drawn::figure(petals, what)?)));
+    }
+    if !petals.notes.is_empty() {
+        parts.insert(0, Part::Notes(petals.notes.clone()));
+    }
+    let mut sections = vec![Section { id: "petals", title: "Petals", layer: "", parts }];
+    if !petals.lines.is_empty() {
+        sections.push(line_section(petals));
+    }
+    sections.retain(|section| !section.parts.is_empty());
+    Ok(sections)
+}
+
+fn line_section(petals: &Petals) -> Section {
+    let head = [
+        ("line", false),
+        ("peak PIOPS", true),
+        ("+-", true),
+        ("MB/s", true),
+        ("read us", true),
+        ("sessions", true),
+        ("knee", false),
+        ("bends back", false),
+        ("evidence", false),
+    ];
+    let rows = drawn::summary(petals).into_iter().map(|line| {
+        let bend = if line.bend.is_empty() { "not in these points".to_owned() } else { line.bend };
+        [
+            line.name,
+            line.peak_piops,
+            line.peak_half,
+            line.peak_mb,
+            line.peak_us,
+            line.peak_sessions,
+            line.knee,
+            bend,
+            line.evidence.join("; "),
+        ]
+        .map(Cell::from)
+        .into()
+    });
+    let sheet = Sheet {
+        caption: "Peak, knee and bend-back of each line".to_owned(),
+        head: head.map(|(name, is_figure)| (name.to_owned(), is_figure)).into(),
+        rows: rows.collect(),
+        ..Sheet::default()
+    };
+    let layer = "the database's counts and timing";
+    Section {
+        id: "lines",
+        title: "What each line comes to",
+        layer,
+        parts: vec![Part::Table(sheet)],
+    }
+}
+
+type Show = fn(f64) -> String;
+
+/// Name, metric and how it is written; those that nobody knows are left out.
+const METRICS: [(&str, &str, Show); 13] = [
+    ("reads/s", metric::READS, rate),
+    ("writes/s", metric::WRITES, rate),
+    ("MB/s", metric::MB, rate),
+    ("read us", metric::READ_US, micros),
+    ("redo MB/s", metric::REDO_MB, rate),
+    ("operations/s", metric::OPS, rate),
+    ("select p50 us", "select_p50_us", micros),
+    ("select p99 us", "select_p99_us", micros),
+    ("update p50 us", "update_p50_us", micros),
+    ("update p99 us", "update_p99_us", micros),
+    ("log write us", metric::LOG_US, micros),
+    ("logical reads/s", metric::LOGICAL_READS, rate),
+    ("CPU idle %", metric::CPU_IDLE, |value| decimal(value, 1)),
+];
+
+fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
+    let mut factors: Vec<&str> = Vec::new();
+    for (key, _) in observations.iter().flat_map(|seen| &seen.factors) {
+        if !factors.contains(&key.as_str()) {
+            factors.push(key);
+        }
+    }
+    let known = |name: &str| observations.iter().any(|seen| seen.metric(name).is_some());
+    let metrics: Vec<_> = METRICS.into_iter().filter(|(_, name, _)| known(name)).collect();
+    let mut head: Vec<(String, bool)> =
+        factors.iter().map(|&key| (key.to_owned(), key != "db")).collect();
+    head.push(("repeat".to_owned(), true));
+    head.extend(metrics.iter().map(|(name, _, _)| ((*name).to_owned(), true)));
+    head.push((if swept.is_some() { "report" } else { "source" }.to_owned(), false));
+    let rows = observations.iter().enumerate().map(|(at, seen)| {
+        let mut row: Vec<Cell> = factors
+            .iter()
+            .map(|key| Cell::from(or_dash(seen.factor(key), str::to_owned)))
+            .collect();
+        row.push(Cell::from(or_dash(seen.repeat, |repeat| repeat.to_string())));
+        row.extend(
+            metrics.iter().map(|(_, name, show)| Cell::from(or_dash(seen.metric(name), show))),
+        );
+        row.push(match swept {
+            Some(swept) => linked(swept, at),
+            None => Cell::from(seen.source.clone()),
+        });
+        row
+    });
+    let sheet = Sheet {
+        caption: "Every cell, in the order of time".to_owned(),
+        head,
+        rows: rows.collect(),
+        note: "Rates over the whole run; latency of single reads as the database timed it, of \
+               operations by petal's clock."
+            .to_owned(),
+        ..Sheet::default()
+    };
+    let mut parts = vec![Part::Table(sheet)];
+    let missing = swept.map(missing).unwrap_or_default();
+    if !missing.is_empty() {
+        parts.push(Part::Notes(missing));
+    }
+    Section { id: "cells", title: "Cells", layer: "", parts }
+}
+
+/// Cells that are in no mean, or measured nothing, or lost sessions.
+fn missing(swept: &Swept) -> Vec<String> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).filter_map(|(cell, run)| {
+        let lost = run.summary.sessions_lost.len();
+        match run.summary.status {
+            Status::Complete if lost == 0 => None,
+            Status::Complete => Some(format!("{}: {lost} sessions were lost.", cell.folder)),
+            other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
+        }
+    });
+    let failures = swept.sweep.failures.iter().map(|failure| {
+        let (number, repeat) = (failure.number, failure.repeat);
+        format!("cell {number} of round {repeat} measured nothing: {}", failure.message)
+    });
+    cells.chain(failures).collect()
+}
+
+/// A cell's own report; with its status where it is not complete.
+fn linked(swept: &Swept, at: usize) -> Cell {
+    let Some(cell) = swept.sweep.cells.get(at) else {
+        return Cell::default();
+    };
+    let text = match cell.status {
+        Status::Complete => "report".to_owned(),
+        other => format!("report ({})", other.name()),
+    };
+    let link = link(&format!("{}/{NAME}", cell.folder.trim_end_matches('/')));
+    Cell { text, link: Some(link), share: None }
+}
+
+fn settings(swept: &Swept) -> Section {
+    let plan = &swept.sweep.plan;
+    let mut facts: Vec<(String, String)> =
+        plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(", "))).collect();
+    facts.push(("repeats".to_owned(), plan.repeats.to_string()));
+    facts.push(("seed".to_owned(), plan.seed.to_string()));
+    let given = plan.settings.iter();
+    facts.extend(given.map(|(key, value)| (key.clone(), plain(value))));
+    let notes = Part::Notes(READING.map(str::to_owned).into());
+    let parts = vec![Part::Facts(facts), notes];
+    Section { id: "settings", title: "Plan and settings", layer: "", parts }
+}
+
+/// Each finding once, with the cells in which it was found; the message is that of the first.
+fn findings(swept: &Swept) -> Vec<Shown> {
+    let mut found: BTreeMap<(std::cmp::Reverse<Severity>, &str), (&Finding, usize)> =
+        BTreeMap::new();
+    for finding in swept.runs.iter().flat_map(|run| &run.summary.findings) {
+        let key = (std::cmp::Reverse(finding.severity), finding.id.as_str());
+        found.entry(key).or_insert((finding, 0)).1 += 1;
+    }
+    let all = swept.runs.len();
+    let shown = found.into_values();
+    shown
+        .map(|(finding, count)| Shown {
+            place: if count == all {
+                "in every cell; told of the first".to_owned()
+            } else {
+                format!("in {count} of {all} cells; told of the first")
+            },
+            ..Shown::of(finding)
+        })
+        .collect()
+}

@@ -1,0 +1,210 @@
+use super::super::petals::fixture as made;
+use super::super::sweep::tests::swept;
+use super::*;
+use crate::analysis;
+use crate::analysis::petals::Petals;
+use crate::record::sweep::{Axis, Failure, Sweep, Swept};
+use crate::record::{Run, Second, fixture};
+
+fn judged() -> Run {
+    let mut run = fixture::mixed_run();
+    run.summary.findings = analysis::judge(&run);
+    run
+}
+
+/// A text that would be markup, in every string of a record.
+const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{";
+
+fn poison(value: &mut serde_json::Value, key: &str) {
+    use serde_json::Value;
+    // What the record itself reads: names of its own, not texts.
+    const OWN: [&str; 6] = ["status", "severity", "class", "source", "format", "origin"];
+    match value {
+        Value::String(text) if !OWN.contains(&key) => *text = HOSTILE.to_owned(),
+        Value::Array(all) => all.iter_mut().for_each(|value| poison(value, key)),
+        Value::Object(all) => {
+            for (key, value) in all.iter_mut() {
+                let is_own = OWN.contains(&key.as_str());
+                if !is_own {
+                    poison(value, key);
+                }
+            }
+            if matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms") {
+                if let Some(first) = all.values().next().cloned() {
+                    all.insert(HOSTILE.to_owned(), first);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn hostile_run() -> Run {
+    let mut value = serde_json::to_value(judged()).unwrap();
+    poison(&mut value, "");
+    serde_json::from_value(value).unwrap()
+}
+
+/// Only the page's own script and no handler, wherever the texts went.
+fn assert_harmless(page: &str) {
+    assert_eq!(page.matches("<script").count(), 1, "a text became a script");
+    assert!(!page.contains("<img"), "a text became an image");
+    assert!(page.contains("&#60;script") || page.contains("&lt;script"), "the text is not shown");
+    assert_eq!(page.matches("</title>").count() - page.matches("<title id=").count(), 1);
+}
+
+#[test]
+fn a_hostile_text_anywhere_in_a_record_stays_text() {
+    let page = run(&hostile_run()).unwrap();
+    assert!(
+        page.matches("script&#62;alert(1)").count() + page.matches("script&gt;alert(1)").count()
+            > 20
+    );
+    assert_harmless(&page);
+}
+
+#[test]
+fn a_hostile_text_anywhere_in_a_sweep_stays_text() {
+    let mut swept = swept();
+    swept.runs = vec![hostile_run(); swept.sweep.cells.len()];
+    let hostile = || HOSTILE.to_owned();
+    swept.sweep.failures.push(Failure { number: 1, repeat: 1, message: hostile() });
+    swept.sweep.engine = hostile();
+    swept.sweep.started_at = hostile();
+    swept.sweep.petal_version = hostile();
+    swept.sweep.plan.axes[0] = Axis { key: hostile(), values: vec![hostile()] };
+    swept.sweep.cells.iter_mut().for_each(|cell| {
+        cell.folder = format!("javascript:{HOSTILE}");
+        cell.factors = vec![(hostile(), hostile())];
+    });
+    let mut petals = made::petals();
+    petals.notes = vec![hostile()];
+    for line in &mut petals.lines {
+        line.name = hostile();
+        line.factors = vec![(hostile(), hostile())];
+        let bend = line.bend_back.as_mut().unwrap();
+        (bend.cause, bend.evidence) = (hostile(), vec![hostile()]);
+    }
+    let page = sweep(&swept, &petals).unwrap();
+    assert_harmless(&page);
+    assert!(!page.contains("href=\"javascript:"));
+    let alone = super::super::petals::svg(&petals, super::super::petals::What::Piops).unwrap();
+    assert!(!alone.contains("<script") && !alone.contains("<img"));
+}
+
+#[test]
+fn a_page_fetches_nothing_and_admits_no_script_but_its_own() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        assert!(page.contains("default-src &#39;none&#39;") || page.contains("default-src 'none'"));
+        assert!(!page.contains("unsafe-inline"));
+        for fetched in ["src=\"http", "href=\"http", "url(http", "@import", "//cdn"] {
+            assert!(!page.contains(fetched), "{fetched}");
+        }
+        // Handlers and styles in the markup would need a laxer policy.
+        assert!(!page.contains(" onclick=") && !page.contains(" style=\""));
+    }
+}
+
+/// The minute of the fixture, sixty times over.
+fn hour() -> Run {
+    let mut run = judged();
+    let minute = run.details.timeline.clone();
+    run.details.timeline = (0..3600)
+        .map(|index| Second { from_s: index as f64, ..minute[index % minute.len()].clone() })
+        .collect();
+    run.summary.elapsed_s = 3600.0;
+    run
+}
+
+#[test]
+fn an_hour_stays_under_a_megabyte() {
+    let page = run(&hour()).unwrap();
+    assert!(page.len() < 600_000, "{} bytes", page.len());
+    assert!(page.contains("Drawn in pieces of 20 s"));
+}
+
+#[test]
+fn every_chart_has_a_name_a_description_and_its_values() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        let charts = page.matches("role=\"img\"").count();
+        assert!(charts > 5, "{charts}");
+        assert_eq!(page.matches("<desc id=").count(), charts);
+        assert_eq!(page.matches("<title id=").count(), charts);
+        let figures = page.matches("<figure").count();
+        assert_eq!(page.matches("<details class=\"values\"").count(), figures);
+    }
+}
+
+#[test]
+fn ids_are_unique() {
+    for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
+        let mut ids: Vec<&str> =
+            page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}
+
+#[test]
+fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
+    let page = sweep(&swept(), &made::petals()).unwrap();
+    for cell in &swept().sweep.cells {
+        assert!(
+            page.contains(&format!("href=\"./{}/report.html\"", cell.folder)),
+            "{}",
+            cell.folder
+        );
+    }
+    assert!(page.contains("from 128 sessions: processor"));
+}
+
+#[test]
+fn records_of_before_and_of_nothing_have_a_page() {
+    for run in [Run::begin("x", Default::default()), fixture::opening()] {
+        assert!(super::run(&run).unwrap().ends_with("</html>"));
+    }
+    let killed = tempfile::tempdir().unwrap();
+    fixture::killed_run(killed.path(), 4);
+    let page = super::run(&super::super::load(killed.path()).unwrap()).unwrap();
+    assert!(page.contains("rebuilt from its journal"));
+    let empty = Swept { runs: Vec::new(), sweep: Sweep { cells: Vec::new(), ..swept().sweep } };
+    assert!(sweep(&empty, &Petals::default()).is_ok());
+}
+
+#[test]
+fn old_records_have_a_page() {
+    let mut found = 0;
+    for folder in std::fs::read_dir("tests/data/records").unwrap() {
+        if let Ok(old) = super::super::load(&folder.unwrap().path()) {
+            found += 1;
+            assert!(run(&old).unwrap().contains("<h1>"));
+        }
+    }
+    assert!(found > 0);
+}
+
+#[test]
+fn petals_from_elsewhere_need_no_runs() {
+    let seen = swept().observations();
+    let page = petals("AWR reports of an array", &made::overlay(), &seen).unwrap();
+    assert!(page.contains("AWR reports of an array") && page.contains("postgres://new"));
+}
+
+/// For looking at: `PETAL_SHOW=DIR cargo test --lib html::tests::pages`.
+#[test]
+fn pages_can_be_written_for_looking_at() {
+    let Some(dir) = std::env::var_os("PETAL_SHOW").map(std::path::PathBuf::from) else {
+        return;
+    };
+    let write = |name: &str, text: String| std::fs::write(dir.join(name), text).unwrap();
+    write("run.html", run(&judged()).unwrap());
+    write("hour.html", run(&hour()).unwrap());
+    write("sweep.html", sweep(&swept(), &made::petals()).unwrap());
+    write("overlay.html", petals("Two targets", &made::overlay(), &[]).unwrap());
+    for what in super::super::petals::ALL {
+        let drawn = super::super::petals::svg(&made::petals(), what).unwrap();
+        write(&format!("{}.svg", what.name()), drawn);
+    }
+}

@@ -1,0 +1,384 @@
+//! Petals drawn: a line per UPDATE_PCT, a point per number of sessions, its peak, knee and
+//! bend-back marked, with the intervals of its repeats. For a page, or a file of its own.
+
+mod look;
+mod told;
+
+use plotters::style::text_anchor::HPos;
+
+use super::charts::plot::Word;
+use super::charts::{
+    Axis, ChartError, Figure, Frame, Ink, LINE, Labels, Plot, Scale, Series, Use, Variant, Weight,
+};
+use crate::analysis::petals::{Estimate, Line, Petals, Point};
+use look::Look;
+
+pub use told::summary;
+
+/// Which figures are across and up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Mean single-block read latency against physical requests per second.
+    Piops,
+    /// The same against megabytes per second.
+    Megabytes,
+    /// Operation p50 and p99, petal's clock, against operations per second.
+    Operations,
+}
+
+pub const ALL: [What; 3] = [What::Piops, What::Megabytes, What::Operations];
+
+impl What {
+    /// The file beside the report, without its ending.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Piops => "petals",
+            Self::Megabytes => "petals-mb",
+            Self::Operations => "petals-operations",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Piops => "Petals: single-block read latency by physical I/O",
+            Self::Megabytes => "Petals: single-block read latency by throughput",
+            Self::Operations => "Operation latency by operations per second",
+        }
+    }
+
+    fn x_title(self) -> &'static str {
+        match self {
+            Self::Piops => "PIOPS: physical read and write requests per second (the database)",
+            Self::Megabytes => "physical reads and writes, MB/s (the database)",
+            Self::Operations => "operations per second (petal)",
+        }
+    }
+
+    fn y_title(self) -> &'static str {
+        match self {
+            Self::Piops | Self::Megabytes => "mean single-block read, us (the database's timing)",
+            Self::Operations => "operation latency, us (petal's clock)",
+        }
+    }
+
+    fn x(self, point: &Point) -> Option<&Estimate> {
+        match self {
+            Self::Piops => point.piops.as_ref(),
+            Self::Megabytes => point.mb_s.as_ref(),
+            Self::Operations => point.ops_s.as_ref(),
+        }
+    }
+
+    fn note(self) -> &'static str {
+        match self {
+            Self::Piops | Self::Megabytes => {
+                "A line joins the points that differ in sessions only; the number beside a point is \
+                 its sessions. Bars are 95 % t intervals of the mean over the repeats, where there \
+                 are three or more. Peak: most throughput; knee: most PIOPS for its latency; where \
+                 throughput falls back after the peak, the cause is what the evidence names."
+            }
+            Self::Operations => {
+                "Of all operations of a cell together. In a closed loop this latency is sessions \
+                 over throughput: it cannot bend back, and it says nothing of single reads."
+            }
+        }
+    }
+}
+
+/// A drawing of its own: white paper, values as the titles of its points.
+pub fn svg(petals: &Petals, what: What) -> Result<String, ChartError> {
+    Drawing::new(petals, what).draw(Use::Alone, false)
+}
+
+/// For a page: linear and log, the series, and the table of values.
+pub fn figure(petals: &Petals, what: What) -> Result<Figure, ChartError> {
+    let drawing = Drawing::new(petals, what);
+    let variants = [("linear", false), ("log", true)]
+        .into_iter()
+        .map(|(name, is_log)| Ok(Variant { name, svg: drawing.draw(Use::Page, is_log)? }))
+        .collect::<Result<_, ChartError>>()?;
+    Ok(Figure {
+        id: what.name().to_owned(),
+        title: what.title().to_owned(),
+        note: what.note().to_owned(),
+        is_wide: true,
+        variants,
+        series: drawing.series(),
+        head: told::head(what),
+        rows: told::rows(petals, what),
+    })
+}
+
+/// True where at least one point can be drawn.
+pub fn can_draw(petals: &Petals, what: What) -> bool {
+    Drawing::new(petals, what).dots().next().is_some()
+}
+
+/// One line as it is drawn; two for each line of percentiles.
+struct Curve<'a> {
+    line: &'a Line,
+    name: String,
+    look: Look,
+    is_hollow: bool,
+    /// A point that lacks a figure is a gap.
+    dots: Vec<Option<Dot>>,
+}
+
+struct Dot {
+    x: f64,
+    y: f64,
+    x_half: Option<f64>,
+    y_half: Option<f64>,
+    /// Position in the line's points, and in the table's rows.
+    position: usize,
+    row: usize,
+    active_bytes: Option<u64>,
+}
+
+struct Drawing<'a> {
+    petals: &'a Petals,
+    what: What,
+    curves: Vec<Curve<'a>>,
+}
+
+type Pick = fn(&Point) -> Option<&Estimate>;
+
+impl<'a> Drawing<'a> {
+    fn new(petals: &'a Petals, what: What) -> Self {
+        let looks = look::looks(&petals.lines);
+        let heights: &[(&str, Pick)] = match what {
+            What::Piops | What::Megabytes => &[("", |point| point.read_us.as_ref())],
+            What::Operations => &[
+                (" p50", |point| point.op_p50_us.as_ref()),
+                (" p99", |point| point.op_p99_us.as_ref()),
+            ],
+        };
+        let mut first_row = 0;
+        let mut curves = Vec::new();
+        for (line, look) in petals.lines.iter().zip(looks) {
+            for (position, (suffix, height)) in heights.iter().enumerate() {
+                curves.push(Curve {
+                    line,
+                    name: format!("{}{suffix}", line.name),
+                    look: look.clone(),
+                    is_hollow: position > 0,
+                    dots: dots(line, what, *height, first_row),
+                });
+            }
+            first_row += line.points.len();
+        }
+        Self { petals, what, curves }
+    }
+
+    fn dots(&self) -> impl Iterator<Item = &Dot> {
+        self.curves.iter().flat_map(|curve| curve.dots.iter().flatten())
+    }
+
+    fn series(&self) -> Vec<Series> {
+        let all = self.curves.iter().enumerate();
+        all.map(|(number, curve)| {
+            let look = &curve.look;
+            let mark = Some((look.marker, curve.is_hollow));
+            Series::line(number, &curve.name, look.ink, look.dash, mark)
+        })
+        .collect()
+    }
+
+    fn draw(&self, shown: Use, is_log: bool) -> Result<String, ChartError> {
+        let x_values = self.dots().map(|dot| dot.x + dot.x_half.unwrap_or(0.0));
+        let y_values = self.dots().map(|dot| dot.y + dot.y_half.unwrap_or(0.0));
+        let (x, y) = if is_log {
+            let lower = |value: f64, half: Option<f64>| {
+                half.map(|half| value - half).filter(|&low| low > value / 10.0).unwrap_or(value)
+            };
+            let x_low = self.dots().map(|dot| lower(dot.x, dot.x_half));
+            let y_low = self.dots().map(|dot| lower(dot.y, dot.y_half));
+            (Scale::log(x_values.chain(x_low)), Scale::log(y_values.chain(y_low)))
+        } else {
+            (Scale::linear(x_values), Scale::linear(y_values))
+        };
+        let id = format!("{}-{}", self.what.name(), if is_log { "log" } else { "linear" });
+        let mut plot = Plot::new(&Frame {
+            id: &id,
+            title: self.what.title(),
+            description: &told::description(self.petals, self.what),
+            width: 1080.0,
+            height: if shown == Use::Alone { 610.0 } else { 580.0 },
+            x: Axis::new(x, self.what.x_title()),
+            y: Axis::new(y, self.what.y_title()),
+            shown,
+        });
+        let mut labels = plot.labels();
+        self.curves.iter().for_each(|curve| take(&plot, &mut labels, curve));
+        let words = self.words(&plot, &mut labels);
+        for (number, curve) in self.curves.iter().enumerate() {
+            plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+                self.draw_curve(plot, curve, &words[number]);
+            });
+        }
+        plot.finish()
+    }
+
+    fn draw_curve(&self, plot: &mut Plot, curve: &Curve<'_>, words: &[Placed]) {
+        let look = &curve.look;
+        let width = if curve.is_hollow { 1.4 } else { 2.2 };
+        plot.group("opacity=\"0.55\"", |plot| {
+            for dot in curve.dots.iter().flatten() {
+                plot.reach((dot.x, dot.y), dot.x_half, dot.y_half, look.ink);
+            }
+        });
+        let dash = if look.dash.is_empty() { "none" } else { look.dash };
+        plot.group(&format!("stroke-dasharray=\"{dash}\" stroke-linejoin=\"round\""), |plot| {
+            for run in joined(&curve.dots) {
+                let points: Vec<(f64, f64)> = run.iter().map(|dot| (dot.x, dot.y)).collect();
+                plot.line(&points, look.ink, width);
+            }
+        });
+        for dot in curve.dots.iter().flatten() {
+            plot.marker((dot.x, dot.y), look.marker, look.ink, curve.is_hollow);
+            if self.is_marked(curve, dot) {
+                plot.ring((dot.x, dot.y), look.ink);
+            }
+        }
+        let halo = format!(
+            "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
+             stroke-linejoin=\"round\"",
+            Ink::Paper.hex()
+        );
+        plot.group(&halo, |plot| {
+            for word in words {
+                let ink = if word.is_bold { look.ink } else { Ink::Text };
+                let (size, across) = (word.size, HPos::Left);
+                for (number, text) in word.text.lines().enumerate() {
+                    let y = word.y + number as f64 * size * LINE;
+                    plot.word(word.x, y, Word { text, ink, size, is_bold: word.is_bold, across });
+                }
+            }
+        });
+        for dot in curve.dots.iter().flatten() {
+            let said = told::said(curve.line, &curve.name, dot.position, self.what);
+            plot.hit_point((dot.x, dot.y), dot.row, &said);
+        }
+    }
+
+    /// Peak, knee and bend-back are told on the petals, whose figures they are.
+    fn marks(&self, curve: &Curve<'_>, dot: &Dot) -> Vec<String> {
+        if self.what == What::Piops { told::marks(curve.line, dot.position) } else { Vec::new() }
+    }
+
+    fn is_marked(&self, curve: &Curve<'_>, dot: &Dot) -> bool {
+        !self.marks(curve, dot).is_empty()
+    }
+
+    /// The words of each curve: first the marks, then the names, then all other sessions.
+    fn words(&self, plot: &Plot, labels: &mut Labels) -> Vec<Vec<Placed>> {
+        let mut words: Vec<Vec<Placed>> = self.curves.iter().map(|_| Vec::new()).collect();
+        let mut put = |at: usize, dot: &Dot, text: String, size: f64, weight: Weight| {
+            let place = labels.place(plot.at(dot.x, dot.y), &text, size, weight);
+            let is_bold = weight == Weight::Must;
+            if let (Some((x, y)), Some(words)) = (place, words.get_mut(at)) {
+                words.push(Placed { x, y, text, size, is_bold });
+            }
+        };
+        for (at, curve) in self.curves.iter().enumerate() {
+            // The last point, where the lines have parted, has the name.
+            let last = curve.dots.iter().flatten().last().map(|dot| dot.position);
+            for dot in curve.dots.iter().flatten() {
+                let marks = self.marks(curve, dot);
+                let mark = format!("{} {}", sessions(curve, dot), marks.join(", "));
+                match (last == Some(dot.position), marks.is_empty()) {
+                    (true, true) => put(at, dot, curve.name.clone(), 12.5, Weight::Must),
+                    (true, false) => {
+                        put(at, dot, format!("{}\n{mark}", curve.name), 12.5, Weight::Must);
+                    }
+                    (false, false) => put(at, dot, mark, 12.0, Weight::Must),
+                    (false, true) => {}
+                }
+            }
+        }
+        for (at, curve) in self.curves.iter().enumerate() {
+            for dot in curve.dots.iter().flatten().filter(|dot| !self.is_marked(curve, dot)) {
+                put(at, dot, sessions(curve, dot).to_string(), 11.0, Weight::May);
+            }
+        }
+        words
+    }
+}
+
+/// A word where it found its place, in pixels.
+struct Placed {
+    x: f64,
+    y: f64,
+    text: String,
+    size: f64,
+    is_bold: bool,
+}
+
+fn sessions(curve: &Curve<'_>, dot: &Dot) -> u32 {
+    curve.line.points.get(dot.position).map_or(0, |point| point.sessions)
+}
+
+fn dots(line: &Line, what: What, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
+    let points = line.points.iter().enumerate();
+    points
+        .map(|(position, point)| {
+            let (x, y) = what.x(point).zip(height(point))?;
+            Some(Dot {
+                x: Some(x.mean).filter(|mean| mean.is_finite() && *mean > 0.0)?,
+                y: Some(y.mean).filter(|mean| mean.is_finite() && *mean > 0.0)?,
+                x_half: x.half_width,
+                y_half: y.half_width,
+                position,
+                row: first_row + position,
+                active_bytes: point.active_bytes,
+            })
+        })
+        .collect()
+}
+
+/// The runs of points that a line may join: no gap, and the same active data set.
+fn joined(dots: &[Option<Dot>]) -> Vec<Vec<&Dot>> {
+    let mut runs: Vec<Vec<&Dot>> = vec![Vec::new()];
+    for dot in dots {
+        let last = runs.last().and_then(|run| run.last());
+        let is_apart = last.zip(dot.as_ref()).is_some_and(|(last, dot)| {
+            last.active_bytes.zip(dot.active_bytes).is_some_and(|(a, b)| a != b)
+        });
+        if dot.is_none() || is_apart {
+            runs.push(Vec::new());
+        }
+        if let (Some(dot), Some(run)) = (dot, runs.last_mut()) {
+            run.push(dot);
+        }
+    }
+    runs
+}
+
+/// Tells the labels what the curve covers.
+fn take(plot: &Plot, labels: &mut Labels, curve: &Curve<'_>) {
+    for run in joined(&curve.dots) {
+        for pair in run.windows(2) {
+            if let [from, to] = pair {
+                labels.stroke(plot.at(from.x, from.y), plot.at(to.x, to.y));
+            }
+        }
+    }
+    for dot in curve.dots.iter().flatten() {
+        let (x, y) = plot.at(dot.x, dot.y);
+        labels.marker(x, y, 5.0);
+        let half = |half: Option<f64>| half.unwrap_or(0.0);
+        let ends = (
+            plot.at(dot.x - half(dot.x_half), dot.y),
+            plot.at(dot.x + half(dot.x_half), dot.y),
+            plot.at(dot.x, dot.y - half(dot.y_half)),
+            plot.at(dot.x, dot.y + half(dot.y_half)),
+        );
+        labels.stroke(ends.0, ends.1);
+        labels.stroke(ends.2, ends.3);
+    }
+}
+
+#[cfg(test)]
+pub mod fixture;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+
+#[test]
+fn each_line_has_its_look() {
+    let looks = look::looks(&fixture::petals().lines);
+    assert!(looks.iter().all(|look| look.dash.is_empty()));
+    assert!(looks.windows(2).all(|pair| pair[0].ink != pair[1].ink));
+    assert!(looks.windows(2).all(|pair| pair[0].marker != pair[1].marker));
+}
+
+#[test]
+fn in_an_overlay_the_target_has_the_colour_and_update_pct_the_dash() {
+    let looks = look::looks(&fixture::overlay().lines);
+    let told: Vec<(Ink, &str)> = looks.iter().map(|look| (look.ink, look.dash)).collect();
+    let (old, new) = (Ink::Series(0), Ink::Series(1));
+    assert_eq!(told, [(old, ""), (old, "8 4"), (new, ""), (new, "8 4")]);
+}
+
+#[test]
+fn a_file_of_its_own_has_titles_and_no_script() {
+    for what in ALL {
+        let drawn = svg(&fixture::petals(), what).unwrap();
+        assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>"));
+        assert!(drawn.contains("<title>UPDATE_PCT 20"), "{what:?}");
+        assert!(!drawn.contains("script") && !drawn.contains("data-row"));
+        assert!(drawn.len() < 80_000, "{} bytes", drawn.len());
+    }
+}
+
+#[test]
+fn every_point_can_be_pointed_at_and_read_in_the_table() {
+    let petals = fixture::petals();
+    let shown = figure(&petals, What::Piops).unwrap();
+    assert_eq!(shown.rows.len(), 32);
+    for variant in &shown.variants {
+        for row in 0..32 {
+            assert_eq!(variant.svg.matches(&format!("data-row=\"{row}\"")).count(), 1);
+        }
+    }
+    assert_eq!(shown.rows[6][..3], ["UPDATE_PCT 0", "64", "78,520"]);
+    assert_eq!(shown.rows[6][7], "peak");
+}
+
+#[test]
+fn what_is_unknown_is_a_gap_and_never_zero() {
+    let mut petals = fixture::petals();
+    petals.lines.truncate(1);
+    petals.lines[0].points[3].read_us = None;
+    let shown = figure(&petals, What::Piops).unwrap();
+    assert_eq!(shown.rows[3][4], "-");
+    assert!(!shown.variants[0].svg.contains("data-row=\"3\""));
+    let strokes = shown.variants[0].svg.matches("stroke-width=\"2.2\"").count();
+    assert_eq!(strokes, 2, "the line is broken where a point is unknown");
+}
+
+#[test]
+fn another_active_data_set_is_not_joined() {
+    let mut petals = fixture::petals();
+    petals.lines.truncate(1);
+    petals.lines[0].points[6].active_bytes = Some(1);
+    petals.lines[0].points[7].active_bytes = Some(1);
+    let shown = figure(&petals, What::Piops).unwrap();
+    assert_eq!(shown.variants[0].svg.matches("stroke-width=\"2.2\"").count(), 2);
+}
+
+#[test]
+fn nothing_measured_is_still_a_chart() {
+    assert!(svg(&Petals::default(), What::Piops).is_ok());
+    assert!(!can_draw(&Petals::default(), What::Piops));
+}

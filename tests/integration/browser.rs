@@ -1,0 +1,216 @@
+//! report.html in a real browser: opened from the disk without a network, read with the pointer
+//! and with the keyboard, in light and dark. The screenshots stay in the build's tmp folder, to be
+//! looked at.
+
+use std::path::{Path, PathBuf};
+
+use crate::devtools::{Browser, installed};
+use crate::support::{Workplace, names, skip};
+
+/// A browser with a page open, or the skip told.
+fn opened(page: &Path) -> Option<Browser> {
+    let Some(program) = installed() else {
+        skip("no Chromium is installed: scripts/install-test-servers.sh does it");
+        return None;
+    };
+    let mut browser = Browser::start(&program);
+    browser.window(1280, 900);
+    browser.prefers("light", "screen");
+    browser.open(page);
+    Some(browser)
+}
+
+fn shot(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+fn plot(figure: &str) -> String {
+    format!("document.querySelector('#fig-{figure} .plot:not([hidden])')")
+}
+
+/// What is in one cell of a chart's table.
+fn cell(browser: &mut Browser, figure: &str, row: usize, column: usize) -> String {
+    browser.text(&format!(
+        "document.querySelector('#fig-{figure} .values tbody').rows[{row}].cells[{column}].textContent"
+    ))
+}
+
+fn tip(browser: &mut Browser) -> String {
+    browser.text(
+        "document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText",
+    )
+}
+
+fn assert_quiet(browser: &mut Browser) {
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let outside: Vec<String> = browser
+        .requests()
+        .into_iter()
+        .filter(|url| !url.starts_with("file://") && !url.starts_with("data:"))
+        .collect();
+    assert_eq!(outside, Vec::<String>::new(), "the page asked for something");
+}
+
+fn ran() -> (Workplace, PathBuf) {
+    let work = Workplace::loaded(2, "8M");
+    let run = ["run", "-s", "2", "-t", "2", "--update-pct", "20", "--run-time", "4"];
+    work.petal(run).exits(0);
+    let page = work.run_folder().join("report.html");
+    (work, page)
+}
+
+#[test]
+fn a_runs_page_is_read_with_pointer_and_keyboard() {
+    let (_work, page) = ran();
+    let Some(mut browser) = opened(&page) else { return };
+
+    // The pointer finds the value that the table has.
+    let value = cell(&mut browser, "operations", 1, 1);
+    assert!(value.chars().all(|c| c.is_ascii_digit() || ",.".contains(c)), "{value}");
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"1\"]')", plot("operations")));
+    let shown = tip(&mut browser);
+    assert!(shown.contains(&value), "{value} is not in {shown:?}");
+
+    // A series is switched off and on.
+    let button = "document.querySelector('#fig-io .legend button')";
+    let state = format!(
+        "{button}.getAttribute('aria-pressed') + ' ' + \
+         getComputedStyle(document.querySelector('#fig-io .series[data-series=\"0\"]')).display"
+    );
+    assert_eq!(browser.text(&state), "true inline");
+    browser.click(button);
+    assert_eq!(browser.text(&state), "false none");
+    assert_eq!(tip(&mut browser), "", "what is shown elsewhere is not for this chart");
+
+    // By keyboard alone: the button that has the focus, then the values of the next chart.
+    browser.value(&format!("{button}.focus()"));
+    browser.press(" ");
+    assert_eq!(browser.text(&state), "true inline");
+    browser.press("Tab");
+    browser.press("Tab");
+    let focus = browser.text("document.activeElement.className");
+    assert_eq!(focus, "plot", "the charts are on the way of the Tab key");
+    browser.press("Home");
+    browser.press("ArrowRight");
+    let value = cell(&mut browser, "io", 1, 1);
+    let said = browser.text("document.getElementById('said').textContent");
+    assert!(said.contains(&value), "{value} is not said in {said:?}");
+    assert!(tip(&mut browser).contains(&value));
+    browser.press("Escape");
+    assert_eq!(tip(&mut browser), "");
+
+    // Evidence and tables open without a pointer.
+    browser.value("document.querySelector('.values summary').focus()");
+    browser.press("Enter");
+    assert_eq!(browser.value("document.querySelector('.values').open"), true);
+
+    // Another axis.
+    let axes = "#fig-latency-0 .plot:not([hidden])";
+    let variant = format!("document.querySelector('{axes}').dataset.variant");
+    assert_eq!(browser.text(&variant), "log");
+    browser.click("document.querySelectorAll('#fig-latency-0 .variants button')[1]");
+    assert_eq!(browser.text(&variant), "linear");
+    assert_quiet(&mut browser);
+}
+
+#[test]
+fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
+    let (_work, page) = ran();
+    let Some(mut browser) = opened(&page) else { return };
+    let paper = "getComputedStyle(document.body).backgroundColor";
+    let colour = "getComputedStyle(document.querySelector('#fig-io .series path')).stroke";
+    let light = (browser.text(paper), browser.text(colour));
+    let bright = browser.screenshot(&shot("run-light.png"));
+    browser.prefers("dark", "screen");
+    let dark = (browser.text(paper), browser.text(colour));
+    assert!(light.0 != dark.0 && light.1 != dark.1, "{light:?} {dark:?}");
+    assert_ne!(bright, browser.screenshot(&shot("run-dark.png")));
+
+    // The button overrides what the system prefers: light, then dark.
+    let button = "document.getElementById('theme')";
+    browser.click(button);
+    assert_eq!((browser.text(paper), browser.text(colour)), light);
+    browser.click(button);
+    browser.prefers("light", "screen");
+    assert_eq!((browser.text(paper), browser.text(colour)), dark);
+
+    // Paper is white whatever was chosen, and the charts have its inks.
+    browser.prefers("light", "print");
+    assert_eq!(browser.text(paper), "rgb(255, 255, 255)");
+    assert_eq!(browser.text(colour), light.1);
+    browser.screenshot(&shot("run-print.png"));
+
+    // On a telephone only charts and tables scroll sideways, never the page.
+    browser.prefers("light", "screen");
+    browser.window(390, 800);
+    let wide = "document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(browser.value(wide), true, "the page is wider than its window");
+    browser.screenshot(&shot("run-narrow.png"));
+    assert_quiet(&mut browser);
+}
+
+#[test]
+fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
+    let work = Workplace::loaded(2, "8M");
+    let sweep = [
+        "sweep",
+        "--sessions",
+        "1,2,4",
+        "--update-pct",
+        "0,20",
+        "--work-loop",
+        "20",
+        "--work-unit",
+        "8",
+        "--seed",
+        "7",
+    ];
+    work.petal(sweep).exits(0);
+    let folder = names(&work.path("petal-results"))
+        .into_iter()
+        .find(|name| name.starts_with("sweep-"))
+        .map(|name| work.path("petal-results").join(name))
+        .unwrap();
+    for file in ["petals.svg", "petals-mb.svg", "petals-operations.svg"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+    let Some(mut browser) = opened(&folder.join("report.html")) else { return };
+
+    // A point of a petal, by the pointer: its sessions and its figures.
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"1\"]')", plot("petals")));
+    let shown = tip(&mut browser);
+    for column in [1, 2, 4] {
+        let value = cell(&mut browser, "petals", 1, column);
+        assert!(shown.contains(&value), "{value} is not in {shown:?}");
+    }
+    // A line that is switched off is off on either axis, and the keyboard passes it by.
+    browser.click("document.querySelector('#fig-petals .legend button')");
+    let off = "[...document.querySelectorAll('#fig-petals .series[data-series=\"0\"]')]\
+               .every(series => getComputedStyle(series).display === 'none')";
+    assert_eq!(browser.value(off), true);
+    browser.value(&format!("{}.focus()", plot("petals")));
+    browser.press("Home");
+    let first = cell(&mut browser, "petals", 3, 0);
+    let said = browser.text("document.getElementById('said').textContent");
+    assert!(said.contains(&first), "{first} is not said in {said:?}");
+    browser.screenshot(&shot("sweep-light.png"));
+    browser.prefers("dark", "screen");
+    browser.screenshot(&shot("sweep-dark.png"));
+
+    // Every cell's own report is where the table says.
+    let links = browser.value(
+        "[...document.querySelectorAll('#cells a')].map(link => decodeURI(new URL(link.href).pathname))",
+    );
+    let links: Vec<String> = serde_json::from_value(links).unwrap();
+    assert_eq!(links.len(), 6);
+    assert!(links.iter().all(|link| Path::new(link).is_file()), "{links:?}");
+    assert_quiet(&mut browser);
+
+    // The drawings open alone.
+    browser.open(&folder.join("petals.svg"));
+    assert_eq!(browser.text("document.documentElement.tagName"), "svg");
+    assert_quiet(&mut browser);
+    browser.screenshot(&shot("petals-alone.png"));
+}
