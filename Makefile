@@ -35,9 +35,11 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features -- -D warnings
 
-# What the driver's loop and the shim cost, in nanoseconds; ratios within one run.
+# What the driver's loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
+# per second.
 bench:
 	$(CARGO) bench --locked --bench driver_loop
+	$(CARGO) bench --locked --bench awr
 	$(CARGO) bench --locked --bench vfs
 	$(CARGO) bench --locked --bench watching
 

@@ -7,11 +7,13 @@
 //! 4. [`record`]: what a run leaves on disk
 //! 5. [`engine`]: databases, behind two traits
 //! 6. [`analysis`]: judges a record
-//! 7. [`driver`]: loads, runs, stops
-//! 8. [`report`]: pure functions of a record
-//! 9. [`cli`]: one file per command
+//! 7. [`awr`]: reports of Oracle's, read into the same kinds of figures
+//! 8. [`driver`]: loads, runs, stops
+//! 9. [`report`]: pure functions of a record
+//! 10. [`cli`]: one file per command
 
 pub mod analysis;
+pub mod awr;
 pub mod cli;
 pub mod driver;
 pub mod engine;

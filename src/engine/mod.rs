@@ -206,12 +206,20 @@ pub struct Stop {
     deadline: Option<Instant>,
     level: Arc<AtomicU8>,
     cutting: Arc<AtomicBool>,
+    /// The driver has seen enough: the run ends before its deadline, and is whole.
+    enough: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Counted from now; no deadline. For loads.
     pub fn unlimited(level: Arc<AtomicU8>) -> Self {
-        Self { trigger: Instant::now(), deadline: None, level, cutting: Arc::default() }
+        Self {
+            trigger: Instant::now(),
+            deadline: None,
+            level,
+            cutting: Arc::default(),
+            enough: Arc::default(),
+        }
     }
 
     pub fn until(
@@ -220,7 +228,12 @@ impl Stop {
         level: Arc<AtomicU8>,
         cutting: Arc<AtomicBool>,
     ) -> Self {
-        Self { trigger, deadline, level, cutting }
+        Self { trigger, deadline, level, cutting, enough: Arc::default() }
+    }
+
+    /// The same, and due as soon as `enough` is set.
+    pub fn or_when(self, enough: Arc<AtomicBool>) -> Self {
+        Self { enough, ..self }
     }
 
     /// True when no further operation may begin at `now`.
@@ -235,7 +248,7 @@ impl Stop {
 
     /// A signal or the driver asked to stop.
     pub fn is_requested(&self) -> bool {
-        self.level.load(Ordering::Relaxed) > 0
+        self.level.load(Ordering::Relaxed) > 0 || self.enough.load(Ordering::Relaxed)
     }
 
     /// Operations in flight are being cut: give up waiting.

@@ -2,13 +2,16 @@
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
 //! sweep in [`write_sweep`].
 
+pub mod awr;
 pub mod charts;
 pub mod checks;
+pub mod compare;
 pub mod csv;
 mod csv_os;
 pub mod html;
 pub mod iostat;
 pub mod json;
+pub mod lines;
 pub mod numbers;
 pub mod petals;
 pub mod sweep;
@@ -52,7 +55,7 @@ pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, Recor
     let page =
         html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     let mut written = vec![
-        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, None).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
         folder.write_atomically(html::NAME, page.as_bytes())?,
     ];

@@ -369,6 +369,7 @@ impl Values {
             sessions: None,
             conf_file: None,
             destroy_data: None,
+            until_steady: None,
             origins: self.origins(),
             notes: Vec::new(),
         }

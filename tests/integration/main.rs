@@ -3,8 +3,10 @@
 //! that a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod awr;
 mod browser;
 mod cli;
+mod compare;
 mod conformance;
 mod device;
 mod devtools;

@@ -11,6 +11,7 @@ pub(super) mod layers;
 pub(super) mod load;
 pub(super) mod os;
 pub(super) mod seconds;
+mod steadiness;
 
 use super::table::{WIDTH, paragraph};
 use crate::analysis;
@@ -26,6 +27,7 @@ pub fn render(run: &Run) -> String {
     layers::render(&mut out, run);
     os::render(&mut out, run);
     seconds::render(&mut out, run);
+    steadiness::render(&mut out, run);
     counters::render(&mut out, run);
     judgement::render(&mut out, run);
     footnotes(&mut out);
@@ -346,6 +348,13 @@ mod tests {
         post                  exit 0 after 0.31 s, output in hook-post.txt
                               array_cpu = 37.5 %
 
+        STEADINESS                                                           [petal's operations per second]
+        ====================================================================================================
+        judged                from 5 s to 60 s
+        verdict               too short to judge: 55 s, and it takes 5 windows of 60 s
+        variation of seconds  5.5 % (standard deviation over mean)
+        longest stall         none
+
         THE DATABASE'S OWN COUNTERS                                                           [the database]
         ====================================================================================================
         counter        total  per second
@@ -606,6 +615,13 @@ mod tests {
         this host             user 20.0 %, system 24.5 %, iowait 30.0 %, idle 25.0 %, steal 0.5 %
         petal's process       1.68 s of processor time, 21.0 % of this host, 456.5 us an operation
                               the database runs inside petal's process: its work is in this figure
+
+        STEADINESS                                                           [petal's operations per second]
+        ====================================================================================================
+        judged                from 0 s to 4 s
+        verdict               too short to judge: 4 s, and it takes 5 windows of 60 s
+        variation of seconds  2.2 % (standard deviation over mean)
+        longest stall         none
 
         THE DATABASE'S OWN COUNTERS                                                           [the database]
         ====================================================================================================

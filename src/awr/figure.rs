@@ -1,0 +1,92 @@
+//! A figure: its value, how the report printed it, and where it stood. Or what petal computed
+//! from such figures, which then has no print of its own.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::number::{Printed, Scalar};
+
+/// A value out of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    pub value: Scalar,
+    /// As it stands in the report; null where petal computed it.
+    pub as_printed: Option<String>,
+    /// The report's section, or how the value was computed.
+    pub section: Arc<str>,
+    /// One unit of the last digit, in units of `value`.
+    #[serde(skip)]
+    pub step: f64,
+}
+
+impl Figure {
+    pub fn text(text: &str, section: &Arc<str>) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self {
+            value: Scalar::Text(text.to_owned()),
+            as_printed: Some(text.to_owned()),
+            section: section.clone(),
+            step: 0.0,
+        })
+    }
+
+    /// `parse` of a cell; a blank or unreadable cell is none.
+    pub fn read(
+        cell: &str,
+        section: &Arc<str>,
+        parse: impl Fn(&str) -> Option<Printed>,
+    ) -> Option<Self> {
+        let cell = cell.trim();
+        let printed = parse(cell)?;
+        Some(Self {
+            value: printed.value,
+            as_printed: Some(cell.to_owned()),
+            section: section.clone(),
+            step: printed.step,
+        })
+    }
+
+    /// Out of other figures. `step` is how far it may be off, as [`Figure::step`].
+    pub fn computed(value: f64, step: f64, how: String) -> Option<Self> {
+        value.is_finite().then(|| Self {
+            value: Scalar::Decimal(value),
+            as_printed: None,
+            section: how.into(),
+            step,
+        })
+    }
+
+    pub fn number(&self) -> Option<f64> {
+        self.value.number()
+    }
+
+    /// Half a unit of the last digit, as a share of the value; infinite for a printed 0, which only
+    /// says "less than can be shown".
+    pub fn uncertainty(&self) -> f64 {
+        let size = self.number().unwrap_or(0.0).abs();
+        if size > 0.0 { self.step / 2.0 / size } else { f64::INFINITY }
+    }
+
+    /// As printed, else the value.
+    pub fn shown(&self) -> String {
+        match (&self.as_printed, &self.value) {
+            (Some(printed), _) => printed.clone(),
+            (None, Scalar::Text(text)) => text.clone(),
+            (None, value) => value.number().map_or_else(String::new, |number| number.to_string()),
+        }
+    }
+}
+
+/// The number of a figure that may be missing.
+pub fn number(figure: &Option<Figure>) -> Option<f64> {
+    figure.as_ref().and_then(Figure::number)
+}
+
+/// The one known more exactly; a printed 0 of a finite figure never wins over anything else.
+pub fn finer(one: Option<Figure>, other: Option<Figure>) -> Option<Figure> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.uncertainty() < one.uncertainty() => Some(other),
+        (one, other) => one.or(other),
+    }
+}

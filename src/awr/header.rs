@@ -1,0 +1,160 @@
+//! Who and when: database, instance, host, snapshots.
+
+use std::sync::Arc;
+
+use super::figure::Figure;
+use super::number;
+use super::page::{Page, Table, cell};
+use super::report::{Header, Kind};
+use super::topic::Topic;
+
+pub fn read(page: &Page, kind: Kind) -> Header {
+    let mut header = Header::default();
+    page.tables_of(Topic::Database).for_each(|table| database(table, &mut header));
+    page.tables_of(Topic::Instance).for_each(|table| instance(table, &mut header));
+    page.tables_of(Topic::Host).for_each(|table| host(table, &mut header));
+    if let Some(table) = page.first(Topic::Container) {
+        let name = table.column(&["containername"]);
+        header.pdb = table.rows.iter().find_map(|row| Figure::text(cell(row, name), &table.title));
+    }
+    for table in page.tables_of(Topic::Snapshots) {
+        table.lines().for_each(|line| snapshot(&line, &table.title, &mut header));
+    }
+    if kind == Kind::Awrg {
+        cluster(page, &mut header);
+    }
+    header
+}
+
+/// A cell's text, unless something is known already.
+fn put(figure: &mut Option<Figure>, table: &Table, row: &[String], keys: &[&str]) {
+    if figure.is_none() {
+        *figure = Figure::text(cell(row, table.column(keys)), &table.title);
+    }
+}
+
+fn put_number(figure: &mut Option<Figure>, table: &Table, row: &[String], keys: &[&str]) {
+    if figure.is_none() {
+        *figure = Figure::read(cell(row, table.column(keys)), &table.title, number::count);
+    }
+}
+
+fn database(table: &Table, header: &mut Header) {
+    let id = table.column(&["dbid"]);
+    let is_id = |row: &&Vec<String>| number::count(cell(row, id)).is_some();
+    let Some(at) = table.rows.iter().position(|row| is_id(&row)) else { return };
+    let Some(row) = table.rows.get(at) else { return };
+    put(&mut header.db, table, row, &["dbname", "database"]);
+    put(&mut header.instance, table, row, &["instance"]);
+    put_number(&mut header.instance_number, table, row, &["instnum"]);
+    put(&mut header.release, table, row, &["release"]);
+    put(&mut header.rac, table, row, &["rac", "cluster", "ops"]);
+    put(&mut header.cdb, table, row, &["cdb"]);
+    put(&mut header.startup_time, table, row, &["startuptime"]);
+    put(&mut header.host, table, row, &["host"]);
+    if let (Some(column), Some(below)) = (table.column(&["host"]), table.rows.get(at + 1)) {
+        // A long host name goes on in the next line, under its column.
+        let alone = below.iter().filter(|cell| !cell.is_empty()).count() == 1;
+        let rest = cell(below, Some(column));
+        if alone && !rest.is_empty() {
+            lengthen(&mut header.host, rest);
+        }
+    }
+}
+
+fn lengthen(figure: &mut Option<Figure>, rest: &str) {
+    if let Some(figure) = figure
+        && let number::Scalar::Text(text) = &mut figure.value
+    {
+        text.push_str(rest);
+    }
+}
+
+fn instance(table: &Table, header: &mut Header) {
+    let Some(row) = table.rows.first() else { return };
+    put(&mut header.instance, table, row, &["instance"]);
+    put_number(&mut header.instance_number, table, row, &["instnum"]);
+    put(&mut header.startup_time, table, row, &["startuptime"]);
+}
+
+fn host(table: &Table, header: &mut Header) {
+    let Some(row) = table.rows.first() else { return };
+    // Statspack underlines the heading beside the column.
+    put(&mut header.host, table, row, &["hostname", "name"]);
+    put(&mut header.platform, table, row, &["platform"]);
+    put_number(&mut header.cpus, table, row, &["cpus"]);
+    put_number(&mut header.cores, table, row, &["cores"]);
+    put_number(&mut header.sockets, table, row, &["sockets"]);
+    put_number(&mut header.memory_gb, table, row, &["memorygb", "memoryg"]);
+}
+
+/// A line such as `Begin Snap: 1822 23-Apr-14 18:30:05 58 1.5`.
+fn snapshot(line: &str, section: &Arc<str>, header: &mut Header) {
+    let after = |labels: [&str; 2]| {
+        labels.iter().find_map(|label| line.find(label).and_then(|at| line.get(at + label.len()..)))
+    };
+    let minutes = |rest: &str| {
+        let word = rest.split_whitespace().next().unwrap_or("");
+        Figure::read(word, section, number::count)
+    };
+    if let Some(rest) = after(["Begin Snap:", "Begin Snap :"]) {
+        (header.begin_snap, header.begin_time) = id_and_time(rest, section);
+    } else if let Some(rest) = after(["End Snap:", "End Snap :"]) {
+        (header.end_snap, header.end_time) = id_and_time(rest, section);
+    } else {
+        if let Some(rest) = after(["Elapsed:", "Elapsed :"]) {
+            header.elapsed_min = header.elapsed_min.take().or_else(|| minutes(rest));
+        }
+        if let Some(rest) = after(["DB Time:", "DB time:"]) {
+            header.db_time_min = header.db_time_min.take().or_else(|| minutes(rest));
+        }
+    }
+}
+
+/// A number, then a date in the words of any language that ends with a time of day.
+fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure>) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let Some((id, rest)) = words.split_first() else { return (None, None) };
+    let is_time = |word: &&str| {
+        let mut parts = word.split(':');
+        let digits = |part: &str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
+        word.contains(':') && parts.all(digits)
+    };
+    let time = rest.iter().position(is_time).and_then(|at| rest.get(..=at));
+    (
+        Figure::read(id, section, number::count),
+        time.and_then(|words| Figure::text(&words.join(" "), section)),
+    )
+}
+
+/// A report over several instances has tables of its own.
+fn cluster(page: &Page, header: &mut Header) {
+    if let Some(table) = page.first(Topic::Cluster)
+        && let Some(row) = table.rows.first()
+    {
+        put(&mut header.db, table, row, &["name"]);
+        put(&mut header.rac, table, row, &["rac"]);
+        put(&mut header.cdb, table, row, &["cdb"]);
+        put_number(&mut header.begin_snap, table, row, &["begin"]);
+        put_number(&mut header.end_snap, table, row, &["end"]);
+        put_number(&mut header.elapsed_min, table, row, &["elapsedtime", "elapsedtimemin"]);
+        put_number(&mut header.db_time_min, table, row, &["dbtime", "dbtimemin"]);
+    }
+    let Some(table) = page.first(Topic::ClusterInstances) else { return };
+    let number_at = table.column(&["i#", "i"]);
+    let instances: Vec<&Vec<String>> =
+        table.rows.iter().filter(|row| number::count(cell(row, number_at)).is_some()).collect();
+    let joined = |keys: &[&str]| {
+        let at = table.column(keys);
+        let mut words: Vec<&str> = instances.iter().map(|row| cell(row, at)).collect();
+        words.dedup();
+        Figure::text(&words.join("+"), &table.title)
+    };
+    header.instance = joined(&["instance"]);
+    header.host = joined(&["host"]);
+    header.release = joined(&["release"]);
+    header.begin_time = joined(&["beginsnaptime"]);
+    header.end_time = joined(&["endsnaptime"]);
+    header.startup_time = joined(&["startup", "startuptime"]);
+    header.platform = joined(&["platform"]);
+}

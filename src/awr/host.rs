@@ -1,0 +1,218 @@
+//! Processors, memory and the parameters that matter to I/O.
+
+use super::figure::{Figure, finer};
+use super::number;
+use super::page::{Page, Table, cell};
+use super::report::{Cpu, Header, Memory, Parameter};
+use super::topic::Topic;
+
+/// Parameters kept, whole names or beginnings.
+const PARAMETERS: [&str; 42] = [
+    "_db_",
+    "_disk_sector",
+    "_log_",
+    "_lgwr",
+    "_use_",
+    "_small_table",
+    "_serial_direct",
+    "_adaptive_direct",
+    "_smm_",
+    "cell_offload",
+    "cluster_database",
+    "commit_",
+    "compatible",
+    "cpu_count",
+    "db_",
+    "dbwr_",
+    "disk_asynch_io",
+    "dml_locks",
+    "fast_start",
+    "filesystemio_options",
+    "inmemory_size",
+    "instance_name",
+    "large_pool_size",
+    "lock_sga",
+    "log_",
+    "memory_",
+    "optimizer_index_caching",
+    "parallel_max_servers",
+    "pga_aggregate",
+    "pre_page_sga",
+    "processes",
+    "recyclebin",
+    "resource_manager_plan",
+    "sessions",
+    "sga_",
+    "shared_pool_size",
+    "statistics_level",
+    "tape_asynch_io",
+    "timed_",
+    "undo_",
+    "use_large_pages",
+    "_asm",
+];
+/// A parameter's value as long as any that counts.
+const VALUE_MAX: usize = 4096;
+
+pub fn cpu(page: &Page, header: &mut Header) -> Cpu {
+    let mut cpu = Cpu::default();
+    if let Some(table) = page.first(Topic::HostCpu)
+        && let Some(row) = table.rows.last()
+    {
+        let percent = |keys: &[&str]| {
+            Figure::read(cell(row, Some(table.column(keys)?)), &table.title, number::count)
+        };
+        cpu.idle_pct = percent(&["%idle", "idle"]);
+        cpu.user_pct = percent(&["%user", "user"]);
+        cpu.system_pct = percent(&["%system", "system"]);
+        cpu.iowait_pct = percent(&["%wio", "wio"]);
+        header.cpus = header.cpus.take().or_else(|| percent(&["cpus"]));
+    }
+    for table in page.tables_of(Topic::OsStatistics) {
+        operating_system(table, &mut cpu, header);
+    }
+    if let Some(table) = page.first(Topic::ClusterOs) {
+        cluster(table, &mut cpu);
+    }
+    let shares = (share(&cpu.idle_s, &cpu), share(&cpu.iowait_s, &cpu));
+    cpu.idle_pct = finer(cpu.idle_pct.take(), shares.0);
+    cpu.iowait_pct = finer(cpu.iowait_pct.take(), shares.1);
+    cpu
+}
+
+/// Of all processors' time, busy and idle.
+fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
+    let number = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::number);
+    let all = number(&cpu.busy_s)? + number(&cpu.idle_s)?;
+    let part = part.as_ref()?;
+    let share = part.number()? / all * 100.0;
+    (all > 0.0).then_some(())?;
+    let how = format!("{}: a share of BUSY_TIME and IDLE_TIME", part.section);
+    Figure::computed(share, 100.0 * part.step / all, how)
+}
+
+/// Times are counted in hundredths of a second, summed over processors.
+fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
+    let name = table.column(&["statistic", "statisticname"]).or(Some(0));
+    let Some(value) = table.column(&["value", "total"]) else { return };
+    let seconds = |row: &[String]| {
+        let mut figure = Figure::read(cell(row, Some(value)), &table.title, number::count)?;
+        figure.value = number::Scalar::Decimal(figure.number()? / 100.0);
+        figure.step /= 100.0;
+        Some(figure)
+    };
+    for row in &table.rows {
+        let place = match cell(row, name) {
+            "BUSY_TIME" | "BUSY_TICKS" => &mut cpu.busy_s,
+            "IDLE_TIME" | "IDLE_TICKS" => &mut cpu.idle_s,
+            "IOWAIT_TIME" | "IOWAIT_TICKS" => &mut cpu.iowait_s,
+            "NUM_CPUS" if header.cpus.is_none() => {
+                let count = cell(row, Some(value));
+                header.cpus = Figure::read(count, &table.title, number::count);
+                continue;
+            }
+            _ => continue,
+        };
+        if place.is_none() {
+            *place = seconds(row);
+        }
+    }
+}
+
+fn cluster(table: &Table, cpu: &mut Cpu) {
+    let instance = table.column(&["i#", "i"]).or(Some(0));
+    let Some(row) = table.rows.iter().find(|row| cell(row, instance) == "Sum") else { return };
+    let seconds = |key: &str| {
+        Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
+    };
+    cpu.busy_s = seconds("busy");
+    cpu.idle_s = seconds("idle");
+}
+
+pub fn memory(page: &Page) -> Memory {
+    let mut memory = Memory::default();
+    for topic in [Topic::CacheSizes, Topic::Memory] {
+        for table in page.tables_of(topic) {
+            table.lines().for_each(|line| labels(&line, table, &mut memory));
+        }
+    }
+    memory
+}
+
+/// `Buffer Cache: 728M 728M Std Block Size: 8K`: begin, then end where there is one.
+fn labels(line: &str, table: &Table, memory: &mut Memory) {
+    let words = |label: &str| {
+        let at = line.find(label)?;
+        let rest = line.get(at + label.len()..)?;
+        Some(rest.split_whitespace().take_while(|word| number::data(word).is_some()))
+    };
+    let nth = |label: &str, nth: usize, factor: f64| {
+        let word = words(label)?.nth(nth)?;
+        let mut figure = Figure::read(word, &table.title, number::data)?;
+        if factor != 1.0 {
+            figure.value = number::Scalar::Decimal((figure.number()? * factor).round());
+            figure.step *= factor;
+        }
+        Some(figure)
+    };
+    let mib = f64::from(1 << 20);
+    let put = |place: &mut Option<Figure>, found: Option<Figure>| {
+        *place = place.take().or(found);
+    };
+    put(&mut memory.buffer_cache_bytes, nth("Buffer Cache:", 0, 1.0));
+    put(&mut memory.buffer_cache_end_bytes, nth("Buffer Cache:", 1, 1.0));
+    let shared = nth("Shared Pool Size:", 0, 1.0).or_else(|| nth("Shared Pool:", 0, 1.0));
+    put(&mut memory.shared_pool_bytes, shared);
+    put(&mut memory.log_buffer_bytes, nth("Log Buffer:", 0, 1.0));
+    put(&mut memory.block_bytes, nth("Std Block Size:", 0, 1.0));
+    put(&mut memory.host_bytes, nth("Host Mem (MB):", 0, mib));
+    put(&mut memory.sga_bytes, nth("SGA use (MB):", 0, mib));
+    put(&mut memory.pga_bytes, nth("PGA use (MB):", 0, mib));
+}
+
+pub fn parameters(page: &Page) -> Vec<Parameter> {
+    let mut all: Vec<Parameter> = Vec::new();
+    for table in page.tables_of(Topic::Parameters) {
+        let Some(name_at) = table.column(&["parametername"]).or(Some(0)) else { continue };
+        let value = table.column(&["beginvalue", "value"]);
+        let end = table.column_where(|key| key.starts_with("endvalue"));
+        let instance = table.column(&["i#"]);
+        let mut is_kept = false;
+        for row in &table.rows {
+            let name = cell(row, Some(name_at));
+            let text = |at| Figure::text(cell(row, at), &table.title);
+            if name.is_empty() {
+                // A long value goes on in the next line.
+                if let (true, Some(last)) = (is_kept, all.last_mut()) {
+                    lengthen(&mut last.value, cell(row, value));
+                    lengthen(&mut last.end_value, cell(row, end));
+                }
+                continue;
+            }
+            is_kept = PARAMETERS.iter().any(|kept| name.starts_with(kept));
+            if is_kept {
+                all.push(Parameter {
+                    name: name.to_owned(),
+                    instance: instance.map(|at| cell(row, Some(at)).to_owned()),
+                    value: text(value),
+                    end_value: end.and_then(|at| text(Some(at))),
+                });
+            }
+        }
+    }
+    all
+}
+
+fn lengthen(figure: &mut Option<Figure>, rest: &str) {
+    let Some(figure) = figure else { return };
+    if let number::Scalar::Text(text) = &mut figure.value
+        && text.len() + rest.len() < VALUE_MAX
+    {
+        text.push_str(rest);
+    }
+}
+
+/// A parameter's value at the beginning, if the report shows it.
+pub fn parameter<'p>(parameters: &'p [Parameter], name: &str) -> Option<&'p Figure> {
+    parameters.iter().find(|known| known.name == name).and_then(|known| known.value.as_ref())
+}

@@ -1,0 +1,201 @@
+//! Oracle AWR and Statspack reports, text and HTML, as figures that know where they stood.
+//!
+//! `bytes -> source (text) -> text or html (a page of titled tables) -> extractors -> Report`
+//!
+//! Titles are known to [`topic`] alone, layouts to [`text`] and [`html`] alone. A figure that the
+//! report does not have is None. What another product made is refused by name.
+
+pub mod derived;
+mod events;
+pub mod factors;
+pub mod figure;
+mod findings;
+mod header;
+mod host;
+mod html;
+mod io;
+mod load;
+pub mod number;
+mod page;
+pub mod report;
+pub mod source;
+mod statistics;
+mod text;
+mod times;
+mod topic;
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use page::Page;
+use report::{Format, Kind, Report};
+use source::Source;
+use topic::Topic;
+
+/// Bytes in which a report in HTML shows itself as such.
+const PROBE: usize = 256 << 10;
+
+/// Why a file gives no report.
+#[derive(Debug, thiserror::Error)]
+pub enum AwrError {
+    #[error("{file}: {error}; check the name and who may read it")]
+    Unreadable { file: String, error: std::io::Error },
+    #[error("{file}: is {what}, which petal awr does not read; {advice}")]
+    Other { file: String, what: String, advice: &'static str },
+    #[error(
+        "{file}: is an AWR or Statspack report by its title, but holds nothing that can be read: {why}; make the report anew, or send the whole file"
+    )]
+    Empty { file: String, why: String },
+    #[error(
+        "{file}: reading it failed inside petal ({message}); this is a fault of petal's, please report it with the file"
+    )]
+    Internal { file: String, message: String },
+}
+
+/// Reads a file.
+pub fn read(path: &Path) -> Result<Report, AwrError> {
+    let file = path.display().to_string();
+    let source =
+        source::read(path).map_err(|error| AwrError::Unreadable { file: file.clone(), error })?;
+    parse(&file, source)
+}
+
+/// Reads what is in memory; `file` is for messages.
+pub fn parse(file: &str, source: Source) -> Result<Report, AwrError> {
+    // A fault in a parser costs one file, not all of them.
+    let parsed = catch_unwind(AssertUnwindSafe(|| parse_unguarded(file, &source)));
+    parsed.unwrap_or_else(|panic| {
+        Err(AwrError::Internal { file: file.to_owned(), message: panic_message(&*panic) })
+    })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".into())
+}
+
+fn parse_unguarded(file: &str, source: &Source) -> Result<Report, AwrError> {
+    let format = if is_html(&source.text) { Format::Html } else { Format::Text };
+    let page = match format {
+        Format::Html => html::page(&source.text),
+        Format::Text => text::page(&source.text),
+    };
+    let kind = kind(&page).ok_or_else(|| other(file, &source.text, &page))?;
+    if page.tables.is_empty() {
+        let why = match source.text.trim().len() {
+            0..2000 => "it ends behind its title".to_owned(),
+            _ => "none of the sections that petal knows is in it".to_owned(),
+        };
+        return Err(AwrError::Empty { file: file.to_owned(), why });
+    }
+    let mut report = extract(&page, kind);
+    report.file = file.to_owned();
+    report.format = format;
+    report.notes.splice(0..0, source.notes.iter().cloned());
+    report.spans_restart = findings::spans_restart(&report, &page.warnings);
+    report.findings = findings::judge(&report, &page.warnings);
+    Ok(report)
+}
+
+fn extract(page: &Page, kind: Kind) -> Report {
+    let mut header = header::read(page, kind);
+    let events = events::read(page);
+    let release = header.release.as_ref().map(figure::Figure::shown).unwrap_or_default();
+    let io = io::read(page, &release);
+    let mut notes = page.notes.clone();
+    notes.extend(io.note.map(str::to_owned));
+    if !page.is_ended {
+        notes.push(
+            "its end was not found: sections may be missing, and the last one may be cut"
+                .to_owned(),
+        );
+    }
+    Report {
+        kind,
+        cpu: host::cpu(page, &mut header),
+        header,
+        load_profile: load::read(page, kind),
+        top_events: events.top,
+        foreground_events: events.foreground,
+        background_events: events.background,
+        histograms: events::histograms(page),
+        statistics: statistics::read(page),
+        tablespaces: io.tablespaces,
+        files: io.files,
+        io_functions: io.functions,
+        memory: host::memory(page),
+        parameters: host::parameters(page),
+        notes,
+        ..Report::default()
+    }
+}
+
+/// Elements stand before the title of an HTML report; SQL in a text report may hold elements too.
+fn is_html(text: &str) -> bool {
+    let probe = text.as_bytes();
+    let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
+    let find = |what: &[u8]| probe.windows(what.len()).position(|window| window == what);
+    let title = find(b"workload repository").or_else(|| find(b"statspack report"));
+    let before = probe.get(..title.unwrap_or(probe.len())).unwrap_or_default();
+    let is_tag = |two: &[u8]| two[0] == b'<' && (two[1].is_ascii_alphabetic() || two[1] == b'!');
+    before.windows(2).any(is_tag) && (title.is_some() || find(b"<td").is_some())
+}
+
+/// By what the report calls itself, else by what it holds.
+fn kind(page: &Page) -> Option<Kind> {
+    let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
+    if heading.contains("STATSPACK REPORT") {
+        Some(Kind::Sp)
+    } else if heading.contains("PDB REPORT") {
+        Some(Kind::Awrpdb)
+    } else if heading.contains("(RAC)") || heading.contains("RAC REPORT") {
+        Some(Kind::Awrg)
+    } else if heading.contains("WORKLOAD REPOSITORY REPORT") {
+        // Of a cluster, if it tells no single instance apart.
+        Some(if page.first(Topic::Cluster).is_some() { Kind::Awrg } else { Kind::Awr })
+    } else if heading.is_empty() {
+        let holds = |topic| page.first(topic).is_some();
+        let is_cluster = holds(Topic::Cluster) && holds(Topic::ClusterInstances);
+        let is_report =
+            holds(Topic::Database) && (holds(Topic::LoadProfile) || holds(Topic::TopEvents));
+        match (is_cluster, is_report) {
+            (true, _) => Some(Kind::Awrg),
+            (_, true) => Some(Kind::Awr),
+            _ => None,
+        }
+    } else {
+        None
+    }
+}
+
+/// What a file is instead, as well as it can be told.
+fn other(file: &str, text: &str, page: &Page) -> AwrError {
+    let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
+    let begin = text.get(..text.floor_char_boundary(PROBE)).unwrap_or(text).to_ascii_uppercase();
+    let known: [(bool, &str); 7] = [
+        (heading.contains("COMPARE"), "an AWR compare-periods report"),
+        (heading.contains("SQL REPORT"), "an AWR report of one SQL statement"),
+        (!heading.is_empty(), "a workload repository report of another kind"),
+        (begin.contains("ASH REPORT FOR"), "an active-session-history report"),
+        (begin.contains("ADDM REPORT"), "an ADDM report"),
+        (begin.contains("TKPROF"), "a TKPROF report"),
+        (begin.trim().is_empty(), "empty"),
+    ];
+    let known = known.iter().find(|(is, _)| *is).map(|(_, what)| *what);
+    let what = known.unwrap_or(if is_html(text) {
+        "HTML of something else"
+    } else {
+        "no report of Oracle's"
+    });
+    AwrError::Other {
+        file: file.to_owned(),
+        what: what.to_owned(),
+        advice: "it reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML",
+    }
+}
+
+#[cfg(test)]
+mod mutations;
+#[cfg(test)]
+pub(crate) mod tests;

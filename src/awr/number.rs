@@ -1,0 +1,268 @@
+//! Numbers as the reports print them: `1,234`, `.5`, `176.5K`, `7.0E+08`, `420.51us`, `######`.
+//! Exact where the text is exact; what is no number is none, never 0.
+
+use serde::Serialize;
+
+/// What a cell says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    Whole(i64),
+    Decimal(f64),
+    Text(String),
+}
+
+impl Scalar {
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Whole(value) => Some(*value as f64),
+            Self::Decimal(value) => Some(*value),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+/// A number and how finely it was printed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Printed {
+    pub value: Scalar,
+    /// One unit of the last printed digit.
+    pub step: f64,
+}
+
+impl Printed {
+    pub fn number(&self) -> f64 {
+        self.value.number().unwrap_or(f64::NAN)
+    }
+
+    /// Over-estimates how far the printed number may be from the true one, as a share of it.
+    pub fn uncertainty(&self) -> f64 {
+        let size = self.number().abs();
+        if size > 0.0 { self.step / 2.0 / size } else { f64::INFINITY }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        let value = match self.value {
+            Scalar::Whole(value) if factor.fract() == 0.0 => {
+                whole_or_decimal(value as f64 * factor)
+            }
+            other => Scalar::Decimal(other.number().unwrap_or(f64::NAN) * factor),
+        };
+        Self { value, step: self.step * factor }
+    }
+}
+
+/// What K, M, G, T and P stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Counts and seconds: thousands.
+    Thousand,
+    /// Bytes: 1024.
+    Data,
+}
+
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+fn whole_or_decimal(value: f64) -> Scalar {
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        Scalar::Whole(value as i64)
+    } else {
+        Scalar::Decimal(value)
+    }
+}
+
+/// A count, rate or time.
+pub fn count(text: &str) -> Option<Printed> {
+    scaled(text, Scale::Thousand)
+}
+
+/// Bytes: `728M`, `9,508K`, `8K`, `4.53118` without a suffix is as it stands.
+pub fn data(text: &str) -> Option<Printed> {
+    scaled(text, Scale::Data)
+}
+
+fn scaled(text: &str, scale: Scale) -> Option<Printed> {
+    let text = text.trim();
+    let base: f64 = if scale == Scale::Data { 1024.0 } else { 1000.0 };
+    let (digits, power) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 1),
+        b'M' => (&text[..text.len() - 1], 2),
+        b'G' => (&text[..text.len() - 1], 3),
+        b'T' => (&text[..text.len() - 1], 4),
+        b'P' => (&text[..text.len() - 1], 5),
+        _ => (text, 0),
+    };
+    if scale == Scale::Thousand && power > 0 {
+        return plain(digits, power * 3);
+    }
+    let printed = plain(digits, 0)?;
+    Some(if power > 0 { printed.times(base.powi(power)) } else { printed })
+}
+
+/// Microseconds of an average: `2.45ms`, `52.86 s`, `221.45ns`; a bare number is in `unit_us`.
+pub fn duration_us(text: &str, unit_us: Option<f64>) -> Option<Printed> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let us = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "ns" => 1e-3,
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" | "sec" => 1e6,
+        "m" | "min" => 60e6,
+        "h" | "hr" => 3600e6,
+        // A suffix of a bare number: `2.2K` ms.
+        "k" | "" => return count(text).zip(unit_us).map(|(printed, unit)| printed.times(unit)),
+        _ => return None,
+    };
+    // As a decimal point shifted, so that 268.69us is 268.69.
+    let printed = plain(digits.trim_end(), 0)?;
+    Some(Printed { value: Scalar::Decimal(tidy(printed.number() * us)), step: printed.step * us })
+}
+
+/// Takes away what multiplying by a power of ten adds in the last bit.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.12e}").parse().unwrap_or(value)
+}
+
+/// Digits with thousands apart, a fraction, an exponent; times ten to the `shift`.
+fn plain(text: &str, shift: i32) -> Option<Printed> {
+    let (mantissa, exponent) = match text.find(['E', 'e']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (sign, unsigned) = match mantissa.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (units, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if units.len() + fraction.len() == 0 || unsigned.len() > 40 || !is_digits(fraction) {
+        return None;
+    }
+    let units = without_commas(units)?;
+    let power = exponent.checked_add(shift)?.checked_sub(fraction.len() as i32)?;
+    if !(-300..=300).contains(&power) {
+        return None;
+    }
+    let value: f64 = format!("{sign}{units}{fraction}e{power}").parse().ok()?;
+    let exact = (power == 0).then(|| format!("{sign}{units}").parse::<i64>().ok()).flatten();
+    let value = match exact {
+        Some(whole) => Scalar::Whole(whole),
+        None if shift > 0 || exponent > 0 => whole_or_decimal(value),
+        None => Scalar::Decimal(value),
+    };
+    Some(Printed { value, step: 10f64.powi(power) })
+}
+
+/// `1,234,567` as digits; commas elsewhere than between threes are no number.
+fn without_commas(units: &str) -> Option<String> {
+    let mut groups = units.split(',');
+    let mut digits = groups.next()?.to_owned();
+    let is_grouped = units.contains(',');
+    if is_grouped && !(1..=3).contains(&digits.len()) {
+        return None;
+    }
+    for group in groups {
+        if group.len() != 3 {
+            return None;
+        }
+        digits.push_str(group);
+    }
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn whole(text: &str) -> Option<i64> {
+        match count(text)?.value {
+            Scalar::Whole(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn number(text: &str) -> Option<f64> {
+        count(text).map(|printed| printed.number())
+    }
+
+    #[test]
+    fn as_the_reports_print_them() {
+        assert_eq!(whole("396,483,689,782,272"), Some(396_483_689_782_272));
+        assert_eq!(whole("176.5K"), Some(176_500));
+        assert_eq!(whole("2198.8K"), Some(2_198_800));
+        assert_eq!(whole("7.0E+08"), Some(700_000_000));
+        assert_eq!(number(".5"), Some(0.5));
+        assert_eq!(number("-86.57"), Some(-86.57));
+        assert_eq!(number("1.04522451E+09"), Some(1.04522451e9));
+        assert_eq!(data("9,508K").unwrap().number(), 9_736_192.0);
+        assert_eq!(data("2.6G").unwrap().number(), 2.6 * 1024.0 * 1024.0 * 1024.0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in [
+            "",
+            " ",
+            "######",
+            "N/A",
+            "-",
+            ".",
+            "1,2",
+            "12,3456",
+            ",123",
+            "1.2.3",
+            "E5",
+            "15.03 (mins)",
+            "0x10",
+            "inf",
+            "nan",
+            "1E999",
+            "K",
+        ] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn averages_bear_their_unit() {
+        let us = |text, unit| duration_us(text, unit).map(|printed| printed.number());
+        assert_eq!(us("420.51us", None), Some(420.51));
+        assert_eq!(us("2.45ms", None), Some(2450.0));
+        assert_eq!(us("52.86 s", None), Some(52_860_000.0));
+        assert_eq!(us("221.45ns", None), Some(0.22145));
+        assert_eq!(us("9", Some(1e3)), Some(9000.0));
+        assert_eq!(us("9", None), None);
+        assert_eq!(us("9 parsecs", None), None);
+    }
+
+    #[test]
+    fn fewer_digits_are_less_certain() {
+        let of = |text| count(text).unwrap().uncertainty();
+        assert!(of("0.4") > of("0.42") && of("4,568") < of("9") && of("0") == f64::INFINITY);
+        assert_eq!(of("176.5K"), 50.0 / 176_500.0);
+    }
+
+    proptest! {
+        #[test]
+        fn thousands_apart_are_the_same_number(value in 0i64..=i64::MAX) {
+            let digits = value.to_string();
+            let mut shown = String::new();
+            for (at, digit) in digits.chars().enumerate() {
+                if at > 0 && (digits.len() - at) % 3 == 0 {
+                    shown.push(',');
+                }
+                shown.push(digit);
+            }
+            prop_assert_eq!(whole(&shown), Some(value));
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in "\\PC{0,24}") {
+            for printed in [count(&text), data(&text), duration_us(&text, Some(1e3))] {
+                prop_assert!(printed.is_none_or(|printed| printed.number().is_finite()));
+            }
+        }
+    }
+}

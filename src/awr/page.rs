@@ -1,0 +1,116 @@
+//! A report as titled tables of cells, the same whether it came as text or as HTML. What they mean
+//! is not known here.
+
+use std::sync::Arc;
+
+use super::topic::{self, Topic};
+
+/// Cells that one report may have; a report has some tens of thousands.
+const CELLS_MAX: usize = 4_000_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// The heading above several columns, such as `Wait Time`; often empty.
+    pub group: String,
+    /// As it stands, its lines joined by blanks.
+    pub name: String,
+    /// [`topic::key`] of the name.
+    pub key: String,
+}
+
+impl Column {
+    pub fn new(group: &str, name: &str) -> Self {
+        Self { group: group.to_owned(), name: name.to_owned(), key: topic::key(name) }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub topic: Topic,
+    pub title: Arc<str>,
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+    /// Characters that each column has in a text report, which cuts names there; empty in HTML.
+    pub widths: Vec<usize>,
+}
+
+impl Table {
+    /// The first column that has one of these keys, in the order of the keys.
+    pub fn column(&self, keys: &[&str]) -> Option<usize> {
+        let of = |key: &&str| self.columns.iter().position(|column| column.key == *key);
+        keys.iter().find_map(of)
+    }
+
+    /// The first column whose key is as `is` wants it.
+    pub fn column_where(&self, is: impl Fn(&str) -> bool) -> Option<usize> {
+        self.columns.iter().position(|column| is(&column.key))
+    }
+
+    /// A row's lines of a section that is read by labels.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.rows.iter().map(|row| row.join(" "))
+    }
+
+    /// A name that fills its column may have been cut.
+    pub fn may_be_cut(&self, column: usize, name: &str) -> bool {
+        // A blank at the cut is trimmed away.
+        self.widths.get(column).is_some_and(|&width| name.chars().count() + 1 >= width)
+    }
+}
+
+/// A cell of a row, blank where the row has none.
+pub fn cell(row: &[String], at: Option<usize>) -> &str {
+    at.and_then(|at| row.get(at)).map_or("", String::as_str)
+}
+
+/// All that was read of a report.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// What the report calls itself, such as `WORKLOAD REPOSITORY report for`.
+    pub heading: Option<String>,
+    pub tables: Vec<Table>,
+    /// Lines outside of tables that say that the report itself is in doubt.
+    pub warnings: Vec<String>,
+    /// Its own end was seen: nothing is cut off.
+    pub is_ended: bool,
+    pub notes: Vec<String>,
+    cells: usize,
+    is_closed: bool,
+}
+
+impl Page {
+    /// Keeps a table. False when no more are taken: a second report in the same file begins, or
+    /// there is more than any report has.
+    pub fn push(&mut self, table: Table) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        let is_second =
+            table.topic == Topic::Database && self.tables_of(Topic::LoadProfile).next().is_some();
+        self.cells += table.rows.iter().map(Vec::len).sum::<usize>();
+        if is_second {
+            self.note("the file holds another report behind this one, which was not read");
+        } else if self.cells > CELLS_MAX {
+            self.note("it has more rows than any report: the rest was not read");
+        } else {
+            self.tables.push(table);
+            return true;
+        }
+        self.is_closed = true;
+        false
+    }
+
+    pub fn note(&mut self, note: &str) {
+        if !self.notes.iter().any(|known| known == note) {
+            self.notes.push(note.to_owned());
+        }
+    }
+
+    pub fn tables_of(&self, topic: Topic) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(move |table| table.topic == topic)
+    }
+
+    pub fn first(&self, topic: Topic) -> Option<&Table> {
+        self.tables_of(topic).next()
+    }
+}

@@ -1,0 +1,283 @@
+//! What was read of a report: the value that all outputs are made of. No reading, no judging.
+
+use std::collections::BTreeMap;
+
+use serde::ser::{SerializeMap as _, Serializer};
+use serde::{Deserialize, Serialize};
+
+use super::figure::Figure;
+use crate::record::Finding;
+
+/// What a report is of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One instance.
+    #[default]
+    Awr,
+    /// Several instances of a cluster together.
+    Awrg,
+    /// A pluggable database.
+    Awrpdb,
+    /// Statspack.
+    Sp,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    #[default]
+    Text,
+    Html,
+}
+
+/// A report. Every figure that it does not have is None.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    pub file: String,
+    pub kind: Kind,
+    pub format: Format,
+    /// What the file's name says of the run, such as `sessions`.
+    #[serde(serialize_with = "as_map")]
+    pub factors: Vec<(String, String)>,
+    pub header: Header,
+    pub load_profile: LoadProfile,
+    pub top_events: Vec<Event>,
+    /// Before 11g: of foreground and background processes together; the section says which.
+    pub foreground_events: Vec<Event>,
+    pub background_events: Vec<Event>,
+    pub histograms: Vec<Histogram>,
+    #[serde(serialize_with = "as_map")]
+    pub statistics: Vec<(String, Statistic)>,
+    pub tablespaces: Vec<IoRow>,
+    pub files: Vec<IoRow>,
+    pub io_functions: Vec<IoFunction>,
+    pub cpu: Cpu,
+    pub memory: Memory,
+    pub parameters: Vec<Parameter>,
+    pub findings: Vec<Finding>,
+    /// Its snapshots stand on both sides of a restart: differences between them mean nothing.
+    #[serde(skip)]
+    pub spans_restart: bool,
+    /// What was odd about the file, and what could not be read.
+    pub notes: Vec<String>,
+}
+
+fn as_map<S: Serializer, T: Serialize>(
+    entries: &[(String, T)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(entries.len()))?;
+    for (name, value) in entries {
+        map.serialize_entry(name, value)?;
+    }
+    map.end()
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Header {
+    pub db: Option<Figure>,
+    /// Of a report over several instances: joined by `+`.
+    pub instance: Option<Figure>,
+    pub instance_number: Option<Figure>,
+    pub host: Option<Figure>,
+    pub release: Option<Figure>,
+    pub rac: Option<Figure>,
+    pub cdb: Option<Figure>,
+    pub pdb: Option<Figure>,
+    pub platform: Option<Figure>,
+    pub cpus: Option<Figure>,
+    pub cores: Option<Figure>,
+    pub sockets: Option<Figure>,
+    pub memory_gb: Option<Figure>,
+    pub startup_time: Option<Figure>,
+    pub begin_snap: Option<Figure>,
+    pub end_snap: Option<Figure>,
+    pub begin_time: Option<Figure>,
+    pub end_time: Option<Figure>,
+    pub elapsed_min: Option<Figure>,
+    pub db_time_min: Option<Figure>,
+}
+
+/// One line of the load profile.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Load {
+    pub per_second: Option<Figure>,
+    pub per_transaction: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LoadProfile {
+    /// Seconds of sessions' time.
+    pub db_time: Load,
+    pub db_cpu: Load,
+    pub background_cpu: Load,
+    pub redo_bytes: Load,
+    /// Blocks.
+    pub logical_reads: Load,
+    pub block_changes: Load,
+    pub physical_reads: Load,
+    pub physical_writes: Load,
+    pub read_requests: Load,
+    pub write_requests: Load,
+    pub read_mb: Load,
+    pub write_mb: Load,
+    pub user_calls: Load,
+    pub parses: Load,
+    pub hard_parses: Load,
+    pub logons: Load,
+    pub executes: Load,
+    pub rollbacks: Load,
+    pub transactions: Load,
+}
+
+/// A wait event, or the processor among the top ones.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Event {
+    /// As printed: text reports cut it.
+    pub name: String,
+    /// The report may have cut the name.
+    #[serde(skip)]
+    pub is_cut: bool,
+    pub wait_class: Option<Figure>,
+    pub waits: Option<Figure>,
+    pub time_s: Option<Figure>,
+    /// Time over waits.
+    pub avg_us: Option<Figure>,
+    /// The report's own average.
+    pub reported_avg_us: Option<Figure>,
+    /// The one of the two that has more digits; null where both read 0.
+    pub latency_us: Option<Figure>,
+    pub pct_db_time: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    pub name: String,
+    pub section: String,
+    pub waits: Option<Figure>,
+    /// `percent` of the waits, or `waits` as counts.
+    pub unit: &'static str,
+    /// Ranges that the report leaves blank are not here.
+    pub buckets: Vec<Bucket>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Bucket {
+    /// As the heading has it.
+    pub range: String,
+    /// The upper bound; null for the last, open range.
+    pub below_us: Option<f64>,
+    pub share: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Statistic {
+    pub total: Option<Figure>,
+    pub per_second: Option<Figure>,
+    pub per_transaction: Option<Figure>,
+    #[serde(skip)]
+    pub is_cut: bool,
+}
+
+/// A tablespace or a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoRow {
+    pub tablespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    pub pdb: Option<Figure>,
+    pub reads: Option<Figure>,
+    pub reads_per_s: Option<Figure>,
+    pub read_ms: Option<Figure>,
+    pub blocks_per_read: Option<Figure>,
+    pub single_block_reads_per_s: Option<Figure>,
+    pub single_block_read_ms: Option<Figure>,
+    pub writes: Option<Figure>,
+    pub writes_per_s: Option<Figure>,
+    pub write_ms: Option<Figure>,
+    pub buffer_waits: Option<Figure>,
+    pub buffer_wait_ms: Option<Figure>,
+    /// The cells under the headings that stand over them, which in some releases are not theirs.
+    pub as_headed: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct IoFunction {
+    pub name: String,
+    pub read_bytes: Option<Figure>,
+    pub read_requests_per_s: Option<Figure>,
+    pub write_bytes: Option<Figure>,
+    pub write_requests_per_s: Option<Figure>,
+    pub waits: Option<Figure>,
+    pub wait_us: Option<Figure>,
+}
+
+/// Per cent of all processors' time, and what it was computed from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cpu {
+    /// Includes the wait for I/O, as the reports count.
+    pub idle_pct: Option<Figure>,
+    pub user_pct: Option<Figure>,
+    pub system_pct: Option<Figure>,
+    pub iowait_pct: Option<Figure>,
+    /// Seconds; reports count hundredths.
+    pub busy_s: Option<Figure>,
+    pub idle_s: Option<Figure>,
+    pub iowait_s: Option<Figure>,
+}
+
+/// Bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Memory {
+    pub buffer_cache_bytes: Option<Figure>,
+    pub buffer_cache_end_bytes: Option<Figure>,
+    pub shared_pool_bytes: Option<Figure>,
+    pub log_buffer_bytes: Option<Figure>,
+    pub block_bytes: Option<Figure>,
+    pub host_bytes: Option<Figure>,
+    pub sga_bytes: Option<Figure>,
+    pub pga_bytes: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Parameter {
+    pub name: String,
+    /// Of a report over several instances: which; `*` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    pub value: Option<Figure>,
+    pub end_value: Option<Figure>,
+}
+
+impl Report {
+    /// A statistic by its full name; one that the report cut is found by its beginning, if only
+    /// one fits.
+    pub fn statistic(&self, name: &str) -> Option<&Statistic> {
+        let entries = || self.statistics.iter();
+        if let Some((_, found)) = entries().find(|(known, _)| known == name) {
+            return Some(found);
+        }
+        // Those that were cut to the same name have a number behind it.
+        let printed =
+            |known: &'_ str| known.split_once(" [").map_or(known.len(), |(it, _)| it.len());
+        let fits = |known: &str| known.get(..printed(known)).is_some_and(|it| name.starts_with(it));
+        let mut fitting = entries().filter(|(known, it)| it.is_cut && fits(known));
+        let (_, found) = fitting.next()?;
+        fitting.next().is_none().then_some(found)
+    }
+
+    pub fn factor(&self, name: &str) -> Option<&str> {
+        self.factors.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// An event by its full name, in the same way.
+pub fn event<'e>(events: &'e [Event], name: &str) -> Option<&'e Event> {
+    if let Some(found) = events.iter().find(|event| event.name == name) {
+        return Some(found);
+    }
+    let mut fitting = events.iter().filter(|event| event.is_cut && name.starts_with(&event.name));
+    let found = fitting.next()?;
+    fitting.next().is_none().then_some(found)
+}

@@ -1,0 +1,546 @@
+//! Real reports that people have published, where they are at hand: every value that was read from
+//! them by eye, as printed.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::*;
+
+/// `PETAL_AWR_DIR`, or beside the project.
+fn folder() -> Option<PathBuf> {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/awr");
+    let folder = std::env::var_os("PETAL_AWR_DIR").map_or_else(beside, PathBuf::from);
+    folder.join("truth.json").exists().then_some(folder)
+}
+
+/// What is compared, and how often it agreed.
+#[derive(Default)]
+struct Tally {
+    agreed: usize,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    fn check(&mut self, what: String, found: &Value, expected: &str) {
+        let printed = match found {
+            Value::Null => "",
+            Value::String(text) => text,
+            figure => figure["as_printed"].as_str().unwrap_or("?"),
+        };
+        if printed == expected {
+            self.agreed += 1;
+        } else {
+            self.wrong.push(format!("{what}: found {printed:?}, expected {expected:?}"));
+        }
+    }
+}
+
+/// truth's name of a value, and where it stands in the report's JSON.
+const FIGURES: [(&str, &str); 21] = [
+    ("db", "/header/db"),
+    ("ver", "/header/release"),
+    ("rac", "/header/rac"),
+    ("inst", "/header/instance"),
+    ("host", "/header/host"),
+    ("bsnap", "/header/begin_snap"),
+    ("esnap", "/header/end_snap"),
+    ("btime", "/header/begin_time"),
+    ("etime", "/header/end_time"),
+    ("elapsed", "/header/elapsed_min"),
+    ("dbtime", "/header/db_time_min"),
+    ("cpus", "/header/cpus"),
+    ("pdb", "/header/pdb"),
+    ("redo_s", "/load_profile/redo_bytes/per_second"),
+    ("lio_s", "/load_profile/logical_reads/per_second"),
+    ("pread_s", "/load_profile/physical_reads/per_second"),
+    ("pwrite_s", "/load_profile/physical_writes/per_second"),
+    ("ucalls_s", "/load_profile/user_calls/per_second"),
+    ("exec_s", "/load_profile/executes/per_second"),
+    ("txn_s", "/load_profile/transactions/per_second"),
+    ("dbtime_s", "/load_profile/db_time/per_second"),
+];
+
+/// truth's headings of tablespaces, where they are one thing in all releases.
+const TABLESPACE: [(&str, &str); 9] = [
+    ("Reads", "reads"),
+    ("Av Rds/s", "reads_per_s"),
+    ("Av Reads/s", "reads_per_s"),
+    ("Av Rd(ms)", "read_ms"),
+    ("Av Blks/Rd", "blocks_per_read"),
+    ("Av Writes/s", "writes_per_s"),
+    ("Writes avg/s", "writes_per_s"),
+    ("Buffer Waits", "buffer_waits"),
+    ("Av Buf Wt(ms)", "buffer_wait_ms"),
+];
+
+fn compare(file: &str, truth: &Value, report: &Value, tally: &mut Tally) {
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    let fields = truth.as_object().unwrap();
+    for (name, expected) in fields {
+        let what = format!("{file}: {name}");
+        if let Some((_, place)) = FIGURES.iter().find(|(known, _)| known == name) {
+            let found = report.pointer(place).unwrap();
+            let expected = text(expected);
+            // The heading's unit is printed with it in a cluster's report.
+            tally.check(what, found, &expected);
+            continue;
+        }
+        match name.as_str() {
+            "dbcpu_s" => {
+                tally.check(what, &report["load_profile"]["db_cpu"]["per_second"], &text(expected))
+            }
+            "kind" => tally.check(what, &report["kind"], &text(expected)),
+            "fmt" => tally.check(what, &report["format"], &text(expected).to_lowercase()),
+            "cdb" => {
+                if !expected.is_null() {
+                    tally.check(what, &report["header"]["cdb"], &text(expected));
+                }
+            }
+            "top" => top(&what, expected, report, tally),
+            "ts" => tablespace(&what, expected, report, tally),
+            "gps" => cluster(&what, expected, report, tally),
+            // Where it was found, a remark, the columns of the list, and how many profiles.
+            "origin" | "exa" | "lp" | "top_hdr" => {}
+            statistic => {
+                let found = &report["statistics"][statistic];
+                tally.check(what.clone(), &found["total"], &text(&expected[0]));
+                tally.check(what, &found["per_second"], &text(&expected[1]));
+            }
+        }
+    }
+}
+
+fn top(what: &str, expected: &Value, report: &Value, tally: &mut Tally) {
+    for (at, row) in expected.as_array().unwrap().iter().enumerate() {
+        let cell = |at: usize| row[at].as_str().unwrap();
+        let event = &report["top_events"][at];
+        tally.check(format!("{what} {at} name"), &event["name"], cell(0));
+        tally.check(format!("{what} {at} waits"), &event["waits"], cell(1));
+        tally.check(format!("{what} {at} time"), &event["time_s"], cell(2));
+        let average = event["avg_us"]["value"].as_f64();
+        let shown = average.map(|us| format!("{us:.1}")).unwrap_or_default();
+        tally.check(format!("{what} {at} average"), &Value::from(shown), cell(3));
+    }
+}
+
+fn tablespace(what: &str, expected: &Value, report: &Value, tally: &mut Tally) {
+    let found = &report["tablespaces"][0];
+    for (heading, expected) in expected.as_object().unwrap() {
+        let expected = expected.as_str().unwrap();
+        let what = format!("{what} {heading}");
+        if heading == "Tablespace" {
+            tally.check(what, &found["tablespace"], expected);
+        } else if let Some((_, name)) = TABLESPACE.iter().find(|(known, _)| known == heading) {
+            tally.check(what, &found[name], expected);
+        } else {
+            // As it stands under its heading, which may not be its own.
+            let place = topic::key(heading);
+            let headed = found["as_headed"].as_object();
+            let cell =
+                headed.and_then(|all| all.iter().find(|(name, _)| topic::key(name) == place));
+            tally.check(what, cell.map_or(&Value::Null, |(_, cell)| cell), expected);
+        }
+    }
+}
+
+fn cluster(what: &str, expected: &Value, report: &Value, tally: &mut Tally) {
+    let known = [
+        ("Logical Reads/s", "logical_reads"),
+        ("Physical Reads/s", "physical_reads"),
+        ("Physical Writes/s", "physical_writes"),
+        ("Block Changes/s", "block_changes"),
+        ("User Calls/s", "user_calls"),
+        ("Execs/s", "executes"),
+        ("Parses/s", "parses"),
+        ("Logons/s", "logons"),
+        ("Txns/s", "transactions"),
+    ];
+    for (heading, name) in known {
+        let expected = expected[heading].as_str().unwrap();
+        let found = &report["load_profile"][name]["per_second"];
+        tally.check(format!("{what} {heading}"), found, expected);
+    }
+}
+
+#[test]
+fn real_reports_agree_with_what_was_read_by_eye() {
+    let Some(folder) = folder() else {
+        eprintln!("SKIPPED: no real reports: set PETAL_AWR_DIR to a folder with truth.json");
+        return;
+    };
+    let truth = std::fs::read(folder.join("truth.json")).unwrap();
+    let truth: Value = serde_json::from_slice(&truth).unwrap();
+    let mut all = Tally::default();
+    for (file, truth) in truth.as_object().unwrap() {
+        let report = read(&folder.join(file)).unwrap_or_else(|error| panic!("{error}"));
+        let mut tally = Tally::default();
+        compare(file, truth, &serde_json::to_value(&report).unwrap(), &mut tally);
+        eprintln!("{:>4} agree, {} not: {file}", tally.agreed, tally.wrong.len());
+        all.agreed += tally.agreed;
+        all.wrong.append(&mut tally.wrong);
+    }
+    assert!(all.wrong.is_empty(), "{} agree, not:\n{}", all.agreed, all.wrong.join("\n"));
+    eprintln!("{} values agree", all.agreed);
+}
+
+/// Reports written for these tests, in the layouts of the releases that their names tell.
+pub const SAMPLES: [(&str, &str); 12] = [
+    ("sp_9i.txt", include_str!("../../tests/data/awr/sp_9i.txt")),
+    ("sp_11g.txt", include_str!("../../tests/data/awr/sp_11g.txt")),
+    ("awr_10g.txt", include_str!("../../tests/data/awr/awr_10g.txt")),
+    ("awr_11204.txt", include_str!("../../tests/data/awr/awr_11204.txt")),
+    ("awr_12c.txt", include_str!("../../tests/data/awr/awr_12c.txt")),
+    ("awrpdb_19c.txt", include_str!("../../tests/data/awr/awrpdb_19c.txt")),
+    ("awrg_11g.txt", include_str!("../../tests/data/awr/awrg_11g.txt")),
+    ("awr_11g.html", include_str!("../../tests/data/awr/awr_11g.html")),
+    ("awr_11g_browser.html", include_str!("../../tests/data/awr/awr_11g_browser.html")),
+    ("awr_19c.html", include_str!("../../tests/data/awr/awr_19c.html")),
+    ("awrpdb_23ai.html", include_str!("../../tests/data/awr/awrpdb_23ai.html")),
+    ("awrg_19c.html", include_str!("../../tests/data/awr/awrg_19c.html")),
+];
+
+pub fn of_text(text: &str) -> Result<Report, AwrError> {
+    parse("a report", Source { text: text.to_owned(), notes: Vec::new() })
+}
+
+pub fn sample(name: &str) -> Report {
+    let (_, text) = SAMPLES.iter().find(|(known, _)| *known == name).unwrap();
+    let mut report = of_text(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    report.file = name.to_owned();
+    report
+}
+
+/// Columns of a report as the CSV shows them.
+fn columns(report: &Report, names: &[&str]) -> String {
+    let shown = |name: &&str| {
+        let column = derived::column(name).unwrap();
+        let figure = (column.value)(report);
+        format!("{name}={}", crate::report::awr::csv::plain(figure))
+    };
+    names.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+const WHO: [&str; 12] = [
+    "db",
+    "instance",
+    "host",
+    "release",
+    "rac",
+    "pdb",
+    "cpus",
+    "begin_snap",
+    "end_time",
+    "elapsed_min",
+    "db_time_min",
+    "block_bytes",
+];
+const RATES: [&str; 8] = [
+    "redo_bytes_per_s",
+    "logical_reads_per_s",
+    "user_calls_per_s",
+    "executes_per_s",
+    "piops",
+    "read_bytes_per_s",
+    "db_time_per_s",
+    "transactions_per_s",
+];
+const WAITS: [&str; 8] = [
+    "read_event",
+    "read_waits",
+    "read_us",
+    "log_sync_us",
+    "write_us",
+    "log_write_us",
+    "cpu_idle_pct",
+    "top_event",
+];
+
+#[test]
+fn every_kind_is_recognised_by_its_content() {
+    let kinds: Vec<String> = SAMPLES
+        .iter()
+        .map(|(name, _)| {
+            let report = sample(name);
+            format!("{name}: {:?} {:?}", report.kind, report.format)
+        })
+        .collect();
+    insta::assert_snapshot!(kinds.join("\n"), @r"
+    sp_9i.txt: Sp Text
+    sp_11g.txt: Sp Text
+    awr_10g.txt: Awr Text
+    awr_11204.txt: Awr Text
+    awr_12c.txt: Awr Text
+    awrpdb_19c.txt: Awrpdb Text
+    awrg_11g.txt: Awrg Text
+    awr_11g.html: Awr Html
+    awr_11g_browser.html: Awr Html
+    awr_19c.html: Awr Html
+    awrpdb_23ai.html: Awrpdb Html
+    awrg_19c.html: Awrg Html
+    ");
+    for (name, _) in SAMPLES {
+        let notes = sample(name).notes;
+        assert!(notes.iter().all(|note| note.starts_with("Tablespace")), "{name}: {notes:?}");
+    }
+}
+
+#[test]
+fn who_and_when() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WHO)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: db=TULIP instance=tulip1 host=greenhouse01.example.com release=9.2.0.8.0 rac=NO pdb= cpus= begin_snap=11 end_time=03-May-05 09:10:00 elapsed_min=10 db_time_min= block_bytes=8192
+    sp_11g.txt: db= instance=iris host=flowerbed release=11.2.0.4.0 rac=NO pdb= cpus=16 begin_snap=101 end_time=02-Jun-15 10:05:00 elapsed_min=5 db_time_min=159.5 block_bytes=8192
+    awr_10g.txt: db=ROSE instance=rose1 host=hedge01 release=10.2.0.4.0 rac=YES pdb= cpus=8 begin_snap=2200 end_time=14-Jul-09 13:30:20 elapsed_min=30.17 db_time_min=905.1 block_bytes=16384
+    awr_11204.txt: db=PANSY instance=pansy host=window release=11.2.0.4.0 rac=NO pdb= cpus=4 begin_snap=20 end_time=05-Mar-16 10:30:00 elapsed_min=30 db_time_min=9 block_bytes=
+    awr_12c.txt: db=LILY instance=lily2 host=pond02.example.c release=12.1.0.2.0 rac=YES pdb= cpus=72 begin_snap=310 end_time=02-Feb-17 11:10:01 elapsed_min=10 db_time_min=640.25 block_bytes=8192
+    awrpdb_19c.txt: db=DAISY instance=daisy host=field01 release=19.0.0.0.0 rac=NO pdb=MEADOW cpus=32 begin_snap=51 end_time=10-Jan-24 12:05:00 elapsed_min=5 db_time_min=315 block_bytes=
+    awrg_11g.txt: db=THISTLE instance=thistle1+thistle2 host=heath1+heath2 release=11.2.0.3.0 rac=YES pdb= cpus= begin_snap=60 end_time=15-Feb-13 09:10 elapsed_min=10.01 db_time_min=635.2 block_bytes=
+    awr_11g.html: db=ASTER instance=aster host=meadow.example.com release=11.2.0.2.0 rac=NO pdb= cpus=16 begin_snap=77 end_time=02-Mar-12 14:10:00 elapsed_min=10 db_time_min=319.5 block_bytes=8192
+    awr_11g_browser.html: db=ASTER instance=aster host=meadow.example.com release=11.2.0.2.0 rac=NO pdb= cpus=16 begin_snap=77 end_time=02-Mar-12 14:10:00 elapsed_min=10 db_time_min=319.5 block_bytes=8192
+    awr_19c.html: db=TULIP instance=tulip host=bed7.example.com release=19.0.0.0.0 rac=NO pdb= cpus=48 begin_snap=900 end_time=02-Jun-24 10:04:00 elapsed_min=4 db_time_min=255.98 block_bytes=8192
+    awrpdb_23ai.html: db=TULIP instance=tulip host=bed7.example.com release=23.0.0.0.0 rac=NO pdb=GARDEN cpus=48 begin_snap=900 end_time=02-Jun-24 10:04:00 elapsed_min=4 db_time_min=255.98 block_bytes=8192
+    awrg_19c.html: db=CLOVER instance=clover1+clover2 host=field1+field2 release=19.0.0.0.0 rac=YES pdb= cpus= begin_snap=40 end_time=15-Feb-23 00:10 elapsed_min=10.02 db_time_min=1270.4 block_bytes=8192
+    ");
+}
+
+#[test]
+fn rates() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &RATES)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: redo_bytes_per_s=612000.5 logical_reads_per_s=9500.25 user_calls_per_s=75 executes_per_s=150 piops= read_bytes_per_s= db_time_per_s= transactions_per_s=50
+    sp_11g.txt: redo_bytes_per_s=512345.6 logical_reads_per_s=92100.4 user_calls_per_s=3.5 executes_per_s=1480 piops=90801.6 read_bytes_per_s=734565034.7 db_time_per_s=31.9 transactions_per_s=20
+    awr_10g.txt: redo_bytes_per_s=1045224510 logical_reads_per_s=45000.11 user_calls_per_s=11 executes_per_s=350 piops=24207.7 read_bytes_per_s= db_time_per_s= transactions_per_s=10
+    awr_11204.txt: redo_bytes_per_s=10000 logical_reads_per_s=900 user_calls_per_s=30 executes_per_s=60 piops= read_bytes_per_s= db_time_per_s=0.3 transactions_per_s=2.5
+    awr_12c.txt: redo_bytes_per_s=1048576 logical_reads_per_s=301200.5 user_calls_per_s=7 executes_per_s=1600 piops=303021 read_bytes_per_s=2446951219 db_time_per_s=64 transactions_per_s=10
+    awrpdb_19c.txt: redo_bytes_per_s=1200 logical_reads_per_s=612000 user_calls_per_s=7 executes_per_s=2400 piops=605003 read_bytes_per_s= db_time_per_s=63 transactions_per_s=0
+    awrg_11g.txt: redo_bytes_per_s=435456 logical_reads_per_s=51001 user_calls_per_s=14.5 executes_per_s=2010 piops= read_bytes_per_s= db_time_per_s= transactions_per_s=20.1
+    awr_11g.html: redo_bytes_per_s=204800 logical_reads_per_s=51000.4 user_calls_per_s=7 executes_per_s=800 piops=51168.7 read_bytes_per_s=409750000 db_time_per_s=31.9 transactions_per_s=10
+    awr_11g_browser.html: redo_bytes_per_s=204800 logical_reads_per_s=51000.4 user_calls_per_s=7 executes_per_s=800 piops=51168.7 read_bytes_per_s=409750000 db_time_per_s=31.9 transactions_per_s=10
+    awr_19c.html: redo_bytes_per_s=1500.5 logical_reads_per_s=720000.1 user_calls_per_s=7 executes_per_s=2900 piops=710003 read_bytes_per_s=5816320833.33 db_time_per_s=64 transactions_per_s=0
+    awrpdb_23ai.html: redo_bytes_per_s=1500.5 logical_reads_per_s=720000.1 user_calls_per_s=7 executes_per_s=2900 piops=710003 read_bytes_per_s=5816320833.33 db_time_per_s=64 transactions_per_s=0
+    awrg_19c.html: redo_bytes_per_s=435456 logical_reads_per_s=511001 user_calls_per_s=14.5 executes_per_s=2010 piops=502835 read_bytes_per_s= db_time_per_s= transactions_per_s=20.1
+    ");
+}
+
+#[test]
+fn waits() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WAITS)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: read_event=db file sequential read read_waits=742000 read_us=7000 log_sync_us=10000 write_us=5000 log_write_us=3986.71 cpu_idle_pct= top_event=db file sequential read
+    sp_11g.txt: read_event=db file sequential read read_waits=26899900 read_us=331.265 log_sync_us=3672.79 write_us=124.688 log_write_us=1328.9 cpu_idle_pct=84.8 top_event=db file sequential read
+    awr_10g.txt: read_event=db file sequential read read_waits=39812345 read_us=1253.38 log_sync_us=11111.1 write_us=250 log_write_us=3000 cpu_idle_pct=1.9337 top_event=db file sequential read
+    awr_11204.txt: read_event=db file sequential read read_waits=80000 read_us=3000 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
+    awr_12c.txt: read_event=db file sequential read read_waits=179254321 read_us=201.953 log_sync_us=700 write_us=250.772 log_write_us=610 cpu_idle_pct=93.8 top_event=db file sequential read
+    awrpdb_19c.txt: read_event=db file sequential read read_waits=181442001 read_us=90.9602 log_sync_us=311.2 write_us=0.74022 log_write_us=205.1 cpu_idle_pct= top_event=DB CPU
+    awrg_11g.txt: read_event=db file sequential read read_waits=29400100 read_us=1200 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
+    awr_11g.html: read_event=db file sequential read read_waits=29988001 read_us=589.569 log_sync_us=1999.33 write_us=400 log_write_us=819.672 cpu_idle_pct=83.9 top_event=db file sequential read
+    awr_11g_browser.html: read_event=db file sequential read read_waits=29988001 read_us=589.569 log_sync_us=1999.33 write_us=400 log_write_us=819.672 cpu_idle_pct=83.9 top_event=db file sequential read
+    awr_19c.html: read_event=db file sequential read read_waits=170402113 read_us=75.7737 log_sync_us=301.12 write_us=0.22145 log_write_us=187.02 cpu_idle_pct=75.4 top_event=db file sequential read
+    awrpdb_23ai.html: read_event=cell single block physical read: flash cache read_waits=170402113 read_us=75.7737 log_sync_us=301.12 write_us=0.22145 log_write_us=187.02 cpu_idle_pct=75.4 top_event=cell single block physical read: flash cache
+    awrg_19c.html: read_event=db file sequential read read_waits=301000400 read_us=236.612 log_sync_us=1200 write_us= log_write_us=700 cpu_idle_pct=83 top_event=db file sequential read
+    ");
+}
+
+#[test]
+fn findings_of_the_samples() {
+    let all = SAMPLES.map(|(name, _)| {
+        let ids: Vec<String> = sample(name).findings.into_iter().map(|it| it.id).collect();
+        format!("{name}: {}", ids.join(" "))
+    });
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: 
+    sp_11g.txt: not-durable
+    awr_10g.txt: processor-bound
+    awr_11204.txt: spans-restart
+    awr_12c.txt: not-single-block
+    awrpdb_19c.txt: 
+    awrg_11g.txt: 
+    awr_11g.html: 
+    awr_11g_browser.html: 
+    awr_19c.html: short-run
+    awrpdb_23ai.html: short-run
+    awrg_19c.html:
+    ");
+}
+
+#[test]
+fn a_browsers_copy_is_the_same_report() {
+    let mut copy = sample("awr_11g_browser.html");
+    copy.file = "awr_11g.html".into();
+    assert_eq!(sample("awr_11g.html"), copy);
+}
+
+#[test]
+fn line_ends_tabs_and_encodings_change_nothing() {
+    let plain = |text: &str| {
+        let mut report = of_text(text).unwrap();
+        report.notes.clear();
+        report
+    };
+    for (name, text) in SAMPLES {
+        let expected = plain(text);
+        assert_eq!(expected, plain(&text.replace('\n', "\r\n")), "{name}");
+        assert_eq!(expected, plain(&text.replace('\n', "\r\r\n")), "{name}");
+        assert_eq!(expected, plain(&text.replace('\n', " \n")), "{name}");
+        let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let mut decoded = parse("a report", source::decode(utf16)).unwrap();
+        decoded.notes.clear();
+        assert_eq!(expected, decoded, "{name}");
+    }
+    // SQL*Plus writes a tab for up to eight blanks.
+    let text = SAMPLES[1].1.replace("          Logons:", "          Logons:");
+    let tabbed: String = text
+        .lines()
+        .map(|line| match line.strip_prefix("        ") {
+            Some(rest) => format!("\t{rest}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    assert_eq!(plain(&text), plain(&tabbed));
+}
+
+#[test]
+fn pages_of_any_length_change_nothing() {
+    let text = SAMPLES.iter().find(|(name, _)| *name == "awr_12c.txt").unwrap().1;
+    let expected = of_text(text).unwrap();
+    for length in [9, 11, 14, 24, 50] {
+        let mut paged = String::new();
+        for (at, line) in text.lines().enumerate() {
+            if at % length == 0 {
+                paged.push_str("\nOUTPUT\n");
+                paged.push_str(&"-".repeat(80));
+                paged.push('\n');
+            }
+            paged.push_str(line);
+            paged.push('\n');
+        }
+        let found = of_text(&paged).unwrap();
+        assert_eq!(found, expected, "pages of {length}");
+    }
+}
+
+#[test]
+fn a_per_transaction_value_is_never_a_rate() {
+    // A restart between the snapshots leaves the columns per second blank.
+    let text = SAMPLES[0].1;
+    let blank = |line: &str| match line.char_indices().nth(35) {
+        Some((at, _)) if line.contains(':') => {
+            let to = line.char_indices().nth(51).map_or(line.len(), |(at, _)| at);
+            format!("{}{}{}\n", &line[..at], " ".repeat(16), &line[to..])
+        }
+        _ => format!("{line}\n"),
+    };
+    let (before, rest) = text.split_once("Load Profile").unwrap();
+    let (profile, after) = rest.split_once("% Blocks changed").unwrap();
+    let profile: String = profile.lines().map(blank).collect();
+    let text = format!(
+        "ERROR: Snapshots chosen span an instance shutdown: RESULTS ARE INVALID\n{before}Load Profile{profile}% Blocks changed{after}"
+    );
+    let report = of_text(&text).unwrap();
+    assert_eq!(report.load_profile.redo_bytes.per_second, None);
+    assert_eq!(number(&report.load_profile.redo_bytes.per_transaction), Some(12_240.01));
+    assert_eq!(report.load_profile.transactions, report::Load::default());
+    assert!(report.findings.iter().any(|finding| finding.id == "spans-restart"));
+}
+
+#[test]
+fn headings_that_lie_are_found_out() {
+    let report = sample("awr_11204.txt");
+    let row = &report.tablespaces[0];
+    assert_eq!(number(&row.writes), Some(32_000.0));
+    assert_eq!(number(&row.single_block_reads_per_s), Some(44.4));
+    assert_eq!(number(&row.single_block_read_ms), Some(3.0));
+    assert_eq!(row.as_headed["Writes"], "3");
+    assert!(report.notes.iter().any(|note| note.contains("each other's headings")));
+    // Without the evidence nothing is claimed.
+    let text = SAMPLES.iter().find(|(name, _)| *name == "awr_11204.txt").unwrap().1;
+    let quiet = text.replace("32,000    44.4       3      18", "     0     0.0       0       0");
+    let quiet = of_text(&quiet.replace("File IO Stats  ", "Other IO Stats  ")).unwrap();
+    assert_eq!(quiet.tablespaces[0].writes, None);
+    // Two lines to a record, and no lie.
+    let row = &sample("awr_12c.txt").tablespaces[0];
+    assert_eq!((number(&row.reads), number(&row.writes)), (Some(179_200_000.0), Some(2_500_000.0)));
+    assert_eq!(number(&row.write_ms), Some(0.3));
+}
+
+#[test]
+fn whole_counts_replace_rounded_ones() {
+    let report = sample("awr_12c.txt");
+    let top = &report.top_events[0];
+    let waits = top.waits.as_ref().unwrap();
+    assert_eq!(waits.shown(), "179,254,321");
+    assert_eq!(&*waits.section, "Foreground Wait Events");
+    assert_eq!(top.time_s.as_ref().unwrap().shown(), "36.2K");
+    // 36,201 s of the foreground's list have more digits than 36.2K, and 0.20 ms.
+    let read_us = derived::value(&report, "read_us").unwrap();
+    assert!((read_us - 36_201e6 / 179_254_321.0).abs() < 1e-6, "{read_us}");
+}
+
+#[test]
+fn flash_latencies_are_not_zero() {
+    let us = |name: &str, column: &str| derived::value(&sample(name), column);
+    assert_eq!(us("awrpdb_19c.txt", "write_us"), Some(0.74022));
+    assert_eq!(us("awrpdb_19c.txt", "log_sync_us"), Some(311.2));
+    let read = us("sp_11g.txt", "read_us").unwrap();
+    assert!((read - 8_911e6 / 26_899_900.0).abs() < 1e-6, "{read}");
+    // Nothing but zeros: too short to be shown, and so unknown.
+    let text = SAMPLES[1].1.replace("         15      0     20.1", "          0      0     20.1");
+    let text = text.replace("120,300          15      0", "120,300           0      0");
+    let report = of_text(&text).unwrap();
+    assert_eq!(derived::value(&report, "write_us"), None);
+}
+
+#[test]
+fn names_that_text_cuts_are_found_by_their_beginning() {
+    let report = sample("awr_12c.txt");
+    assert!(report.statistic("SQL*Net roundtrips to/from client").is_some());
+    assert!(report.statistic("SQL*Net roundtrips to/from clien").is_some());
+    assert!(report.statistic("user").is_none());
+    assert!(report::event(&report.foreground_events, "SQL*Net message from client").is_some());
+    let html = sample("awr_11g.html");
+    assert!(html.statistic("user commits by nobody").is_none());
+    // A name that two cut ones could be is neither.
+    let text = SAMPLES[4].1.replace(
+        "SQL*Net roundtrips to/from clien              4,200",
+        "SQL*Net roundtrips to/from clien              4,100            6.8           0.7\nSQL*Net roundtrips to/from clien              4,200",
+    );
+    let report = of_text(&text).unwrap();
+    assert!(report.statistic("SQL*Net roundtrips to/from client").is_none());
+}
+
+#[test]
+fn other_things_are_refused_by_name() {
+    let refused = |text: &str| match of_text(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{text} was read"),
+    };
+    insta::assert_snapshot!(refused(""), @"a report: is empty, which petal awr does not read; it reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML");
+    assert!(refused("WORKLOAD REPOSITORY COMPARE PERIOD REPORT\n").contains("compare-periods"));
+    assert!(refused("<html><body><table><tr><td>x</table>").contains("HTML of something else"));
+    assert!(refused("ASH Report For X/x\n").contains("active-session-history"));
+    assert!(refused("hello").contains("no report of Oracle's"));
+    assert!(refused("WORKLOAD REPOSITORY report for\n\nDB Na").contains("ends behind its title"));
+}
+
+#[test]
+fn a_panic_is_told_and_does_not_spread() {
+    let message = panic_message(&*catch_unwind(|| panic!("a test's own")).unwrap_err());
+    assert_eq!(message, "a test's own");
+}
+
+#[test]
+fn observations_bear_the_charts_names() {
+    let mut report = sample("awr_11g.html");
+    report.factors = factors::of_name(Path::new("awr_20_16.html"), &report);
+    let seen = derived::observation(&report);
+    assert_eq!((seen.factor("update_pct"), seen.factor("sessions")), (Some("20"), Some("16")));
+    assert_eq!(seen.elapsed_s, Some(600.0));
+    assert_eq!(seen.started_at.as_deref(), Some("2012-03-02T14:00:00.0"));
+    let metric = |name: &str| seen.metric(name).unwrap();
+    assert!((metric("piops") - 51_168.67).abs() < 0.02, "{}", metric("piops"));
+    assert!((metric("read_us") - 17_680e6 / 29_988_001.0).abs() < 1e-6);
+    assert_eq!(seen.metric("select_p99_us"), None);
+}
+
+use super::figure::number;

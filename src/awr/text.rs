@@ -1,0 +1,207 @@
+//! A text report as a [`Page`]: sections by their title lines, tables by their lines of dashes,
+//! cells by the dashes' places. Undoes page breaks of SQL*Plus, tabs, form feeds and mixed line
+//! ends. Meaning belongs to the extractors.
+
+mod grid;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::page::{Page, Table};
+use super::topic::{self, Topic};
+
+use grid::{Grid, Unfinished};
+
+const TAB: usize = 8;
+/// Lines at which the head of a report must have begun to be looked at as one.
+const HEADINGS: [&str; 2] = ["WORKLOAD REPOSITORY", "STATSPACK report"];
+
+/// What a section's title says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    /// Tables without titles; their columns tell.
+    Head,
+    Of(Topic),
+    Other,
+}
+
+pub fn page(text: &str) -> Page {
+    let lines = lines(text);
+    let mut page = Page::default();
+    let mut reader = Reader { page: &mut page, section: Section::Head, unfinished: None };
+    let mut from = 0;
+    let mut open = Some("report header");
+    for (at, line) in lines.iter().enumerate() {
+        reader.look_at(line);
+        let next = lines.get(at + 1).map_or("", |line| line.as_ref());
+        let Some(title) = title(line, next) else { continue };
+        if let Some(open) = open
+            && !reader.section(open, lines.get(from..at).unwrap_or_default())
+        {
+            return page;
+        }
+        from = at;
+        open = Some(title);
+    }
+    if let Some(open) = open {
+        reader.section(open, lines.get(from..).unwrap_or_default());
+    }
+    page
+}
+
+struct Reader<'p> {
+    page: &'p mut Page,
+    section: Section,
+    /// What the last page of the same section left open.
+    unfinished: Option<Unfinished>,
+}
+
+impl Reader<'_> {
+    /// False when nothing more is wanted.
+    fn section(&mut self, title: &str, lines: &[Cow<'_, str>]) -> bool {
+        let section = section(title);
+        if section != self.section {
+            self.unfinished = None;
+        }
+        self.section = section;
+        let topic = match section {
+            Section::Other => return true,
+            Section::Head => None,
+            Section::Of(topic) => Some(topic),
+        };
+        let blanked;
+        let mut lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+        let has_own_line = lines.get(1).is_none_or(|line| !line.contains('-'));
+        if let Some(first) = lines.first_mut() {
+            if is_running_title(first) {
+                *first = "";
+            } else if has_own_line && let Some(rest) = first.strip_prefix(title) {
+                // Headings may stand beside a title; the title is none of them.
+                blanked = format!("{:width$}{rest}", "", width = title.chars().count());
+                *first = blanked.trim_end();
+            }
+        }
+        let title: Arc<str> = match section {
+            Section::Head => "report header".into(),
+            _ => title.into(),
+        };
+        let labelled = |line: &&&str| match topic {
+            None => is_snapshot_line(line),
+            Some(topic) => topic.is_labelled() && !line.is_empty(),
+        };
+        let rows: Vec<Vec<String>> =
+            lines.iter().filter(labelled).map(|line| vec![(*line).to_owned()]).collect();
+        if !rows.is_empty() {
+            let topic = topic.unwrap_or(Topic::Snapshots);
+            let table = Table {
+                topic,
+                title: title.clone(),
+                columns: Vec::new(),
+                rows,
+                widths: Vec::new(),
+            };
+            if !self.page.push(table) {
+                return false;
+            }
+        }
+        if topic.is_some_and(Topic::is_labelled) {
+            return true;
+        }
+        let tables = Grid { lines: &lines, title, topic }.tables(&mut self.unfinished);
+        // The snapshots were read by their labels.
+        let tables = tables.into_iter().filter(|table| table.topic != Topic::Snapshots);
+        tables.into_iter().all(|table| self.page.push(table))
+    }
+
+    fn look_at(&mut self, line: &str) {
+        if self.page.heading.is_none() && HEADINGS.iter().any(|heading| line.contains(heading)) {
+            self.page.heading = Some(line.trim().to_owned());
+        } else if line.starts_with("End of Report") {
+            self.page.is_ended = true;
+        } else if is_warning(line) {
+            self.page.warnings.push(line.trim().to_owned());
+        }
+    }
+}
+
+/// A title with the database and the snapshots beside it.
+fn is_running_title(line: &str) -> bool {
+    line.contains("DB/Inst:") || line.contains(" for DB: ")
+}
+
+/// What Statspack and AWR say of snapshots on both sides of a restart.
+fn is_warning(line: &str) -> bool {
+    line.contains("span an instance shutdown") || line.contains("RESULTS ARE INVALID")
+}
+
+fn section(title: &str) -> Section {
+    match topic::key(title).as_str() {
+        "reportheader" | "database" | "dbname" | "hostname" | "host" | "snapshot" | "instance" => {
+            Section::Head
+        }
+        _ => topic::of_title(title).map_or(Section::Other, Section::Of),
+    }
+}
+
+fn is_snapshot_line(line: &str) -> bool {
+    ["Begin Snap:", "End Snap:", "Elapsed:", "DB Time:", "DB time:"]
+        .iter()
+        .any(|label| line.trim_start().starts_with(label))
+}
+
+/// The title that a line bears: before `DB/Inst:` or ` for DB:`, over a line of tildes or over the
+/// notes of its section; or a known title alone.
+fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
+    if line.starts_with([' ', '-', '~']) || line.is_empty() {
+        return None;
+    }
+    if let Some(at) = line.find("DB/Inst:").or_else(|| line.find(" for DB: ")) {
+        return Some(line[..at].trim_end());
+    }
+    if next.starts_with("~~~") {
+        return Some(line.split("  ").next().unwrap_or(line).trim_end());
+    }
+    let is_alone = !line.contains("  ")
+        && (next.starts_with("->") || next.is_empty() && topic::of_title(line).is_some());
+    is_alone.then_some(line)
+}
+
+/// Lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
+fn lines(text: &str) -> Vec<Cow<'_, str>> {
+    let mut lines: Vec<Cow<str>> = Vec::new();
+    let mut after_break = false;
+    // Ends of lines may be LF, CRLF, CR CRLF and CR in one file.
+    let parts = text.split('\n').flat_map(|line| line.trim_end_matches('\r').split('\r'));
+    for line in parts {
+        let line = line.trim_start_matches('\x0c').trim_end();
+        if line == "OUTPUT" {
+            // The blank line before it ends the page, not the table.
+            if lines.last().is_some_and(|line| line.is_empty()) {
+                lines.pop();
+            }
+            after_break = true;
+            continue;
+        }
+        let is_underline = line.len() >= 60 && line.bytes().all(|byte| byte == b'-');
+        if std::mem::take(&mut after_break) && is_underline {
+            continue;
+        }
+        lines.push(if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() });
+    }
+    lines
+}
+
+fn expand(line: &str) -> String {
+    let mut shown = String::new();
+    let mut width = 0;
+    for c in line.chars() {
+        let cells = if c == '\t' { TAB - width % TAB } else { 1 };
+        width += cells;
+        if c == '\t' {
+            shown.extend(std::iter::repeat_n(' ', cells));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}

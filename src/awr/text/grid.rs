@@ -1,0 +1,384 @@
+//! The tables of one text section. A line of dashes says where columns are; the words above are
+//! the headings, the lines below the rows. A record of several lines has a line of dashes for each
+//! of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::super::page::{Column, Table};
+use super::super::topic::{self, Topic};
+
+/// Lines over a line of dashes that may be headings.
+const HEADING_LINES: usize = 5;
+
+/// From one column's first character to behind its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    from: usize,
+    to: usize,
+}
+
+/// A line of dashes: columns and their headings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    spans: Vec<Span>,
+    columns: Vec<Column>,
+}
+
+/// A record of several lines of which some were read when a page ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unfinished {
+    cells: Vec<String>,
+    lines: usize,
+}
+
+/// Lines of one section, whose columns become tables.
+pub struct Grid<'l> {
+    pub lines: &'l [&'l str],
+    pub title: Arc<str>,
+    /// None at the head of a report, where columns tell what a table is.
+    pub topic: Option<Topic>,
+}
+
+/// The rows of a table as they are read.
+struct Rows<'r> {
+    rules: &'r [Rule],
+    done: Vec<Vec<String>>,
+    unfinished: Option<Unfinished>,
+}
+
+impl Grid<'_> {
+    /// `unfinished` is what the page before left, and takes what this one leaves.
+    pub fn tables(&self, unfinished: &mut Option<Unfinished>) -> Vec<Table> {
+        let mut tables = Vec::new();
+        let mut from = 0;
+        while let Some((rules, below)) = self.rules(from) {
+            let mut rows = Rows { rules: &rules, done: Vec::new(), unfinished: unfinished.take() };
+            from = self.rows(below, &mut rows);
+            *unfinished = rows.unfinished.take();
+            let rows = rows.done;
+            let columns: Vec<Column> = rules.iter().flat_map(|rule| rule.columns.clone()).collect();
+            let own = topic::of_columns(&columns);
+            // The instances of a cluster stand below its summary, without a title of their own.
+            let is_own = own == Some(Topic::ClusterInstances);
+            let topic = if is_own { own } else { self.topic.or(own) };
+            if let (Some(topic), false) = (topic, rows.is_empty()) {
+                let spans = rules.iter().flat_map(|rule| &rule.spans);
+                let widths = spans.map(|span| span.to - span.from).collect();
+                tables.push(Table { topic, title: self.title.clone(), columns, rows, widths });
+            }
+        }
+        tables
+    }
+
+    /// The next line of dashes from `from` on, with those that belong to the same records, and the
+    /// place below.
+    fn rules(&self, from: usize) -> Option<(Vec<Rule>, usize)> {
+        let (mut at, mut spans) = self.next_rule(from)?;
+        let mut rules = Vec::new();
+        let mut groups: Vec<(Span, String)> = Vec::new();
+        loop {
+            let columns = columns(&spans, &self.heading(from, at), &groups);
+            let rule = Rule { spans, columns };
+            let next = self.next_of_record(at + 1, &rule);
+            if next.is_some() && !self.is_record_line(&rule, &rules) {
+                let named = rule.spans.iter().zip(&rule.columns);
+                groups.extend(named.map(|(span, column)| (*span, column.name.clone())));
+            } else {
+                rules.push(rule);
+            }
+            match next {
+                Some(next) => (at, spans) = next,
+                None => return Some((rules, at + 1)),
+            }
+        }
+    }
+
+    fn next_rule(&self, from: usize) -> Option<(usize, Vec<Span>)> {
+        let lines = self.lines.iter().enumerate().skip(from);
+        lines.filter(|(_, line)| !is_end(line)).find_map(|(at, line)| Some((at, rule(line)?)))
+    }
+
+    /// The lines over a line of dashes, back to a blank line, a note or another line of dashes.
+    fn heading(&self, from: usize, at: usize) -> Vec<&str> {
+        let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
+        let mut heading: Vec<&str> = above
+            // A page may end between the headings and their dashes.
+            .skip_while(|line| line.is_empty())
+            .take(HEADING_LINES)
+            .take_while(|line| is_heading(line))
+            .copied()
+            .collect();
+        heading.reverse();
+        heading
+    }
+
+    /// Another line of dashes behind nothing but headings.
+    fn next_of_record(&self, from: usize, above: &Rule) -> Option<(usize, Vec<Span>)> {
+        let is_over_several = above.spans.len() == 1 || above.columns.iter().all(is_group);
+        for (at, line) in self.lines.iter().enumerate().skip(from).take(HEADING_LINES) {
+            if let Some(spans) = rule(line) {
+                return (at > from && !is_end(line)).then_some((at, spans));
+            }
+            let is_heading = !line.is_empty()
+                && !line.starts_with("->")
+                && (line.starts_with(' ') || is_over_several)
+                && line.split_whitespace().any(|word| !is_figure(word));
+            if !is_heading {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// In these sections a record has a line of its own for its name.
+    fn is_record_line(&self, rule: &Rule, before: &[Rule]) -> bool {
+        let stacks =
+            matches!(self.topic, Some(Topic::TablespaceIo | Topic::FileIo | Topic::Histogram));
+        let first = rule.columns.first().map_or("", |column| column.key.as_str());
+        stacks && (!before.is_empty() || matches!(first, "tablespace" | "filename" | "event"))
+    }
+
+    /// Rows from `from` to the table's end; the place to go on from.
+    fn rows(&self, from: usize, rows: &mut Rows) -> usize {
+        // How many rows there were when each of the last lines was read.
+        let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
+        for (at, line) in self.lines.iter().enumerate().skip(from) {
+            if is_end(line) {
+                return at + 1;
+            }
+            if !line.is_empty() && rule(line).is_some() {
+                // What was taken for rows just above are another table's headings.
+                let above = self.lines.get(from..at).unwrap_or_default().iter().rev();
+                let headings = above.take(counts.len()).take_while(|line| is_heading(line)).count();
+                if let Some(&count) = counts.get(counts.len() - headings) {
+                    rows.done.truncate(count);
+                }
+                return at - headings;
+            }
+            if counts.len() == HEADING_LINES {
+                counts.pop_front();
+            }
+            counts.push_back(rows.done.len());
+            if !line.is_empty() && !line.starts_with("->") {
+                rows.line(line);
+            }
+        }
+        self.lines.len()
+    }
+}
+
+impl Rows<'_> {
+    fn line(&mut self, line: &str) {
+        let [first, ..] = self.rules else { return };
+        if self.rules.len() == 1 {
+            self.done.extend(cells(first, line));
+            return;
+        }
+        let is_all_figures = line.split_whitespace().all(is_figure);
+        let is_name = !line.starts_with(' ') && !is_all_figures;
+        let Some(mut open) =
+            (if is_name { Some(Unfinished::default()) } else { self.unfinished.take() })
+        else {
+            return;
+        };
+        if open.lines > 0
+            && first.spans.len() == 2
+            && line.split_whitespace().count() == 1
+            && !is_all_figures
+        {
+            // The rest of a file name that was too long for its line.
+            if let Some(name) = open.cells.last_mut() {
+                name.push_str(line.trim());
+            }
+            self.unfinished = Some(open);
+            return;
+        }
+        let Some(taken) = self.rules.get(open.lines).and_then(|rule| cells(rule, line)) else {
+            return;
+        };
+        open.cells.extend(taken);
+        open.lines += 1;
+        if open.lines == self.rules.len() {
+            self.done.push(open.cells);
+        } else {
+            self.unfinished = Some(open);
+        }
+    }
+}
+
+/// Words without figures, over a line of dashes; or ranges of milliseconds.
+fn is_heading(line: &str) -> bool {
+    let is_number = |word: &str| is_figure(word) && word.bytes().any(|byte| byte.is_ascii_digit());
+    !line.is_empty()
+        && !line.starts_with("->")
+        && rule(line).is_none()
+        && (line.contains(" ms") || !line.split_whitespace().any(is_number))
+}
+
+/// The line of dashes, far from the margin, that ends a table.
+fn is_end(line: &str) -> bool {
+    let dashes = line.trim_start();
+    line.len() - dashes.len() >= 8 && dashes.len() >= 50 && dashes.bytes().all(|byte| byte == b'-')
+}
+
+/// Headings over several columns, in reports over several instances.
+fn is_group(column: &Column) -> bool {
+    const GROUPS: [&str; 15] = [
+        "",
+        "wait",
+        "event",
+        "waittime",
+        "summaryavgwaittime",
+        "summaryavgwaittimems",
+        "database",
+        "snapshotids",
+        "numberofinstances",
+        "numberofhosts",
+        "reporttotalminutes",
+        "requests",
+        "mb",
+        "%ofwaits",
+        "%oftotalwaits",
+    ];
+    GROUPS.contains(&column.key.as_str())
+}
+
+/// Columns, if the line is nothing but dashes, blanks and a title's tildes.
+fn rule(line: &str) -> Option<Vec<Span>> {
+    if !line.contains("--") || !line.bytes().all(|byte| matches!(byte, b'-' | b'~' | b' ')) {
+        return None;
+    }
+    let bytes = line.as_bytes();
+    let mut spans = Vec::new();
+    let mut from = None;
+    for (at, &byte) in bytes.iter().chain([&b' ']).enumerate() {
+        match (byte, from) {
+            (b' ', Some(begun)) => {
+                let is_label = bytes.get(begun) == Some(&b'~');
+                spans.push((Span { from: begun, to: at }, is_label));
+                from = None;
+            }
+            (b'-' | b'~', None) => from = Some(at),
+            _ => {}
+        }
+    }
+    let starts: Vec<usize> = spans.iter().map(|(span, _)| span.from).collect();
+    // Labels reach to the next column.
+    let mut spans: Vec<Span> = spans
+        .iter()
+        .enumerate()
+        .map(|(at, (span, is_label))| match starts.get(at + 1) {
+            Some(&next) if *is_label => Span { from: span.from, to: next },
+            _ => *span,
+        })
+        .collect();
+    let first = spans.first()?.from;
+    if first > 1 && spans.len() > 1 {
+        spans.insert(0, Span { from: 0, to: first });
+    }
+    Some(spans)
+}
+
+/// Each word of the headings belongs to the column that it overlaps most.
+fn columns(spans: &[Span], heading: &[&str], groups: &[(Span, String)]) -> Vec<Column> {
+    let mut names = vec![String::new(); spans.len()];
+    for line in heading {
+        for (from, word) in words(line) {
+            if word.bytes().all(|byte| matches!(byte, b'-' | b'~')) {
+                continue;
+            }
+            let to = from + word.chars().count();
+            let overlap = |span: &Span| span.to.min(to).saturating_sub(span.from.max(from));
+            let best = spans.iter().enumerate().max_by_key(|(_, span)| overlap(span));
+            let Some((at, span)) = best else { continue };
+            if overlap(span) > 0
+                && let Some(name) = names.get_mut(at)
+            {
+                if !name.is_empty() {
+                    name.push(' ');
+                }
+                name.push_str(word);
+            }
+        }
+    }
+    let group = |span: &Span| {
+        let over = groups.iter().find(|(group, _)| group.from < span.to && span.from < group.to);
+        over.map_or("", |(_, name)| name.as_str())
+    };
+    spans.iter().zip(&names).map(|(span, name)| Column::new(group(span), name)).collect()
+}
+
+fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    line.split(' ').filter_map(move |word| {
+        let from = at;
+        at += word.chars().count() + 1;
+        (!word.is_empty()).then_some((from, word))
+    })
+}
+
+fn is_figure(word: &str) -> bool {
+    word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b',' | b'-' | b'+' | b'E' | b'#'))
+        || word == "N/A"
+}
+
+/// The cells of a line. A number that reaches out of its column to the left belongs to it whole;
+/// a line whose words lie across columns otherwise is no row of this table.
+fn cells(rule: &Rule, line: &str) -> Option<Vec<String>> {
+    let line = Line::new(line);
+    let mut cells = Vec::with_capacity(rule.spans.len());
+    let mut taken_to = 0;
+    for (at, span) in rule.spans.iter().enumerate() {
+        let mut from = span.from.max(taken_to);
+        // A word that begins before its column.
+        while at > 0 && from > taken_to && line.is_ink(from) && line.is_ink(from - 1) {
+            from -= 1;
+        }
+        let is_last = at + 1 == rule.spans.len();
+        let mut to = if is_last { usize::MAX } else { span.to };
+        if !is_last && line.is_ink(to) && line.is_ink(to.saturating_sub(1)) {
+            // The word goes on: it is the next column's number, or this is no row.
+            let begin =
+                (from..to).rev().find(|&place| !line.is_ink(place)).map(|place| place + 1)?;
+            if !line.slice(begin, to).starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c))
+            {
+                return None;
+            }
+            to = begin;
+        }
+        cells.push(line.slice(from, to).trim().to_owned());
+        taken_to = to;
+    }
+    Some(cells)
+}
+
+/// A line by its characters' places.
+struct Line<'l> {
+    text: &'l str,
+    /// Where each character begins, if not every character is one byte.
+    starts: Option<Vec<usize>>,
+}
+
+impl<'l> Line<'l> {
+    fn new(text: &'l str) -> Self {
+        let starts = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
+        Self { text, starts }
+    }
+
+    fn byte(&self, place: usize) -> usize {
+        let at = match &self.starts {
+            None => place,
+            Some(starts) => starts.get(place).copied().unwrap_or(self.text.len()),
+        };
+        at.min(self.text.len())
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &str {
+        self.text.get(self.byte(from)..self.byte(to)).unwrap_or("")
+    }
+
+    fn is_ink(&self, place: usize) -> bool {
+        self.text.as_bytes().get(self.byte(place)).is_some_and(|&byte| byte != b' ')
+    }
+}

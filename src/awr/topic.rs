@@ -1,0 +1,187 @@
+//! Which section of a report a table is: by its title, in any release's wording, or by its
+//! columns. The only place that knows titles.
+
+use super::page::Column;
+
+/// The sections that petal reads. All others are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Topic {
+    Database,
+    Instance,
+    Host,
+    Container,
+    /// Lines such as `Begin Snap:`, `Elapsed:`, `DB Time:`.
+    Snapshots,
+    LoadProfile,
+    TopEvents,
+    ForegroundEvents,
+    /// Foreground and background together, as reports before 11g have them.
+    AllEvents,
+    BackgroundEvents,
+    Histogram,
+    Statistics,
+    TablespaceIo,
+    FileIo,
+    IoFunctions,
+    OsStatistics,
+    HostCpu,
+    CacheSizes,
+    Memory,
+    Parameters,
+    /// Of a report over several instances.
+    Cluster,
+    ClusterInstances,
+    ClusterPerSecond,
+    ClusterOs,
+}
+
+impl Topic {
+    /// Read by the labels in their lines, not by columns.
+    pub fn is_labelled(self) -> bool {
+        matches!(self, Self::Snapshots | Self::CacheSizes | Self::Memory)
+    }
+}
+
+/// Lower case letters, digits and `%` of a title or heading: releases differ in blanks, hyphens
+/// and brackets.
+pub fn key(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric() || *c == '%').flat_map(char::to_lowercase).collect()
+}
+
+/// By a section's title.
+pub fn of_title(title: &str) -> Option<Topic> {
+    let key = key(title);
+    let key = key.as_str();
+    let topic = match key {
+        "loadprofile" => Topic::LoadProfile,
+        "operatingsystemstatistics" | "osstatistics" => Topic::OsStatistics,
+        "osstatisticsbyinstance" => Topic::ClusterOs,
+        "memorystatistics" => Topic::Memory,
+        "initoraparameters" => Topic::Parameters,
+        "databasesummary" => Topic::Cluster,
+        "systemstatisticspersecond" => Topic::ClusterPerSecond,
+        "iostatbyfunctionsummary" | "iostatbyfunction" => Topic::IoFunctions,
+        "waitevents" => Topic::AllEvents,
+        _ => return of_beginning(key),
+    };
+    Some(topic)
+}
+
+fn of_beginning(key: &str) -> Option<Topic> {
+    if key.starts_with("top") {
+        let is_list = ["timedevents", "timedforegroundevents", "foregroundevents", "waitevents"]
+            .iter()
+            .any(|list| key.contains(list));
+        return (is_list && !key.contains("background") && !key.contains("p1p2"))
+            .then_some(Topic::TopEvents);
+    }
+    const BEGINNINGS: [(&str, Topic); 16] = [
+        ("foregroundwaitevents", Topic::ForegroundEvents),
+        ("waiteventsfordb", Topic::AllEvents),
+        ("backgroundwaitevents", Topic::BackgroundEvents),
+        ("waiteventhistogram", Topic::Histogram),
+        ("instanceactivitystats", Topic::Statistics),
+        ("keyinstanceactivitystats", Topic::Statistics),
+        ("otherinstanceactivitystats", Topic::Statistics),
+        ("systemstatisticsglobal", Topic::Statistics),
+        ("sysstatglobal", Topic::Statistics),
+        ("tablespaceiostats", Topic::TablespaceIo),
+        ("fileiostats", Topic::FileIo),
+        ("hostcpu", Topic::HostCpu),
+        ("cachesizes", Topic::CacheSizes),
+        ("databaseinstancesincluded", Topic::ClusterInstances),
+        ("initoraparametersfordb", Topic::Parameters),
+        ("loadprofilefor", Topic::LoadProfile),
+    ];
+    BEGINNINGS.iter().find(|(beginning, _)| key.starts_with(beginning)).map(|(_, topic)| *topic)
+}
+
+/// By what an HTML table says of itself, where its title is lost.
+pub fn of_summary(summary: &str) -> Option<Topic> {
+    let key = key(summary);
+    const MARKS: [(&str, Topic); 16] = [
+        ("displaysloadprofile", Topic::LoadProfile),
+        ("top5timed", Topic::TopEvents),
+        ("top10waitevents", Topic::TopEvents),
+        ("displaysforegroundwaitevents", Topic::ForegroundEvents),
+        ("foregroundwaiteventinformation", Topic::ForegroundEvents),
+        ("backgroundwaitevent", Topic::BackgroundEvents),
+        ("waiteventhistogram", Topic::Histogram),
+        ("totalnumberofwaitsandinformationabouttotalwaittime", Topic::Histogram),
+        ("instanceactivitystatistics", Topic::Statistics),
+        ("iostatisticsfordifferenttablespaces", Topic::TablespaceIo),
+        ("iostatisticsfordifferentphysicalfiles", Topic::FileIo),
+        ("iostatisticsfordifferentfunctions", Topic::IoFunctions),
+        ("displaysoperatingsystemsstatistics", Topic::OsStatistics),
+        ("systemloadstatistics", Topic::HostCpu),
+        ("displayscachesizes", Topic::CacheSizes),
+        ("displaysmemorystatistics", Topic::Memory),
+    ];
+    MARKS.iter().find(|(mark, _)| key.contains(mark)).map(|(_, topic)| *topic)
+}
+
+/// The tables at the head of a report have no titles of their own.
+pub fn of_columns(columns: &[Column]) -> Option<Topic> {
+    let has = |name: &str| columns.iter().any(|column| column.key == name);
+    if has("dbid") && has("release") && (has("dbname") || has("database")) {
+        Some(Topic::Database)
+    } else if has("snapid") && has("snaptime") && has("sessions") {
+        Some(Topic::Snapshots)
+    } else if has("platform") && has("cpus") {
+        Some(Topic::Host)
+    } else if has("instance") && has("startuptime") {
+        Some(Topic::Instance)
+    } else if has("instance") && has("host") && has("release") && has("beginsnaptime") {
+        Some(Topic::ClusterInstances)
+    } else if has("containername") {
+        Some(Topic::Container)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_of_all_releases() {
+        for (title, topic) in [
+            ("Top 5 Wait Events", Topic::TopEvents),
+            ("Top 5 Timed Events", Topic::TopEvents),
+            ("Top 5 Timed Foreground Events", Topic::TopEvents),
+            ("Top 10 Foreground Events by Total Wait Time", Topic::TopEvents),
+            ("Top Timed Events", Topic::TopEvents),
+            ("Wait Events", Topic::AllEvents),
+            ("Wait Events for DB: X  Instance: x  Snaps: 1 -2", Topic::AllEvents),
+            ("Foreground Wait Events (Global)", Topic::ForegroundEvents),
+            ("Wait Event Histogram (up to 64 us)", Topic::Histogram),
+            ("Key Instance Activity Stats", Topic::Statistics),
+            ("System Statistics (Global)", Topic::Statistics),
+            ("Host CPU (CPUs:    8 Cores:    8 Sockets:    2)", Topic::HostCpu),
+            ("Cache Sizes (end)", Topic::CacheSizes),
+            ("IO Stat by Function - summary", Topic::IoFunctions),
+        ] {
+            assert_eq!(of_title(title), Some(topic), "{title}");
+        }
+    }
+
+    #[test]
+    fn titles_that_only_look_alike() {
+        for title in [
+            "Top Timed Background Events",
+            "Top Event P1/P2/P3 Values",
+            "Top SQL",
+            "IOStat by Function/Filetype summary",
+            "Operating System Statistics - Detail",
+            "init.ora Multi-Valued Parameters",
+            "Foreground Wait Class",
+            "Wait Events Statistics",
+            "Time Model Statistics",
+            "Top User Events",
+            "",
+        ] {
+            assert_eq!(of_title(title), None, "{title}");
+        }
+    }
+}

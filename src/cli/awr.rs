@@ -1,0 +1,277 @@
+//! `petal awr`: AWR and Statspack reports as rows of figures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+
+use crate::analysis::petals::Petals;
+use crate::awr::derived;
+use crate::awr::factors::{self, Pattern};
+use crate::awr::report::Report;
+use crate::awr::{self, AwrError};
+use crate::engine::{Progress as _, ProgressUnit};
+use crate::record::observation::Observation;
+use crate::report;
+use crate::report::petals::What;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal awr awr.txt.1 awr.txt.8 awr.txt.64       a line each; sessions from the names
+  petal awr --csv results/ > results.csv         every report below a folder, all columns
+  petal awr --json awrrpt_1_10_11.html           every figure, as printed and with its section
+  petal awr --explain awrrpt_1_10_11.html        where each column came from
+  petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
+  petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
+  petal awr --petals out.html awr_0_*.txt awr_20_*.txt
+  petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
+
+Reads text and HTML, gzip'd too, 9i to 23ai: AWR of an instance, of a cluster, of a pluggable
+database, and Statspack. docs/awr.md describes every column.
+
+Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The others are
+shown all the same.";
+
+/// Reading that takes longer than this shows its progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Folders within folders.
+const DEPTH_MAX: usize = 64;
+
+pub fn command() -> Command {
+    Command::new("awr")
+        .about("Read Oracle AWR and Statspack reports into rows of figures")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("files")
+                .value_name("FILE|DIR")
+                .required(true)
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .help("Reports, or folders to look for them in"),
+        )
+        .arg(flag("csv", "Print all columns as CSV"))
+        .arg(flag("json", "Print everything that was read as JSON"))
+        .arg(flag("explain", "Print where each column came from"))
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .value_name("FORMAT")
+                .value_parser(PossibleValuesParser::new([
+                    "table", "csv", "json", "awr_info", "events",
+                ]))
+                .help("Print in this form [default: table]"),
+        )
+        .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
+        .arg(
+            Arg::new("petals")
+                .long("petals")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Draw petals of all reports into FILE, .html or .svg"),
+        )
+        .arg(
+            Arg::new("pattern").long("pattern").value_name("PATTERN").help(
+                "Factors from the names of files, such as 'awr_{update_pct}_{sessions}.txt'; * is anything",
+            ),
+        )
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
+    let pattern = pattern.transpose().map_err(Failure::usage)?;
+    if let Some(file) = matches.get_one::<PathBuf>("petals")
+        && !file.extension().is_some_and(|ending| ending == "html" || ending == "svg")
+    {
+        let what = format!("--petals {}: the name must end in .html or .svg", file.display());
+        return Err(Failure::usage(what));
+    }
+    let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
+    let mut reader =
+        Reader { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
+    reader.read(&given);
+    let Reader { reports, exit, passed_over, .. } = reader;
+    if passed_over > 0 {
+        let what = if passed_over == 1 { "file is no report" } else { "files are no reports" };
+        console.warn(&format!("{passed_over} other {what}, and passed over"));
+    }
+    if reports.is_empty() {
+        let exit = if exit == Exit::Done { Exit::Failed } else { exit };
+        return Err(Failure::new(
+            exit,
+            "no report was read; `petal awr --help` tells which it can",
+        ));
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("petals") {
+        draw(file, &reports)?;
+        console.warn(&format!("the petals are in {}", file.display()));
+    }
+    console.result(&output(matches, &reports)?);
+    Ok(exit)
+}
+
+/// A page or a drawing of its own, by the ending of the name.
+fn draw(file: &Path, reports: &[Report]) -> Result<(), Failure> {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
+    };
+    let observations: Vec<Observation> = reports.iter().map(derived::observation).collect();
+    let petals = Petals::of(&observations);
+    if !report::petals::can_draw(&petals, What::Piops) {
+        return Err(failed(
+            &"nothing to draw: a point needs sessions, from the file's name or --pattern, and \
+              PIOPS and a single-block read time from the report; --csv shows which are missing",
+        ));
+    }
+    let drawn = match ending {
+        "svg" => report::petals::svg(&petals, What::Piops).map_err(|error| failed(&error))?,
+        _ => report::html::petals("AWR reports", &petals, &observations)
+            .map_err(|error| failed(&error))?,
+    };
+    fs::write(file, drawn).map_err(|error| {
+        let what =
+            format!("--petals {}: {error}; name a folder that can be written", file.display());
+        Failure::new(Exit::Environment, what)
+    })
+}
+
+fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
+    let format = matches.get_one::<String>("format").map(String::as_str);
+    let is = |name: &str| matches.try_get_one::<bool>(name).ok().flatten() == Some(&true);
+    let wrong = |error: String| {
+        Failure::new(Exit::Failed, format!("the reports cannot be written: {error}"))
+    };
+    Ok(if is("json") || format == Some("json") {
+        report::awr::json(reports).map_err(|error| wrong(error.to_string()))?
+    } else if is("csv") || format == Some("csv") {
+        report::awr::csv::render(reports).map_err(|error| wrong(error.to_string()))?
+    } else if is("explain") {
+        report::awr::explain::render(reports)
+    } else {
+        match format {
+            Some("awr_info") => report::awr::info::render(reports),
+            Some("events") => report::awr::events::render(reports),
+            _ => report::awr::table::render(reports),
+        }
+    })
+}
+
+struct Reader<'c> {
+    console: &'c Console,
+    pattern: Option<Pattern>,
+    reports: Vec<Report>,
+    exit: Exit,
+    /// Files of a folder that are something else.
+    passed_over: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, given: &[&PathBuf]) {
+        let mut files: Vec<(PathBuf, bool)> = Vec::new();
+        for path in given {
+            if path.is_dir() {
+                let mut found = Vec::new();
+                self.folder(path, DEPTH_MAX, &mut found);
+                found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
+                files.extend(found.into_iter().map(|path| (path, true)));
+            } else {
+                files.push(((*path).clone(), false));
+            }
+        }
+        let begun = Instant::now();
+        let mut is_shown = false;
+        for (at, (path, of_folder)) in files.iter().enumerate() {
+            if begun.elapsed() >= PATIENCE {
+                if !is_shown {
+                    let left = (files.len() - at) as u64;
+                    self.console.phase("reading reports", left, ProgressUnit::Items);
+                    is_shown = true;
+                }
+                self.one(path, *of_folder);
+                self.console.advance(1);
+            } else {
+                self.one(path, *of_folder);
+            }
+        }
+    }
+
+    fn one(&mut self, path: &Path, of_folder: bool) {
+        match awr::read(path) {
+            Ok(mut report) => {
+                for note in &report.notes {
+                    self.console.warn(&format!("{}: {note}", report.file));
+                }
+                report.factors = self.factors(path, &report);
+                self.reports.push(report);
+            }
+            Err(AwrError::Other { .. }) if of_folder => self.passed_over += 1,
+            Err(error) => {
+                let exit = match error {
+                    AwrError::Unreadable { .. } => Exit::Environment,
+                    _ => Exit::Failed,
+                };
+                self.fail(exit, &error.to_string());
+            }
+        }
+    }
+
+    fn factors(&self, path: &Path, report: &Report) -> Vec<(String, String)> {
+        let Some(pattern) = &self.pattern else { return factors::of_name(path, report) };
+        pattern.factors(path).unwrap_or_else(|| {
+            self.console
+                .warn(&format!("{}: does not fit --pattern, and has no factors", report.file));
+            Vec::new()
+        })
+    }
+
+    fn fail(&mut self, exit: Exit, message: &str) {
+        self.console.error(message);
+        if self.exit != Exit::Environment {
+            self.exit = exit;
+        }
+    }
+
+    /// Files below a folder; links to folders are not followed, so that there is no circle.
+    fn folder(&mut self, folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let message = format!("{}: {error}; check who may read it", folder.display());
+                return self.fail(Exit::Environment, &message);
+            }
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && depth > 0 {
+                self.folder(&path, depth - 1, found);
+            } else if path.is_file() {
+                found.push(path);
+            }
+        }
+    }
+}
+
+/// Sorts `awr.txt.8` before `awr.txt.16`.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text_to = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(text_to);
+        let digits_to = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (digits, after) = after.split_at(digits_to);
+        parts.push((text.to_owned(), digits.parse().unwrap_or(0)));
+        rest = after;
+    }
+    parts
+}

@@ -1,0 +1,35 @@
+//! Where each figure of a report came from: its section, as printed, and what was computed.
+
+use crate::awr::derived::COLUMNS;
+use crate::awr::report::Report;
+use crate::report::numbers::UNKNOWN;
+use crate::report::table::{Align, Table};
+
+use super::csv::plain;
+
+pub fn render(reports: &[Report]) -> String {
+    reports.iter().map(of).collect::<Vec<_>>().join("\n")
+}
+
+fn of(report: &Report) -> String {
+    let mut table = Table::new(&[
+        ("figure", Align::Left),
+        ("value", Align::Right),
+        ("unit", Align::Left),
+        ("as printed", Align::Right),
+        ("from", Align::Left),
+    ]);
+    for (name, value) in &report.factors {
+        table.row([name.as_str(), value, "", "", "the file's name"]);
+    }
+    for column in COLUMNS {
+        let figure = (column.value)(report);
+        let (printed, from) = match &figure {
+            Some(figure) => (figure.as_printed.clone(), figure.section.to_string()),
+            None => (None, "not in this report".to_owned()),
+        };
+        let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
+        table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);
+    }
+    format!("{}\n\n{}", report.file, table.render())
+}

@@ -1,0 +1,36 @@
+//! What AWR and Statspack reports are shown as: a table, CSV, JSON, the columns of awr_info, the
+//! table of events, and where each figure came from. Pure functions of [`Report`]s; docs/awr.md
+//! describes every column.
+
+pub mod csv;
+pub mod events;
+pub mod explain;
+pub mod info;
+pub mod table;
+
+use serde::Serialize;
+
+use crate::awr::report::Report;
+
+/// Everything that was read, indented, with a line's end.
+pub fn json(reports: &[Report]) -> Result<String, serde_json::Error> {
+    #[derive(Serialize)]
+    struct All<'r> {
+        reports: &'r [Report],
+    }
+    serde_json::to_string_pretty(&All { reports }).map(|text| text + "\n")
+}
+
+/// The factors of all reports, in the order in which they first appear.
+fn factor_names(reports: &[Report]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in reports.iter().flat_map(|report| &report.factors) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests;

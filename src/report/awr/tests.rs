@@ -1,0 +1,168 @@
+use super::*;
+use crate::awr::derived::COLUMNS;
+use crate::awr::tests::sample;
+
+fn reports() -> Vec<Report> {
+    let mut first = sample("sp_11g.txt");
+    first.factors = vec![("sessions".into(), "32".into())];
+    vec![first, sample("awr_19c.html"), sample("sp_9i.txt")]
+}
+
+#[test]
+fn the_table() {
+    insta::assert_snapshot!(table::render(&reports()), @r"
+    file          sessions    min    PIOPS   read/s  write/s  read us  log us  redo MB/s  idle %  top event
+    ------------  --------  -----  -------  -------  -------  -------  ------  ---------  ------  -----------------------
+    sp_11g.txt          32   5.00   90,802   89,668    1,133    331.3   1,329       0.51    84.8  db file sequential read
+    awr_19c.html         -   4.00  710,003  710,000     3.00     75.8   187.0    0.00150    75.4  db file sequential read
+    sp_9i.txt            -  10.00        -        -        -    7,000   3,987       0.61       -  db file sequential read
+
+    sp_11g.txt
+      WARNING: 97 redo synch writes for 6000 user commits: most commits did not wait for their redo
+        (not-durable). PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from the
+        client, if commits are to be durable one by one.
+
+    awr_19c.html
+      note: the report spans 4 minutes: too short to judge whether the figures are steady (short-run).
+        Let runs last five minutes or more, and take the snapshots at their ends.
+    ");
+}
+
+#[test]
+fn csv_of_all_columns() {
+    let text = csv::render(&reports()).unwrap();
+    insta::assert_snapshot!(text, @r"
+    file,kind,format,sessions,db,instance,host,release,rac,pdb,cpus,memory_gb,begin_snap,end_snap,begin_time,end_time,elapsed_min,db_time_min,db_time_per_s,db_cpu_per_s,redo_bytes_per_s,logical_reads_per_s,physical_read_blocks_per_s,physical_write_blocks_per_s,user_calls_per_s,executes_per_s,transactions_per_s,read_requests_per_s,write_requests_per_s,piops,read_bytes_per_s,write_bytes_per_s,read_event,read_waits,read_us,direct_read_us,parallel_read_us,log_sync_us,write_us,log_write_us,user_commits,redo_synch_writes,cpu_idle_pct,cpu_iowait_pct,buffer_cache_bytes,log_buffer_bytes,block_bytes,top_event,top_event_time_s,findings
+    sp_11g.txt,sp,text,32,,iris,flowerbed,11.2.0.4.0,NO,,16,63.9,101,102,02-Jun-15 10:00:00,02-Jun-15 10:05:00,5,159.5,31.9,2,512345.6,92100.4,90220.1,1210,3.5,1480,20,89668.3,1133.3,90801.6,734565034.7,10666666.7,db file sequential read,26899900,331.265,,,3672.79,124.688,1328.9,6000,97,84.8,70.1,268435456,31989760,8192,db file sequential read,8912,not-durable
+    awr_19c.html,awr,html,,TULIP,tulip,bed7.example.com,19.0.0.0.0,NO,,48,377.1,900,901,02-Jun-24 10:00:00,02-Jun-24 10:04:00,4,255.98,64,9.9,1500.5,720000.1,710000.9,4,7,2900,0,710000.1,3,710003,5816320833.33,33333.33,db file sequential read,170402113,75.7737,,,301.12,0.22145,187.02,8,9,75.4,0,4294967296,129236992,8192,db file sequential read,12900,short-run
+    sp_9i.txt,sp,text,,TULIP,tulip1,greenhouse01.example.com,9.2.0.8.0,NO,,,,11,12,03-May-05 09:00:00,03-May-05 09:10:00,10,,,,612000.5,9500.25,1250,400,75,150,50,,,,,,db file sequential read,742000,7000,,,10000,5000,3986.71,30000,29900,,,671088640,1048576,8192,db file sequential read,5194,
+    ");
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let unique: std::collections::BTreeSet<&str> = names.iter().collect();
+    assert_eq!(unique.len(), names.len());
+    assert!(reader.records().all(|row| row.unwrap().len() == names.len()));
+}
+
+#[test]
+fn the_columns_of_awr_info() {
+    insta::assert_snapshot!(info::render(&reports()), @r"
+    FILE|SESSIONS|ELAPSED|DB CPU|DB Tm|EXECUTES|LIO|PREADS|READ_MBS|PWRITES|WRITE_MBS|REDO_MBS|DFSR_LAT|DPR_LAT|DFPR_LAT|DFPW_LAT|LFPW_LAT|TOP WAIT|
+    sp_11g.txt|32|300|2.0|31.9|1480|92100|89668|700.5|1133|10.2|0.5|331|||125|1329|db file sequential read 26,900,120 8,912 0 93.1|
+    awr_19c.html||240|9.9|64.0|2900|720000|710000|5546.9|3|0.0|0.0|76|||0.221|187|db file sequential read 170,402,113 12.9K 75.77us 84.0 User I/O|
+    sp_9i.txt||600|||150|9500|||||0.6|7000|||5000|3987|db file sequential read 742,000 5,194 82.10|
+    ");
+}
+
+#[test]
+fn the_table_of_events() {
+    insta::assert_snapshot!(events::render(&reports()), @r"
+    Filename      Event                          Waits  Time(s)  Latency       IOPS
+    ------------  -----------------------  -----------  -------  -------  ---------
+    sp_11g.txt    db file sequential read   26,899,900    8,911    331.3   89,668.3
+    awr_19c.html  db file sequential read  170,402,113   12,912     75.8  710,000.1
+    sp_9i.txt     db file sequential read      742,000    5,194    7,000          -
+    ");
+}
+
+#[test]
+fn every_figure_is_explained() {
+    insta::assert_snapshot!(explain::render(&[sample("awr_12c.txt")]), @r"
+    awr_12c.txt
+
+    figure                                         value  unit                     as printed  from
+    ---------------------------  -----------------------  ----------  -----------------------  ---------------------------------------------------------------
+    db                                              LILY  name                           LILY  report header
+    instance                                       lily2  name                          lily2  report header
+    host                                pond02.example.c  name               pond02.example.c  report header
+    release                                   12.1.0.2.0  version                  12.1.0.2.0  report header
+    rac                                              YES  YES or NO                       YES  report header
+    pdb                                                -  name                                 not in this report
+    cpus                                              72  count                            72  report header
+    memory_gb                                     503.75  GiB                          503.75  report header
+    begin_snap                                       310  number                          310  report header
+    end_snap                                         311  number                          311  report header
+    begin_time                        02-Feb-17 11:00:01  as printed       02-Feb-17 11:00:01  report header
+    end_time                          02-Feb-17 11:10:01  as printed       02-Feb-17 11:10:01  report header
+    elapsed_min                                       10  minutes                       10.00  report header
+    db_time_min                                   640.25  minutes                      640.25  report header
+    db_time_per_s                                     64  s/s                            64.0  Load Profile
+    db_cpu_per_s                                     4.1  s/s                             4.1  Load Profile
+    redo_bytes_per_s                             1048576  bytes/s                 1,048,576.0  Load Profile
+    logical_reads_per_s                         301200.5  blocks/s                  301,200.5  Load Profile
+    physical_read_blocks_per_s                  298765.4  blocks/s                  298,765.4  Load Profile
+    physical_write_blocks_per_s                   5432.1  blocks/s                    5,432.1  Load Profile
+    user_calls_per_s                                   7  1/s                             7.0  Load Profile
+    executes_per_s                                  1600  1/s                         1,600.0  Load Profile
+    transactions_per_s                                10  1/s                            10.0  Load Profile
+    read_requests_per_s                         298700.1  1/s                       298,700.1  Instance Activity Stats
+    write_requests_per_s                            4321  1/s                         4,321.0  Instance Activity Stats
+    piops                                         303021  1/s                                  Instance Activity Stats + Instance Activity Stats
+    read_bytes_per_s                          2446951219  bytes/s              2,446,951,219.  Instance Activity Stats
+    write_bytes_per_s                           44500000  bytes/s                44,500,000.0  Instance Activity Stats
+    read_event                   db file sequential read  name        db file sequential read  Foreground Wait Events
+    read_waits                                 179254321  count                   179,254,321  Foreground Wait Events
+    read_us                                      201.953  us                                   Foreground Wait Events: time over waits
+    direct_read_us                                   310  us                             0.31  Foreground Wait Events
+    parallel_read_us                                   -  us                                   not in this report
+    log_sync_us                                      700  us                             0.70  Foreground Wait Events
+    write_us                                     250.772  us                                   Background Wait Events: time over waits
+    log_write_us                                     610  us                             0.61  Background Wait Events
+    user_commits                                    6000  count                         6,000  Instance Activity Stats
+    redo_synch_writes                               6000  count                         6,000  Instance Activity Stats
+    cpu_idle_pct                                    93.8  per cent                             Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    cpu_iowait_pct                                    62  per cent                             Operating System Statistics: a share of BUSY_TIME and IDLE_TIME
+    buffer_cache_bytes                        1073741824  bytes                        1,024M  Cache Sizes
+    log_buffer_bytes                           134217728  bytes                      131,072K  Cache Sizes
+    block_bytes                                     8192  bytes                            8K  Cache Sizes
+    top_event                    db file sequential read  name        db file sequential read  Top 10 Foreground Events by Total Wait Time
+    top_event_time_s                               36200  s                             36.2K  Top 10 Foreground Events by Total Wait Time
+    ");
+}
+
+#[test]
+fn json_has_the_promised_shape() {
+    let text = json(&reports()).unwrap();
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let report = &all["reports"][0];
+    for place in [
+        "/file",
+        "/kind",
+        "/header/db",
+        "/header/begin_snap",
+        "/header/elapsed_min",
+        "/load_profile/redo_bytes/per_second",
+        "/load_profile/db_cpu/per_transaction",
+        "/top_events/0/avg_us",
+        "/foreground_events/0/waits",
+        "/background_events/0/time_s",
+        "/histograms/0/buckets/0/share",
+        "/statistics/user commits/total",
+        "/tablespaces/0/reads",
+        "/findings/0/id",
+    ] {
+        assert!(report.pointer(place).is_some(), "{place} is not there");
+    }
+    let total = &report["statistics"]["physical read total bytes"]["total"];
+    let expected = serde_json::json!({
+        "value": 220_369_510_400_i64,
+        "as_printed": "220,369,510,400",
+        "section": "Instance Activity Stats",
+    });
+    assert_eq!(total, &expected);
+    // A database without a name, and a column that was too narrow.
+    assert!(report["header"]["db"].is_null());
+    assert!(report["statistics"]["physical read total bytes"]["per_transaction"].is_null());
+}
+
+#[test]
+fn the_page_describes_every_column() {
+    let page = include_str!("../../../docs/awr.md");
+    for column in COLUMNS {
+        let line = format!("| `{}` | {} |", column.name, column.unit);
+        assert!(page.contains(&line), "docs/awr.md has no line {line}");
+    }
+    for name in info::NAMES {
+        assert!(page.contains(&format!("| {name} |")), "docs/awr.md has no line for {name}");
+    }
+}

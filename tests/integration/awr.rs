@@ -1,0 +1,194 @@
+//! `petal awr` on files and folders: what a person and a script get, refusals, damage.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use petal::analysis::petals::Petals;
+use petal::record::observation::Observation;
+use serde_json::Value;
+
+use crate::support::Workplace;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr").join(name)
+}
+
+/// Two update percentages by three numbers of sessions, named as people name them.
+fn series() -> Workplace {
+    let work = Workplace::new();
+    let text = fs::read_to_string(sample("awr_12c.txt")).unwrap();
+    for update_pct in [0, 20] {
+        for (sessions, waits, seconds) in
+            [(1, "12,254,321", "1,201"), (8, "99,254,321", "12,201"), (64, "179,254,321", "36,201")]
+        {
+            let text = text
+                .replace("179,254,321         36,201", &format!("{waits:>11}{seconds:>15}"))
+                .replace(
+                    "179,220,060      298,700.1",
+                    &format!("{waits:>11}{:>15}", format!("{sessions},700.1")),
+                );
+            work.write(&format!("awr_{update_pct}_{sessions}.txt"), text);
+        }
+    }
+    work
+}
+
+#[test]
+fn a_folder_of_reports_becomes_rows() {
+    let work = series();
+    work.write("notes.txt", "not a report");
+    work.write("deep/er/still/awr.txt.9", fs::read(sample("sp_11g.txt")).unwrap());
+    let table = work.petal(["awr", "."]).exits(0).telling(&["1 other file is no report"]);
+    assert!(table.stdout.contains("update_pct  sessions"), "{}", table.stdout);
+    // 8 before 64, and all of one percentage together.
+    let csv = work.petal(["awr", "--csv", "."]).exits(0).stdout;
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let at = |name: &str| names.iter().position(|known| known == name).unwrap();
+    let cells: Vec<(String, String)> = reader
+        .records()
+        .map(|row| row.unwrap())
+        .map(|row| (row[at("update_pct")].to_owned(), row[at("sessions")].to_owned()))
+        .collect();
+    let cell = |pct: &str, sessions: &str| (pct.to_owned(), sessions.to_owned());
+    let expected =
+        [("0", "1"), ("0", "8"), ("0", "64"), ("20", "1"), ("20", "8"), ("20", "64"), ("", "9")];
+    assert_eq!(cells, expected.map(|(pct, sessions)| cell(pct, sessions)));
+}
+
+#[test]
+fn every_output_of_the_same_report() {
+    let work = Workplace::new();
+    fs::copy(sample("awr_12c.txt"), work.path("awr.txt.64")).unwrap();
+    let out = |args: &[&str]| {
+        let run = work.petal([&["awr"], args, &["awr.txt.64"]].concat()).exits(0);
+        assert_eq!(run.stderr, "");
+        run.stdout
+    };
+    let info = out(&["--format", "awr_info"]);
+    let lines: Vec<Vec<&str>> = info.lines().map(|line| line.split('|').collect()).collect();
+    assert_eq!((lines[0].len(), lines[1].len()), (19, 19), "{info}");
+    assert_eq!(lines[1][..4], ["awr.txt.64", "64", "600", "4.1"]);
+    assert_eq!(lines[1][12..17], ["202", "310", "", "251", "610"]);
+    assert!(
+        out(&["--format", "events"])
+            .contains("db file sequential read  179,254,321  36,201    202.0  298,700.1")
+    );
+    assert!(out(&["--explain"]).contains("Foreground Wait Events: time over waits"));
+    assert_eq!(out(&["--csv"]), out(&["--format", "csv"]));
+    let json: Value = serde_json::from_str(&out(&["--json"])).unwrap();
+    assert_eq!(json["reports"][0]["header"]["begin_snap"]["value"], 310);
+    assert_eq!(
+        json["reports"][0]["load_profile"]["redo_bytes"]["per_second"]["as_printed"],
+        "1,048,576.0"
+    );
+    assert_eq!(json["reports"][0]["factors"]["sessions"], "64");
+    work.petal(["awr", "--csv", "--json", "awr.txt.64"]).exits(2).telling(&["--csv", "--json"]);
+}
+
+/// Two observations of a kind make a line.
+fn has_lines() -> bool {
+    let seen = |sessions: &str| Observation {
+        factors: vec![("sessions".to_owned(), sessions.to_owned())],
+        metrics: ["piops", "read_us"].map(|name| (name.to_owned(), 1.0)).into(),
+        ..Observation::default()
+    };
+    !Petals::of(&[seen("1"), seen("2")]).lines.is_empty()
+}
+
+#[test]
+fn petals_of_a_folder_at_once() {
+    let work = series();
+    if has_lines() {
+        work.petal(["awr", "--petals", "out.html", "."]).exits(0).telling(&["out.html"]);
+        let page = fs::read_to_string(work.path("out.html")).unwrap();
+        assert!(page.contains("<svg") && page.contains("AWR reports"));
+        work.petal(["awr", "--petals", "out.svg", "."]).exits(0);
+        assert!(fs::read_to_string(work.path("out.svg")).unwrap().contains("<svg"));
+        work.petal(["awr", "--petals", "no/where/out.svg", "."]).exits(3).telling(&["no/where"]);
+    } else {
+        eprintln!("SKIPPED: this petal makes no lines of observations yet");
+    }
+    work.petal(["awr", "--petals", "out.png", "."]).exits(2).telling(&["out.png", ".html or .svg"]);
+    work.petal(["awr", "--petals", "no/where/out.svg", "."])
+        .exits(3)
+        .telling(&["no/where/out.svg"]);
+    let alone = Workplace::new();
+    fs::copy(sample("awr_12c.txt"), alone.path("report.txt")).unwrap();
+    alone.petal(["awr", "--petals", "o.svg", "."]).exits(1).telling(&["sessions", "--pattern"]);
+    assert!(!alone.path("o.svg").exists());
+}
+
+#[test]
+fn patterns_name_the_factors() {
+    let work = Workplace::new();
+    work.write("20/64/awr.txt", fs::read(sample("awr_12c.txt")).unwrap());
+    let args = ["awr", "--json", "--pattern", "{update_pct}/{sessions}/awr.txt", "."];
+    let json: Value = serde_json::from_str(&work.petal(args).exits(0).stdout).unwrap();
+    let factors = serde_json::json!({"update_pct": "20", "sessions": "64"});
+    assert_eq!(json["reports"][0]["factors"], factors);
+    work.petal(["awr", "--pattern", "awr.txt", "."]).exits(2).telling(&["names no factor"]);
+    let other = work.petal(["awr", "--pattern", "run_{sessions}", "."]).exits(0);
+    other.telling(&["does not fit --pattern"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
+    let work = Workplace::new();
+    fs::copy(sample("sp_9i.txt"), work.path("good.lst")).unwrap();
+    work.write("bad.html", "<html><body><table><tr><td>1</table></body></html>");
+    work.write("empty.txt", "");
+    let both = work.petal(["awr", "good.lst", "bad.html"]).exits(1);
+    assert!(both.stdout.contains("good.lst"), "{}", both.stdout);
+    both.telling(&["bad.html: is HTML of something else"]);
+    let gone = work.petal(["awr", "good.lst", "gone.txt", "bad.html"]).exits(3);
+    gone.telling(&["gone.txt", "No such file"]);
+    work.petal(["awr", "empty.txt"]).exits(1).telling(&["empty.txt: is empty"]);
+    work.petal(["awr"]).exits(2);
+    work.petal(["awr", "--format", "pdf", "good.lst"]).exits(2).telling(&["awr_info"]);
+}
+
+#[test]
+fn damaged_files_are_read_as_far_as_they_go() {
+    let work = Workplace::new();
+    let text = fs::read_to_string(sample("awr_12c.txt")).unwrap();
+    let (head, _) = text.split_once("Background Wait Events").unwrap();
+    work.write("cut.txt", head);
+    let cut = work
+        .petal(["awr", "--json", "cut.txt"])
+        .exits(0)
+        .telling(&["cut.txt", "its end was not found"]);
+    let json: Value = serde_json::from_str(&cut.stdout).unwrap();
+    let report = &json["reports"][0];
+    assert_eq!(report["foreground_events"][0]["waits"]["value"], 179_254_321);
+    assert_eq!(report["background_events"], serde_json::json!([]));
+    assert!(report["statistics"].as_object().unwrap().is_empty());
+    // Packed, and the archive cut too.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    work.write("whole.txt.gz", &packed);
+    work.write("half.txt.gz", &packed[..packed.len() / 2]);
+    let whole = work.petal(["awr", "--json", "whole.txt.gz"]).exits(0);
+    assert_eq!(whole.stderr, "");
+    work.petal(["awr", "half.txt.gz"]).exits(0).telling(&["half.txt.gz", "archive is damaged"]);
+}
+
+#[test]
+fn large_and_hostile_files_end() {
+    let work = Workplace::new();
+    let mut text = fs::read_to_string(sample("awr_12c.txt")).unwrap().replace("End of Report", "");
+    let sql = "SELECT COUNT(c2) FROM cf1 WHERE custid BETWEEN :1 AND :2\n".repeat(1000);
+    while text.len() < 24 << 20 {
+        text.push_str(&sql);
+    }
+    text.push_str("End of Report\n");
+    work.write("large.txt", &text);
+    let large = work.petal(["awr", "large.txt"]).exits(0);
+    assert!(large.stdout.contains("large.txt"), "{}", large.stdout);
+    let nested =
+        format!("<h1>WORKLOAD REPOSITORY report for</h1>{}", "<table><tr><td>".repeat(200_000));
+    work.write("nested.html", nested);
+    work.petal(["awr", "nested.html"]).exits(1).telling(&["nested.html"]);
+}
