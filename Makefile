@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test servers check build docs bench clean
+.PHONY: demo test test-oracle servers check build docs bench clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -17,9 +17,17 @@ test: check servers
 	$(CARGO) test --locked --no-default-features --features sqlite --lib
 	$(CARGO) test --locked --test integration
 
-# What tests start privately, from Debian's packages, where it is missing.
+# The whole conformance suite against a live Oracle Database, which drops the user's petal schemas:
+# PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
+test-oracle:
+	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
+	$(CARGO) test --locked --test integration oracle_
+
+# What tests start privately, from Debian's packages, where it is missing; and the grammar that checks
+# statements for Oracle.
 servers:
 	sh scripts/install-test-servers.sh
+	sh scripts/install-sql-grammar.sh
 
 # Warnings are errors.
 check:

@@ -202,6 +202,29 @@ mod tests {
     }
 
     #[test]
+    fn a_database_that_counts_each_waited_commit_tells_those_that_did_not_wait() {
+        let syncs = |run: &mut Run, syncs: u64| {
+            run.details.target.sync_per_commit = true;
+            run.details.io.log_syncs = Some(syncs);
+        };
+        // Enough for group commit anywhere else.
+        let run = gains(&["not-durable"], |run| syncs(run, run.summary.ops.update / 8));
+        assert!(message(&run, "not-durable").contains("one for each commit that waits"));
+        gains(&[], |run| syncs(run, run.summary.ops.update));
+    }
+
+    #[test]
+    fn prefetched_blocks_are_told_where_they_are_counted() {
+        let prefetch = |run: &mut Run, prefetched: u64| {
+            run.summary.counters.insert("physical reads cache".into(), 1000);
+            run.summary.counters.insert("physical reads cache prefetch".into(), prefetched);
+        };
+        let run = gains(&["not-single-block"], |run| prefetch(run, 51));
+        assert!(message(&run, "not-single-block").starts_with("5.1 %"));
+        gains(&[], |run| prefetch(run, 50));
+    }
+
+    #[test]
     fn rows_that_cost_more_than_a_read() {
         let run = gains(&["extra-reads"], |run| {
             run.details.io.physical_read_blocks = Some(run.summary.rows.total() * 3 / 2);

@@ -9,6 +9,10 @@ pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
 /// Requests in flight at the bounds, and the device's own rounding, stay under this.
 const MISSING_SHARE_MAX: f64 = 0.10;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
+/// Oracle's own names of what it read into its cache, and of that what nobody asked for yet.
+const PREFETCHED: &str = "physical reads cache prefetch";
+const READ_INTO_CACHE: &str = "physical reads cache";
+const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
 const PAGE_CACHE: &str = "the operating system's page cache served the rest";
@@ -184,6 +188,9 @@ fn single_block(run: &Run) -> Judgement {
     if !meant || run.summary.ops.scan > 0 {
         return Judgement::Clear;
     }
+    if let Some(judged) = prefetched(run) {
+        return judged;
+    }
     let io = &run.details.io;
     let Some((blocks, requests)) = io.physical_read_blocks.zip(io.physical_read_requests) else {
         return unknown(ID, "the database does not tell both blocks and requests");
@@ -200,6 +207,28 @@ fn single_block(run: &Run) -> Judgement {
     .with("physical_read_blocks", blocks)
     .with("physical_read_requests", requests)
     .judged()
+}
+
+/// A database that reads several blocks at once by as many requests tells it only where it counts
+/// them apart.
+fn prefetched(run: &Run) -> Option<Judgement> {
+    let counter = |name: &str| run.summary.counters.get(name).copied();
+    let (prefetched, read) = (counter(PREFETCHED)?, counter(READ_INTO_CACHE)?);
+    let share = prefetched as f64 / read.max(1) as f64;
+    (read > 0 && share > PREFETCHED_SHARE_MAX).then(|| {
+        warning(
+            "not-single-block",
+            format!(
+                "{:.1} % of the blocks read into the cache were prefetched, though PREFETCH is 0",
+                share * 100.0
+            ),
+            "On a test instance set _db_block_prefetch_limit=0, _db_block_prefetch_quota=0 and \
+             _db_file_noncontig_mblock_read_count=0, as SLOB's own init file does.",
+        )
+        .with("prefetched_blocks", prefetched)
+        .with("blocks_read_into_cache", read)
+        .judged()
+    })
 }
 
 /// Index or interior blocks that missed the cache are read beside the rows' own.

@@ -63,6 +63,20 @@ fn more_commits_than_syncs(run: &Run) -> Judgement {
         return unknown("not-durable", "the database does not count log syncs");
     };
     let writers = writing_sessions(run);
+    if run.details.target.sync_per_commit && syncs.saturating_add(writers) < commits {
+        return warning(
+            "not-durable",
+            format!(
+                "{commits} commits, of which the database counts {syncs} as waited for: it counts \
+                 one for each commit that waits for its log"
+            ),
+            "Set COMMIT_WAIT=TRUE (a COMMIT inside PL/SQL does not wait by itself), and look for \
+             commit_wait=NOWAIT.",
+        )
+        .with("commits", commits)
+        .with("log_syncs", syncs)
+        .judged();
+    }
     // A sync on its way at either bound may cover one more commit of each session.
     let covered = syncs.saturating_add(1).saturating_mul(writers);
     if commits > covered {

@@ -34,6 +34,12 @@ pub fn command() -> Command {
                 .help("SLOB's own form; -s N says the same"),
         )
         .arg(
+            Arg::new("print-grants")
+                .long("print-grants")
+                .action(ArgAction::SetTrue)
+                .help("Oracle: print the grants that petal needs, for a DBA to read, and end"),
+        )
+        .arg(
             Arg::new("replace")
                 .long("replace")
                 .action(ArgAction::SetTrue)
@@ -45,6 +51,9 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    if matches.get_flag("print-grants") {
+        return print_grants(console);
+    }
     let (tablespace, schemas) = form(matches)?;
     let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
     let mut engine = source::open(&settings)?;
@@ -56,7 +65,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
         }
     }
-    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    let block_size = engine.block_size(settings.block_sz)?;
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
     let setup = load::plan(engine.as_ref(), &settings, seed, matches.get_flag("replace"))?;
@@ -74,6 +83,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     console.result(&summary(&loaded?, settings.db.redacted().as_str()));
     Ok(Exit::Done)
+}
+
+#[cfg(feature = "oracle")]
+fn print_grants(console: &Console) -> Result<Exit, Failure> {
+    console.result(crate::engine::oracle::GRANTS);
+    Ok(Exit::Done)
+}
+
+#[cfg(not(feature = "oracle"))]
+fn print_grants(_: &Console) -> Result<Exit, Failure> {
+    Err(Failure::usage("--print-grants: this petal has no engine for oracle:"))
 }
 
 /// `-s N`, `N` or `TABLESPACE N`: the tablespace and the number of schemas.

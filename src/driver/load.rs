@@ -28,7 +28,7 @@ pub fn plan(
     replace: bool,
 ) -> Result<Setup, DriverError> {
     let capabilities = engine.capabilities();
-    let block_size = settings.block_sz.unwrap_or(capabilities.block_size_default);
+    let block_size = engine.block_size(settings.block_sz)?;
     let rows = settings.scale.unwrap_or(SCALE_DEFAULT).blocks(block_size.into());
     let scan_rows = settings.scan_table_sz.blocks(block_size.into());
     let wanted = settings.schemas.unwrap_or(1);

@@ -14,6 +14,7 @@ pub mod page_cache;
 pub mod quiet;
 pub mod run;
 mod sampler;
+mod server_report;
 mod session;
 pub mod sweep;
 #[cfg(test)]

@@ -32,7 +32,7 @@ use super::page_cache::LockedMemory;
 use super::sampler::{Parts, Sampler, Standing};
 use super::trigger::Trigger;
 use super::watching::Watching;
-use super::{DriverError, hooks, page_cache, quiet};
+use super::{DriverError, hooks, page_cache, quiet, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, hooks) = called?;
+        let (opening, opening_os, hooks, report_gaps) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
         let stop = pull(job, &trigger);
@@ -78,6 +78,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             latency_log: keepers.latency_log,
         });
         sampler.gaps.extend(keepers.gaps);
+        sampler.gaps.extend(report_gaps);
         let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
@@ -183,15 +184,17 @@ fn settle(
     Ok((settled, before))
 }
 
-type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>);
+type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
 
-/// The last things before the trigger: the hook, then the opening snapshots.
+/// The last things before the trigger: the hook, then the opening snapshots, the database's own
+/// report first, whose cost is in no figure of petal's.
 fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
+    let report_gaps = server_report::begin(job);
     let opening = job.engine.snapshot()?;
     let opening_os = prepared.probe.as_ref().map(Probe::sample);
-    Ok((opening, opening_os, hooks.into_iter().collect()))
+    Ok((opening, opening_os, hooks.into_iter().collect(), report_gaps))
 }
 
 /// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
@@ -384,6 +387,7 @@ fn close(
         }
     };
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
+    gaps.extend(server_report::end(job));
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();

@@ -7,11 +7,13 @@
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+#[cfg(feature = "oracle")]
+pub mod oracle;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
-#[cfg(any(feature = "sqlite", feature = "device"))]
+#[cfg(any(feature = "sqlite", feature = "device", feature = "oracle"))]
 mod url_option;
 
 use std::sync::Arc;
@@ -59,6 +61,12 @@ pub struct Capabilities {
 pub trait Engine: Send + Sync {
     fn capabilities(&self) -> &'static Capabilities;
 
+    /// The block size that a load will have: as asked, or the engine's default. An engine whose
+    /// target decides refuses what is not so.
+    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+        Ok(asked.unwrap_or(self.capabilities().block_size_default))
+    }
+
     /// Which complete petal schemas are there, by number. Empty when none is.
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
 
@@ -103,6 +111,17 @@ pub trait Engine: Send + Sync {
     /// closing snapshot is taken.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
+    }
+
+    /// Before the opening snapshot: the database begins a report of its own about the run. What a
+    /// person must be told of it, if anything.
+    fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
+        Ok(None)
+    }
+
+    /// After the closing snapshot: that report, as files for the run's folder.
+    fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
+        Ok(Vec::new())
     }
 
     /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
@@ -327,6 +346,14 @@ impl Placement {
     }
 }
 
+/// A file that the database itself makes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerReport {
+    /// Its name in the run's folder.
+    pub file: String,
+    pub text: String,
+}
+
 /// Where long work tells how far it is. Called from many threads.
 pub trait Progress: Sync {
     /// A new phase of `total` units (rows, or bytes); 0 when unknown.
@@ -387,6 +414,8 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
         "sqlite" => Ok(Arc::new(sqlite::Sqlite::open(settings)?)),
         #[cfg(feature = "postgres")]
         "postgres" => Ok(Arc::new(postgres::Postgres::open(settings)?)),
+        #[cfg(feature = "oracle")]
+        "oracle" => Ok(Arc::new(oracle::Oracle::open(settings)?)),
         #[cfg(feature = "device")]
         "device" => Ok(Arc::new(device::Device::open(settings)?)),
         other => Err(EngineError::Setting(format!(
@@ -403,6 +432,8 @@ pub const ALL: &[&Capabilities] = &[
     &sqlite::CAPABILITIES,
     #[cfg(feature = "postgres")]
     &postgres::CAPABILITIES,
+    #[cfg(feature = "oracle")]
+    &oracle::CAPABILITIES,
     #[cfg(feature = "device")]
     &device::CAPABILITIES,
 ];

@@ -148,6 +148,7 @@ fn target_details() -> TargetDetails {
         compression_ratio: Some(48.5),
         direct_io: Some(DirectIo { asked: true, used: true, reason: None }),
         durability: Some(Durability { durable: true, setting: "synchronous=FULL".into() }),
+        sync_per_commit: false,
         checkpoint: Some("by petal, at 64 MB of WAL".into()),
     }
 }

@@ -48,6 +48,8 @@ fn arg(parameter: &'static Parameter, command: CommandKind) -> Arg {
     match parameter.key {
         // SLOB's own short flag.
         "THREADS_PER_SCHEMA" => arg.short('t'),
+        // A switch, as people know it; its value may follow.
+        "USE_SLOB_SCHEMAS" => arg.num_args(0..=1).default_missing_value("TRUE"),
         _ => arg,
     }
 }
@@ -85,6 +87,16 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_needs_no_value() {
+        for words in
+            [&["petal", "--use-slob-schemas"][..], &["petal", "--use-slob-schemas", "TRUE"]]
+        {
+            let matches = command(CommandKind::Run).try_get_matches_from(words).unwrap();
+            assert_eq!(given(&matches, CommandKind::Run)["USE_SLOB_SCHEMAS"], "TRUE");
+        }
+    }
+
+    #[test]
     fn a_setup_takes_no_flag_of_a_run() {
         let words = ["petal", "--update-pct", "20"];
         assert!(command(CommandKind::Setup).try_get_matches_from(words).is_err());
@@ -118,6 +130,9 @@ mod tests {
                   user who may administer the database [default: none]
               --sysdba-passwd <SECRET>
                   that user's password; never shown [default: none]
+              --use-slob-schemas [<TRUE|FALSE>]
+                  runs on the schemas that SLOB loaded, user1 to userN, as they are;
+                  they are never loaded over and never dropped [default: FALSE]
         ");
     }
 }

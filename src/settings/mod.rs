@@ -72,6 +72,10 @@ pub struct Settings {
     pub database_statistics_type: StatisticsType,
     pub external_script: Option<PathBuf>,
     pub endpoints: Endpoints,
+    /// Oracle: a COMMIT inside the database waits for the log.
+    pub commit_wait: bool,
+    /// Oracle: SLOB's own schemas, user1 to userN, instead of petal's.
+    pub use_slob_schemas: bool,
     pub os_perf_data: bool,
     pub unique_index: bool,
     /// None: the engine's default.

@@ -357,6 +357,8 @@ impl Values {
             database_statistics_type: self.statistics_type(),
             external_script: self.external_script(),
             endpoints: self.endpoints(),
+            commit_wait: self.truth("COMMIT_WAIT"),
+            use_slob_schemas: self.truth("USE_SLOB_SCHEMAS"),
             os_perf_data: !self.truth("NO_OS_PERF_DATA"),
             unique_index: self.truth("UNIQUE_INDEX"),
             block_sz: self.number_or_none("BLOCK_SZ"),

@@ -42,6 +42,9 @@ pub struct TargetDetails {
     pub io_events: IoEvents,
     /// How writes are checkpointed, in the engine's own words.
     pub checkpoint: Option<String>,
+    /// Each commit that was waited for is one log sync in the database's own count, also where
+    /// several were made durable by one write.
+    pub sync_per_commit: bool,
 }
 
 /// The engine's own names of the three waits that every engine has, and who times them. Empty

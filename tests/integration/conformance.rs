@@ -1,6 +1,7 @@
 //! What every engine must do, the same cases for all of them. A new target is one line in
 //! [`targets!`] at the end.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use petal::workload::plan::{Spot, Workload};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
+use crate::server_oracle;
 use crate::server_postgres;
 use crate::support::{Workplace, count};
 
@@ -26,6 +28,8 @@ use crate::support::{Workplace, count};
 struct Target {
     /// Whether it can be tested here; tells the skip where not.
     is_there: fn() -> bool,
+    /// Kept while a case runs: where only one can at a time.
+    turn: fn() -> Box<dyn Any>,
     /// Its URL in a workplace.
     url: fn(&Workplace) -> String,
     /// Flags that make it this kind.
@@ -356,6 +360,11 @@ fn errors_name_the_target_and_no_password(target: &Target) {
     assert!(error.contains(&name) && !error.contains("s3cret"), "{error}");
 }
 
+/// Each case has a target of its own.
+fn nobody_waits() -> Box<dyn Any> {
+    Box::new(())
+}
+
 fn sqlite_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
     // No operation is under way: closing a connection drops the locks of this process.
     let path = work.path(format!("petal-data/petal{schema}.db"));
@@ -366,6 +375,7 @@ fn sqlite_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
 }
 
 const SQLITE: Target = Target {
+    turn: nobody_waits,
     is_there: || true,
     url: |work| format!("sqlite:{}", work.path("petal-data").display()),
     flags: &["--direct-io", "TRUE"],
@@ -399,6 +409,7 @@ fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
 }
 
 const POSTGRES: Target = Target {
+    turn: nobody_waits,
     is_there: server_postgres::is_there,
     url: |work| server_postgres::shared().url(&postgres_database(work)),
     flags: &[],
@@ -460,6 +471,7 @@ const DEVICE: Target = Target {
     flags: &["--io-depth", "8", "--verify", "checksum"],
     settings: || Settings { io_depth: 8, verify: Verify::Checksum, ..Settings::default() },
     block_size: 8192,
+    turn: nobody_waits,
     is_there: || true,
     commits: ("commits", false),
     look: device_look,
@@ -477,12 +489,38 @@ const DEVICE_PREAD: Target = Target {
     ..DEVICE
 };
 
+const ORACLE: Target = Target {
+    is_there: server_oracle::is_there,
+    turn: server_oracle::turn,
+    url: |_| server_oracle::url().unwrap(),
+    flags: &[],
+    settings: Settings::default,
+    block_size: 8192,
+    commits: ("user commits", true),
+    look: |_, schema| server_oracle::rows(schema),
+    broken: |_| {
+        // A port that nobody listens at.
+        ("oracle://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
+    },
+};
+
+const ORACLE_CLIENT: Target = Target {
+    flags: &["--loop", "client", "--redo-stress", "HEAVY"],
+    settings: || Settings {
+        loop_side: Some(LoopSide::Client),
+        redo_stress: RedoStress::Heavy,
+        ..Settings::default()
+    },
+    ..ORACLE
+};
+
 macro_rules! cases {
     ($target:expr; $($case:ident),+ $(,)?) => {$(
         #[test]
         fn $case() {
             let target = $target;
             if (target.is_there)() {
+                let _turn = (target.turn)();
                 super::$case(&target);
             }
         }
@@ -519,4 +557,6 @@ targets! {
     postgres_set: super::POSTGRES_SET;
     device_direct: super::DEVICE;
     device_pread: super::DEVICE_PREAD;
+    oracle_server: super::ORACLE;
+    oracle_client: super::ORACLE_CLIENT;
 }

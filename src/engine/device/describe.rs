@@ -41,6 +41,7 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
             log: Event::LogSync.name().to_owned(),
             timed_by: "petal, from submit to completion".to_owned(),
         },
+        sync_per_commit: false,
         checkpoint: Some(format!(
             "changed blocks are written at once in the background, {} in flight, synced after each \
              {} of log; the log is never read back",

@@ -111,6 +111,7 @@ pub fn describe(
                 _ => "the server: what reading ahead left to wait for".to_owned(),
             },
         },
+        sync_per_commit: false,
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",
             get("checkpoint_timeout"),

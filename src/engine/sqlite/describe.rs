@@ -59,6 +59,7 @@ pub fn describe(
             log: Event::WalSync.name().to_owned(),
             timed_by: "petal's VFS shim".to_owned(),
         },
+        sync_per_commit: false,
         checkpoint: Some(format!(
             "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)

@@ -58,6 +58,7 @@ pub fn column(scheme: &str) -> Option<&'static EngineColumn> {
 static COLUMNS: &[EngineColumn] = &[
     EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE },
     EngineColumn { scheme: "postgres", product: "PostgreSQL", exceptions: POSTGRES },
+    EngineColumn { scheme: "oracle", product: "Oracle Database", exceptions: ORACLE },
     EngineColumn { scheme: "device", product: "Device", exceptions: DEVICE },
 ];
 
@@ -96,6 +97,8 @@ const DEVICE: &[(&str, Honour)] = &[
     ("SQLNET_SERVICE_MAX", NO_SERVER),
     ("DBA_PRIV_USER", NO_SERVER),
     ("SYSDBA_PASSWD", NO_SERVER),
+    ("COMMIT_WAIT", ORACLES),
+    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
 const SQLITE: &[(&str, Honour)] = &[
@@ -150,6 +153,8 @@ const SQLITE: &[(&str, Honour)] = &[
     ("SQLNET_SERVICE_MAX", NO_SERVER),
     ("DBA_PRIV_USER", NO_SERVER),
     ("SYSDBA_PASSWD", NO_SERVER),
+    ("COMMIT_WAIT", ORACLES),
+    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
 const POSTGRES: &[(&str, Honour)] = &[
@@ -192,7 +197,60 @@ const POSTGRES: &[(&str, Honour)] = &[
     ("SQLNET_SERVICE_BASE", SERVICE_OR_HOST),
     ("DBA_PRIV_USER", NAMED_IN_URL),
     ("SYSDBA_PASSWD", NAMED_IN_URL),
+    ("COMMIT_WAIT", ORACLES),
+    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
+
+const ORACLE: &[(&str, Honour)] = &[
+    ("BLOCK_SZ", Honour::Remark("the tablespace's own: another value is refused")),
+    (
+        "LOOP",
+        Honour::Only {
+            values: &["server", "client"],
+            rule: "must be server or client with Oracle Database: LOOP=set is not there",
+            way_out: "Leave it out, or write LOOP=server.",
+        },
+    ),
+    (
+        "PREFETCH",
+        Honour::Only {
+            values: &["0"],
+            rule: "must be 0 with Oracle Database, which decides itself what it reads ahead",
+            way_out: "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
+        },
+    ),
+    (
+        "DIRECT_IO",
+        Honour::Refused {
+            rule: "is not the client's to decide with Oracle Database",
+            way_out: "Leave it out; set filesystemio_options=SETALL, or use ASM.",
+        },
+    ),
+    (
+        "IO_DEPTH",
+        Honour::Only {
+            values: &["1"],
+            rule: "must be 1 with Oracle Database, where a session has one read in flight",
+            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+        },
+    ),
+    (
+        "VERIFY",
+        Honour::Only {
+            values: &["header"],
+            rule: "must be header with Oracle Database: the other checks are the device engine's",
+            way_out: "Leave it out; db_block_checksum is the instance's own check.",
+        },
+    ),
+    ("PAGE_CACHE_LIMIT", Honour::Remark("for a server on this host only")),
+    ("PRECONDITION", WRITTEN_ONCE),
+    (
+        "DATABASE_STATISTICS_TYPE",
+        Honour::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
+    ),
+];
+
+const ORACLES: Honour = Honour::NoEffect { reason: "it is about Oracle's commits and schemas" };
 
 const WRITTEN_ONCE: Honour = Honour::Only {
     values: &["1x"],

@@ -562,6 +562,30 @@ pub static PARAMETERS: &[Parameter] = &[
         taken_by: TakenBy::All,
         in_force: |settings| secret(settings.endpoints.dba_password.is_some()),
     },
+    Parameter {
+        key: "COMMIT_WAIT",
+        kind: Kind::Boolean,
+        default: "TRUE",
+        default_told: None,
+        also: "",
+        meaning: "every commit waits for its log (COMMIT WRITE IMMEDIATE WAIT); FALSE: a plain \
+                  COMMIT in PL/SQL, which does not wait, as SLOB's",
+        group: Group::Oracle,
+        taken_by: TakenBy::Run,
+        in_force: |settings| json!(settings.commit_wait),
+    },
+    Parameter {
+        key: "USE_SLOB_SCHEMAS",
+        kind: Kind::Boolean,
+        default: "FALSE",
+        default_told: None,
+        also: "",
+        meaning: "runs on the schemas that SLOB loaded, user1 to userN, as they are; they are \
+                  never loaded over and never dropped",
+        group: Group::Oracle,
+        taken_by: TakenBy::All,
+        in_force: |settings| json!(settings.use_slob_schemas),
+    },
 ];
 
 fn optional_extent(extent: Option<Extent>) -> Json {

@@ -13,7 +13,8 @@ const METHOD: &str = "UPDATE_PCT SCAN_PCT RUN_TIME WORK_LOOP SCALE SCAN_TABLE_SZ
     HOT_SCHEMA_FREQUENCY THINK_TM_FREQUENCY THINK_TM_MIN THINK_TM_MAX DATABASE_STATISTICS_TYPE \
     EXTERNAL_SCRIPT ADMIN_SQLNET_SERVICE SQLNET_SERVICE_BASE SQLNET_SERVICE_MAX DBA_PRIV_USER \
     SYSDBA_PASSWD NO_OS_PERF_DATA UNIQUE_INDEX BLOCK_SZ DB LOOP PREFETCH DIRECT_IO IO_DEPTH \
-    VERIFY PAGE_CACHE_LIMIT STORAGE_CACHE RATE WARM_UP REPEATS SEED OUT CALIBRATIONS PRECONDITION";
+    VERIFY PAGE_CACHE_LIMIT STORAGE_CACHE RATE WARM_UP REPEATS SEED OUT CALIBRATIONS PRECONDITION \
+    COMMIT_WAIT USE_SLOB_SCHEMAS";
 
 #[test]
 fn the_table_has_the_keys_of_the_method_and_no_others() {
@@ -205,6 +206,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         it. For run, sweep.
         SQLite: must be client with SQLite, whose database lives in
         petal's own process: there is no server to loop in.
+        Oracle Database: must be server or client with Oracle Database:
+        LOOP=set is not there.
         Device: must be client with the bare device: there is no server to
         loop in.
     PREFETCH  --prefetch
@@ -212,6 +215,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         A whole number from 0 to 65536. Default: 0. For run, sweep.
         SQLite: must be 0 with SQLite, which reads one block at a time and
         cannot read ahead.
+        Oracle Database: must be 0 with Oracle Database, which decides
+        itself what it reads ahead.
         Device: must be 0 with the bare device, which has IO_DEPTH
         instead.
     ");

@@ -1,0 +1,47 @@
+-- What petal needs in an Oracle Database, for a DBA to read and then run, in SQL*Plus or SQLcl, in
+-- the pluggable database under test. No DBA role, no ANY privilege, no right on others' data.
+-- `petal setup --print-grants` prints this text.
+--
+-- Parts 1 and 2 let petal load and run. Part 3 lets it see what the database counted. Parts 4 to 6
+-- are for those who want them. Managed services: where SYS's views cannot be granted, their own
+-- procedure does it (Amazon RDS: rdsadmin.rdsadmin_util.grant_sys_object).
+
+ACCEPT petal_password CHAR PROMPT 'Password of the new user petal: ' HIDE
+DEFINE petal_tablespace = IOPS
+
+-- 1. The user who owns the test data. petal makes tables in its own schema and nothing else: no
+--    users, so no passwords beside this one, and no procedures.
+CREATE USER petal IDENTIFIED BY "&petal_password" DEFAULT TABLESPACE &petal_tablespace;
+GRANT CREATE SESSION, CREATE TABLE TO petal;
+
+-- 2. Room. Name every tablespace that is to be tested.
+ALTER USER petal QUOTA UNLIMITED ON &petal_tablespace;
+
+-- 3. Read-only views of what the instances count, and of their settings. All instances: GV$.
+GRANT SELECT ON sys.gv_$instance TO petal;
+GRANT SELECT ON sys.gv_$sysstat TO petal;
+GRANT SELECT ON sys.gv_$system_event TO petal;
+GRANT SELECT ON sys.gv_$event_histogram_micro TO petal;
+GRANT SELECT ON sys.gv_$iostat_function TO petal;
+GRANT SELECT ON sys.gv_$osstat TO petal;
+GRANT SELECT ON sys.gv_$sys_time_model TO petal;
+GRANT SELECT ON sys.gv_$sgainfo TO petal;
+GRANT SELECT ON sys.v_$parameter TO petal;
+GRANT SELECT ON sys.v_$log TO petal;
+GRANT SELECT ON sys.v_$database TO petal;
+GRANT SELECT ON sys.v_$resource_limit TO petal;
+GRANT SELECT ON sys.dba_data_files TO petal;
+
+-- 4. A log switch and a checkpoint before each run, and cancelling an operation that hangs. This is
+--    a wide privilege: leave it out, or name another user as DBA_PRIV_USER for it. Without it the
+--    record says that the run before was not settled.
+-- GRANT ALTER SYSTEM TO petal;
+
+-- 5. DATABASE_STATISTICS_TYPE=awr. AWR may be used only with a licence of the Diagnostics Pack.
+-- GRANT EXECUTE ON sys.dbms_workload_repository TO petal;
+--    DATABASE_STATISTICS_TYPE=statspack, where Statspack is installed:
+-- GRANT EXECUTE ON perfstat.statspack TO petal;
+
+-- 6. SLOB's own schemas, used as they are (--use-slob-schemas): for each user1 to userN
+-- GRANT SELECT, UPDATE ON user1.cf1 TO petal;
+-- GRANT SELECT ON user1.cf2 TO petal;

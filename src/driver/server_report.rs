@@ -1,0 +1,34 @@
+//! The report that a database makes of a run by itself, such as AWR: begun before the opening
+//! snapshot, fetched after the closing one into the run's folder. What fails of it is a gap in the
+//! record and costs no figure.
+
+use super::job::Job;
+
+/// What could not be begun.
+pub fn begin(job: &Job<'_>) -> Vec<String> {
+    match job.engine.begin_report() {
+        Ok(told) => {
+            if let Some(line) = told {
+                job.watch.note(line);
+            }
+            Vec::new()
+        }
+        Err(error) => vec![format!("the database's own report was not begun: {error}")],
+    }
+}
+
+/// What could not be fetched or written.
+pub fn end(job: &Job<'_>) -> Vec<String> {
+    let reports = match job.engine.end_report() {
+        Ok(reports) => reports,
+        Err(error) => return vec![format!("the database's own report was not fetched: {error}")],
+    };
+    let Some(folder) = job.folder else { return Vec::new() };
+    reports
+        .iter()
+        .filter_map(|report| {
+            let written = folder.write_atomically(&report.file, report.text.as_bytes());
+            written.err().map(|error| format!("the database's own report is not kept: {error}"))
+        })
+        .collect()
+}

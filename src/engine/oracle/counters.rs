@@ -1,0 +1,260 @@
+//! What the instances count: their V$ views as they are, and the figures that every engine answers
+//! for, made from them. What the user may not see, or a version does not have, is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::errors::{engine_error, is_missing};
+use super::link::{Connector, Link, Row};
+use super::meta::{cell, number};
+use super::sql;
+use crate::engine::EngineError;
+use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+
+/// The waits that every engine has, by Oracle's names.
+pub const READ_EVENT: &str = "db file sequential read";
+pub const WRITE_EVENT: &str = "db file parallel write";
+pub const LOG_EVENT: &str = "log file parallel write";
+
+/// Checkpoints that ended, by petal's name for them.
+const CHECKPOINTS: &str = "checkpoints";
+const CHECKPOINTS_COMPLETED: &str = "background checkpoints completed";
+
+/// The instances' counters, on a connection of petal's own.
+pub struct CounterReader {
+    connector: Arc<dyn Connector>,
+    place: String,
+    link: Mutex<Option<Box<dyn Link>>>,
+}
+
+impl CounterReader {
+    pub fn new(connector: &Arc<dyn Connector>, place: &str) -> Self {
+        Self { connector: Arc::clone(connector), place: place.to_owned(), link: Mutex::default() }
+    }
+
+    /// One set for each instance with its number, in their order. `in_full`: also what is too much for every second.
+    /// Connects again if the connection was lost.
+    pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
+        let mut held = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut link = match held.take() {
+            Some(link) => link,
+            None => self
+                .connector
+                .admin("petal counters")
+                .map_err(|error| engine_error(&self.place, "connecting for statistics", &error))?,
+        };
+        let counters = read(link.as_mut(), &self.place, in_full)?;
+        *held = Some(link);
+        Ok(counters)
+    }
+
+    /// Lets the connection go, as before a load of hours.
+    pub fn disconnect(&self) {
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// The rows of one view; None where this user or version has none.
+fn view(link: &mut dyn Link, place: &str, name: &str) -> Result<Option<Vec<Row>>, EngineError> {
+    match link.query(&sql::section(sql::COUNTERS, name), &[]) {
+        Ok(rows) => Ok(Some(rows)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(engine_error(place, "reading statistics", &error)),
+    }
+}
+
+pub fn read(
+    link: &mut dyn Link,
+    place: &str,
+    in_full: bool,
+) -> Result<Vec<(u64, Counters)>, EngineError> {
+    let Some(statistics) = view(link, place, "statistics")? else {
+        // Nothing to see: the run has petal's own figures only.
+        return Ok(vec![(0, Counters { endpoint: place.to_owned(), ..Counters::default() })]);
+    };
+    let names = instance_names(link);
+    let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
+    for row in &statistics {
+        let instance = instances.entry(number(row, 0)).or_default();
+        instance.raw.insert(cell(row, 1).to_owned(), number(row, 2));
+    }
+    for row in view(link, place, "events")?.unwrap_or_default() {
+        instances.entry(number(&row, 0)).or_default().waits.extend(wait(&row));
+    }
+    for row in view(link, place, "time_model")?.unwrap_or_default() {
+        instances.entry(number(&row, 0)).or_default().add_time(cell(&row, 1), number(&row, 2));
+    }
+    if in_full {
+        for row in view(link, place, "histograms")?.unwrap_or_default() {
+            let name = format!("histogram.{}.{}us", cell(&row, 1), cell(&row, 2));
+            instances.entry(number(&row, 0)).or_default().raw.insert(name, number(&row, 3));
+        }
+        for row in view(link, place, "functions")?.unwrap_or_default() {
+            instances.entry(number(&row, 0)).or_default().add_function(&row);
+        }
+        for row in view(link, place, "os")?.unwrap_or_default() {
+            let name = format!("osstat.{}", cell(&row, 1));
+            instances.entry(number(&row, 0)).or_default().raw.insert(name, number(&row, 2));
+        }
+    }
+    let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
+    Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
+}
+
+/// `name@host` by number.
+fn instance_names(link: &mut dyn Link) -> BTreeMap<u64, String> {
+    let rows = link.query(&sql::section(sql::LOOK, "instances"), &[]).unwrap_or_default();
+    let name = |row: &Row| format!("{}@{}", cell(row, 1), cell(row, 2));
+    rows.iter().map(|row| (number(row, 0), name(row))).collect()
+}
+
+#[derive(Default)]
+struct Instance {
+    raw: BTreeMap<String, u64>,
+    waits: Vec<Wait>,
+}
+
+impl Instance {
+    /// V$SYS_TIME_MODEL, microseconds. Processor time stands among the waits, as reports show it.
+    fn add_time(&mut self, name: &str, micros: u64) {
+        self.raw.insert(format!("time_model.{name}"), micros);
+        if name == "DB CPU" {
+            self.waits.push(Wait {
+                name: name.to_owned(),
+                class: WaitClass::Cpu,
+                source: WaitSource::Counted,
+                waits: None,
+                time_ns: micros.saturating_mul(1000),
+                latencies: None,
+            });
+        }
+    }
+
+    /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.
+    fn add_function(&mut self, row: &Row) {
+        const COLUMNS: [&str; 8] = [
+            "small_read_reqs",
+            "small_read_megabytes",
+            "large_read_reqs",
+            "large_read_megabytes",
+            "small_write_reqs",
+            "small_write_megabytes",
+            "large_write_reqs",
+            "large_write_megabytes",
+        ];
+        for (column, at) in COLUMNS.into_iter().zip(2..) {
+            let name = format!("iostat.{}.{column}", cell(row, 1));
+            self.raw.insert(name, number(row, at));
+        }
+    }
+
+    fn counters(mut self, endpoint: String) -> Counters {
+        if let Some(&completed) = self.raw.get(CHECKPOINTS_COMPLETED) {
+            self.raw.insert(CHECKPOINTS.to_owned(), completed);
+        }
+        let get = |name: &str| self.raw.get(name).copied();
+        let io = IoCounts {
+            logical_reads: get("session logical reads"),
+            physical_read_blocks: get("physical reads"),
+            physical_read_requests: get("physical read IO requests"),
+            physical_read_bytes: get("physical read bytes"),
+            physical_write_blocks: get("physical writes"),
+            physical_write_requests: get("physical write IO requests"),
+            physical_write_bytes: get("physical write bytes"),
+            log_read_blocks: None,
+            redo_bytes: get("redo size"),
+            commits: get("user commits"),
+            log_syncs: get("redo synch writes"),
+        };
+        Counters { endpoint, io, waits: self.waits, files: Vec::new(), raw: self.raw }
+    }
+}
+
+/// V$SYSTEM_EVENT, microseconds. What sessions wait for is told without what background processes
+/// waited for beside them; their I/O is told in full. One that never occurred is left out.
+fn wait(row: &Row) -> Option<Wait> {
+    let class = wait_class(cell(row, 2));
+    let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
+    let (waits, micros) = (number(row, waits_at), number(row, time_at));
+    (waits > 0).then(|| Wait {
+        name: cell(row, 1).to_owned(),
+        class,
+        source: WaitSource::Counted,
+        waits: Some(waits),
+        time_ns: micros.saturating_mul(1000),
+        latencies: None,
+    })
+}
+
+fn wait_class(name: &str) -> WaitClass {
+    match name {
+        "User I/O" => WaitClass::UserIo,
+        "System I/O" => WaitClass::SystemIo,
+        "Commit" => WaitClass::Commit,
+        "Application" => WaitClass::Application,
+        "Concurrency" => WaitClass::Concurrency,
+        "Configuration" => WaitClass::Configuration,
+        "Network" => WaitClass::Network,
+        "Idle" => WaitClass::Idle,
+        // Administrative, Cluster, Queueing, Scheduler, Other.
+        _ => WaitClass::Other,
+    }
+}
+
+/// Counters in the order of the run's endpoints, where each of these is an instance of its own;
+/// other instances follow. Where endpoints share instances, all of them in one sum: sessions could
+/// not be told apart.
+pub fn by_endpoint(counters: Vec<(u64, Counters)>, instance_of: &[u64]) -> Vec<Counters> {
+    let distinct: BTreeSet<&u64> = instance_of.iter().collect();
+    if counters.len() > 1 && distinct.len() < instance_of.len() {
+        let mut all = counters.into_iter().map(|(_, counters)| counters);
+        let Some(mut sum) = all.next() else { return Vec::new() };
+        for other in all {
+            sum.endpoint = format!("{}, {}", sum.endpoint, other.endpoint);
+            sum.add(&other);
+        }
+        return vec![sum];
+    }
+    let place = |id: &u64| instance_of.iter().position(|of| of == id).unwrap_or(usize::MAX);
+    let mut counters = counters;
+    // Stable: those that serve no endpoint keep their order.
+    counters.sort_by_key(|(id, _)| place(id));
+    counters.into_iter().map(|(_, counters)| counters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Counters {
+        let io = IoCounts { commits: Some(3), ..IoCounts::default() };
+        Counters { endpoint: name.to_owned(), io, ..Counters::default() }
+    }
+
+    fn names(counters: &[Counters]) -> Vec<&str> {
+        counters.iter().map(|counters| counters.endpoint.as_str()).collect()
+    }
+
+    #[test]
+    fn instances_stand_in_the_order_of_endpoints() {
+        let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
+        assert_eq!(names(&by_endpoint(three(), &[3, 1])), ["c", "a", "b"]);
+        assert_eq!(names(&by_endpoint(three(), &[2])), ["b", "a", "c"]);
+        let shared = by_endpoint(three(), &[1, 1]);
+        assert_eq!(names(&shared), ["a, b, c"]);
+        assert_eq!(shared[0].io.commits, Some(9));
+    }
+
+    #[test]
+    fn background_waits_count_only_for_background_io() {
+        let row = |event: &str, class: &str| -> Row {
+            let cells = ["1", event, class, "10", "5000", "4", "1000"];
+            cells.iter().map(|cell| Some((*cell).to_owned())).collect()
+        };
+        let read = wait(&row(READ_EVENT, "User I/O")).unwrap();
+        assert_eq!((read.waits, read.time_ns), (Some(4), 1_000_000));
+        let log = wait(&row(LOG_EVENT, "System I/O")).unwrap();
+        assert_eq!((log.waits, log.time_ns), (Some(10), 5_000_000));
+        assert_eq!(wait(&row("gc cr request", "Cluster")).unwrap().class, WaitClass::Other);
+    }
+}

@@ -1,0 +1,232 @@
+//! What the engine states about its target before a run.
+
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+
+use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::errors::engine_error;
+use super::link::{Link, LinkError, Row, Value};
+use super::load::redo_advice;
+use super::meta::{Meta, cell, number};
+use super::session::Manner;
+use super::session_server::CLOCK_RESOLUTION_NS;
+use super::{CAPABILITIES, sql};
+use crate::engine::EngineError;
+use crate::settings::LoopSide;
+use crate::stats::compression;
+use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
+use crate::workload::row::{COLUMNS, load_stamp};
+
+/// What describing needs to know beside the database.
+pub struct About<'a> {
+    pub place: &'a str,
+    /// The URL without its secrets.
+    pub url: &'a str,
+    pub manner: Manner,
+    /// Those of the run; the first stands for all.
+    pub metas: &'a [Meta],
+}
+
+/// `link`: as a session of the run; `admin`: as who may read the V$ views.
+pub fn describe(
+    about: &About<'_>,
+    link: &mut dyn Link,
+    admin: &mut dyn Link,
+) -> Result<(Target, TargetDetails), EngineError> {
+    let place = about.place;
+    let Some(first) = about.metas.first() else {
+        return Err(EngineError::Data(format!(
+            "{place}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
+             --use-slob-schemas"
+        )));
+    };
+    let parameters = parameters(admin);
+    let target = Target {
+        product: CAPABILITIES.product.to_owned(),
+        version: version(link)
+            .map_err(|error| engine_error(place, "asking for its version", &error))?,
+        block_size: first.block_bytes.into(),
+        cache_bytes: one_number(admin, "cache"),
+        url: about.url.to_owned(),
+    };
+    let files = data_files(admin, &first.tablespace);
+    let local = local_files(place, &files);
+    let details = TargetDetails {
+        local: !local.is_empty(),
+        in_process: false,
+        settings: settings(about, admin, &parameters, &files),
+        data_files: local,
+        clock_resolution_ns: match about.manner.loop_side {
+            LoopSide::Client => 1,
+            _ => CLOCK_RESOLUTION_NS,
+        },
+        plan: plan(link, first),
+        compression_ratio: if first.is_slobs { None } else { compression::ratio(&blocks(first)) },
+        direct_io: None,
+        durability: Some(durability(about.manner, &parameters)),
+        io_events: IoEvents {
+            read: READ_EVENT.to_owned(),
+            write: WRITE_EVENT.to_owned(),
+            log: LOG_EVENT.to_owned(),
+            timed_by: "the database (V$SYSTEM_EVENT, microseconds over waits)".to_owned(),
+        },
+        checkpoint: Some(
+            "by the database: incrementally, and at each log switch; a log switch and a checkpoint \
+             before the run where the user may"
+                .to_owned(),
+        ),
+        sync_per_commit: true,
+    };
+    Ok((target, details))
+}
+
+fn version(link: &mut dyn Link) -> Result<String, LinkError> {
+    let rows = link.query(&sql::section(sql::LOOK, "version"), &[])?;
+    Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
+}
+
+/// None where the user may not see it.
+fn one_number(link: &mut dyn Link, name: &str) -> Option<u64> {
+    let rows = link.query(&sql::section(sql::LOOK, name), &[]).ok()?;
+    let row = rows.first()?;
+    (!cell(row, 0).is_empty()).then(|| number(row, 0))
+}
+
+fn parameters(link: &mut dyn Link) -> Option<Vec<(String, String)>> {
+    let rows = link.query(&sql::section(sql::LOOK, "parameters"), &[]).ok()?;
+    let pair = |row: &Row| (cell(row, 0).to_owned(), cell(row, 1).to_owned());
+    Some(rows.iter().map(pair).collect())
+}
+
+fn settings(
+    about: &About<'_>,
+    admin: &mut dyn Link,
+    parameters: &Option<Vec<(String, String)>>,
+    files: &[String],
+) -> Vec<(String, String)> {
+    let mut listed = match parameters {
+        Some(parameters) => parameters.clone(),
+        None => vec![(
+            "V$ views".to_owned(),
+            "not visible: docs/engines/oracle-grants.sql grants what petal reads".to_owned(),
+        )],
+    };
+    let mut add = |name: &str, value: String| listed.push((name.to_owned(), value));
+    let container = admin.query(&sql::section(sql::LOOK, "container"), &[]).unwrap_or_default();
+    if let Some(row) = container.first() {
+        add("container", cell(row, 0).to_owned());
+    }
+    let manner = about.manner;
+    add(
+        "loop",
+        match manner.loop_side {
+            LoopSide::Client => "client: one statement per operation, and one for its commit",
+            _ => "server: a PL/SQL block, one execution per operation",
+        }
+        .to_owned(),
+    );
+    add("commit", commit_words(manner).to_owned());
+    if let Some(first) = about.metas.first() {
+        add("tablespace", first.tablespace.clone());
+        add("filler", first.filler_name());
+        if first.is_slobs {
+            add("schemas", "SLOB's own, used as they are".to_owned());
+        }
+    }
+    let groups: Vec<&str> = files
+        .iter()
+        .filter(|file| file.starts_with('+'))
+        .filter_map(|file| file.split('/').next())
+        .collect();
+    match (groups.first(), files.first()) {
+        (Some(group), _) => add(
+            "data files",
+            format!("{} in ASM disk group {group}: its devices are not watched", files.len()),
+        ),
+        (None, Some(file)) => add("data files", format!("{}, the first {file}", files.len())),
+        (None, None) => {}
+    }
+    for line in redo_advice(admin) {
+        listed.push(("redo".to_owned(), line));
+    }
+    listed
+}
+
+fn commit_words(manner: Manner) -> &'static str {
+    match (manner.commit_wait, manner.loop_side) {
+        (true, _) => "COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
+        (false, LoopSide::Client) => "a client's COMMIT, which waits (COMMIT_WAIT=FALSE)",
+        (false, _) => "a plain COMMIT in PL/SQL, which does not wait (COMMIT_WAIT=FALSE)",
+    }
+}
+
+/// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters.
+fn durability(manner: Manner, parameters: &Option<Vec<(String, String)>>) -> Durability {
+    if manner.commit_wait {
+        return Durability { durable: true, setting: commit_words(manner).to_owned() };
+    }
+    let told = |name: &str, value: &str| {
+        let parameters = parameters.as_deref().unwrap_or_default();
+        parameters.iter().any(|(key, is)| key == name && is.to_uppercase().contains(value))
+    };
+    let by_parameter = told("commit_wait", "NOWAIT") || told("commit_write", "NOWAIT");
+    Durability {
+        durable: manner.loop_side == LoopSide::Client && !by_parameter,
+        setting: match by_parameter {
+            true => "commit_wait=NOWAIT".to_owned(),
+            false => commit_words(manner).to_owned(),
+        },
+    }
+}
+
+fn data_files(admin: &mut dyn Link, tablespace: &str) -> Vec<String> {
+    let query = sql::section(sql::LOOK, "data_files");
+    let rows = admin.query(&query, &[Value::Text(tablespace)]).unwrap_or_default();
+    rows.iter().map(|row| cell(row, 0).to_owned()).collect()
+}
+
+/// Data files that can be seen from here: the host is this one, and they are files.
+fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
+    let address = place.split(['/', ',']).next().unwrap_or_default();
+    let is_here = address
+        .to_socket_addrs()
+        .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback()));
+    if !is_here {
+        return Vec::new();
+    }
+    files.iter().map(PathBuf::from).filter(|file| file.is_file()).collect()
+}
+
+/// None where the user has no PLAN_TABLE, or the plan cannot be shown.
+fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
+    let rows = link
+        .execute(&sql::explain(&meta.tables), &[])
+        .and_then(|_| link.query(&sql::section(sql::LOOK, "explained"), &[]));
+    let _ = link.execute(&sql::section(sql::LOOK, "forget_plan"), &[]);
+    let _ = link.commit();
+    let rows = rows.ok()?;
+    // The table's lines, without its frame.
+    let lines = rows.iter().map(|row| cell(row, 0).trim()).filter(|line| line.starts_with('|'));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return None;
+    }
+    let as_meant =
+        ["INDEX RANGE SCAN", "TABLE ACCESS BY INDEX ROWID"].iter().all(|step| text.contains(step))
+            && !text.contains("BATCHED");
+    Some(PlanCheck { text, as_meant })
+}
+
+/// Blocks as the load made them: rows and nothing else of note.
+fn blocks(meta: &Meta) -> Vec<Vec<u8>> {
+    let keys = (1..=meta.rows).step_by((meta.rows / 64).max(1) as usize);
+    keys.map(|key| {
+        let mut block = vec![0u8; meta.block_bytes as usize];
+        let row = block.len() - meta.width * COLUMNS;
+        for (column, number) in block[row..].chunks_exact_mut(meta.width).zip(2..) {
+            meta.filler.fill(column, load_stamp(meta.schema, key), number);
+        }
+        block
+    })
+    .collect()
+}

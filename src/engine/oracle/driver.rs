@@ -1,0 +1,239 @@
+//! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
+//!
+//! What it does not do itself is done here. It knows no time limit for a peer that accepts a
+//! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
+//! connecting has a thread of its own, which is left behind. Its errors name no host, implement no
+//! `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS wants one
+//! provider of the process, and this build has two.
+
+use std::sync::Once;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
+
+use super::link::{Connector, Kind, Link, LinkError, Row, Value};
+use super::options::{Login, Options, Place};
+
+/// Rows that a query fetches at once.
+const FETCH_ROWS: u32 = 500;
+/// The driver may wait twice as long as it is told, once more for the break to be answered.
+const CALL_MAX: Duration = Duration::from_secs(3600);
+const CONNECTING: &str = "petal connects";
+
+pub struct Driver {
+    options: Options,
+}
+
+impl Driver {
+    pub fn new(options: Options) -> Self {
+        prepare_process();
+        Self { options }
+    }
+
+    fn connect(
+        &self,
+        login: &Login,
+        place: &Place,
+        purpose: &str,
+    ) -> Result<Box<dyn Link>, LinkError> {
+        let limit = self.options.connect_timeout;
+        let mut config = Config::default();
+        if let Some(folder) = &self.options.tns_admin {
+            config = config.set_config_dir(folder);
+        }
+        let password = login.password.as_ref().map_or("", |password| password.expose());
+        config = config
+            .set_credentials(&login.user, password)
+            .set_transport_connect_timeout(Some(limit))
+            .set_program("petal")
+            .and_then(|config| config.set_connect_string(&place.connect_string))
+            .map_err(link_error)?;
+        if login.is_sysdba {
+            config = config.set_auth_mode(AUTH_MODE_SYSDBA);
+        }
+        if let Some(wallet) = &self.options.wallet {
+            config = config.set_wallet_location(wallet);
+        }
+        let connection = within(limit, move || oracledb::connect(config))?;
+        connection.set_module(purpose).map_err(link_error)?;
+        let mut session = Session { connection };
+        session.limit(Some(CALL_MAX))?;
+        // Numbers and dates as petal reads them, whatever the user's locale.
+        session.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
+        Ok(Box::new(session))
+    }
+}
+
+impl Connector for Driver {
+    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+        let endpoints = &self.options.endpoints;
+        match endpoints.get(endpoint % endpoints.len().max(1)) {
+            Some(place) => self.connect(&self.options.user, place, purpose),
+            None => Err(LinkError::connection("no service is named")),
+        }
+    }
+
+    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+        self.connect(&self.options.admin, &self.options.admin_place, purpose)
+    }
+}
+
+/// Once in a process: which of the two TLS providers is meant, and that a panic of the driver while
+/// it connects is told as an error, not as a trace.
+fn prepare_process() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Another part of the process may have chosen before: then that holds.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if thread::current().name() != Some(CONNECTING) {
+                usual(panic);
+            }
+        }));
+    });
+}
+
+/// Connects in a thread that is left behind if it takes longer than `limit`.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    connect: impl FnOnce() -> Result<T, oracledb::Error> + Send + 'static,
+) -> Result<T, LinkError> {
+    let (sender, receiver) = channel();
+    let started = thread::Builder::new().name(CONNECTING.to_owned()).spawn(move || {
+        let _ = sender.send(connect().map_err(link_error));
+    });
+    started.map_err(|error| LinkError::connection(format!("no thread to connect: {error}")))?;
+    match receiver.recv_timeout(limit) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => Err(LinkError {
+            code: None,
+            message: format!("no answer within {} s, though it may have accepted", limit.as_secs()),
+            kind: Kind::Connection,
+        }),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(LinkError::connection("what answers there does not speak Oracle's protocol"))
+        }
+    }
+}
+
+fn link_error(error: oracledb::Error) -> LinkError {
+    let (code, kind) = match error.kind() {
+        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), Kind::Database),
+        ErrorKind::CallTimeoutExceeded => (None, Kind::TimedOut),
+        ErrorKind::InvalidServiceName(..) => (Some(12514), Kind::Connection),
+        ErrorKind::InvalidSid(..) => (Some(12505), Kind::Connection),
+        ErrorKind::ListenerRefusedConnection(_, _, _, code) => {
+            (u32::try_from(*code).ok(), Kind::Connection)
+        }
+        ErrorKind::NoDataFound
+        | ErrorKind::UnsupportedConversion(..)
+        | ErrorKind::WrongNumPositionalBinds(..) => (None, Kind::Database),
+        _ => (None, Kind::Connection),
+    };
+    // What the database says ends in a line feed.
+    LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }
+}
+
+/// One session over the driver.
+struct Session {
+    connection: Connection,
+}
+
+impl Session {
+    fn with_binds<T>(
+        binds: &[Value<'_>],
+        run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
+    ) -> Result<T, LinkError> {
+        let bound: Vec<Bound<'_>> = binds.iter().map(Bound::from).collect();
+        let bound: Vec<&dyn ToDbValue> = bound.iter().map(Bound::as_db_value).collect();
+        run(&bound).map_err(link_error)
+    }
+}
+
+/// A value in a form that the driver borrows.
+enum Bound<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+impl<'a> From<&Value<'a>> for Bound<'a> {
+    fn from(value: &Value<'a>) -> Self {
+        match value {
+            Value::Text(text) => Self::Text(text),
+            Value::Number(number) => Self::Number(*number),
+        }
+    }
+}
+
+impl<'a> Bound<'a> {
+    fn as_db_value(&self) -> &(dyn ToDbValue + 'a) {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(number) => number,
+        }
+    }
+}
+
+impl Link for Session {
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
+        Self::with_binds(binds, |binds| self.connection.execute(sql, binds))
+            .map(|result| result.rows_affected())
+    }
+
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
+        Self::with_binds(binds, |binds| {
+            let statement = self.connection.statement(sql)?.fetch_array_size(FETCH_ROWS).build()?;
+            statement
+                .query(binds)?
+                .map(|row| {
+                    let row = row?;
+                    (0..row.columns().len()).map(|at| row.get::<Option<String>>(at)).collect()
+                })
+                .collect()
+        })
+    }
+
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
+        let bound: Vec<Vec<Bound<'_>>> =
+            rows.iter().map(|row| row.iter().map(Bound::from).collect()).collect();
+        let bound: Vec<Vec<&dyn ToDbValue>> =
+            bound.iter().map(|row| row.iter().map(Bound::as_db_value).collect()).collect();
+        let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();
+        self.connection
+            .execute_batch(sql, BindParameters::Slice(&bound))
+            .map(|result| result.rows_affected())
+            .map_err(link_error)
+    }
+
+    fn call(
+        &mut self,
+        block: &str,
+        ins: &[(&str, Value<'_>)],
+        outs: &[&str],
+    ) -> Result<Row, LinkError> {
+        let bound: Vec<(&str, Bound<'_>)> =
+            ins.iter().map(|(name, value)| (*name, Bound::from(value))).collect();
+        let mut named: Vec<(&str, &dyn ToDbValue)> =
+            bound.iter().map(|(name, value)| (*name, value.as_db_value())).collect();
+        named.extend(outs.iter().map(|name| (*name, &oracledb::DB_TYPE_VARCHAR as &dyn ToDbValue)));
+        let mut result = self.connection.execute_named(block, &named).map_err(link_error)?;
+        let row = result.out_bind_data();
+        outs.iter().map(|name| row.get::<Option<String>>(*name).map_err(link_error)).collect()
+    }
+
+    fn commit(&mut self) -> Result<(), LinkError> {
+        self.connection.commit().map_err(link_error)
+    }
+
+    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
+        self.connection.set_call_timeout(longest).map_err(link_error)
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        let number = |number: Result<usize, oracledb::Error>| number.map_or(0, |n| n as u64);
+        (number(self.connection.session_id()), number(self.connection.serial_num()))
+    }
+}

@@ -1,0 +1,98 @@
+//! The narrow door to a database session: all that this engine asks of a driver. The real one is in
+//! `driver`, a scripted one in `scripted`; nothing else here knows which of them it speaks to.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A value on its way in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    Text(&'a str),
+    Number(i64),
+}
+
+/// A row on its way out, each column as text; NULL is None.
+pub type Row = Vec<Option<String>>;
+
+/// One session of the database.
+pub trait Link: Send {
+    /// A statement without a result; rows that it touched.
+    fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError>;
+
+    /// Every row of a query.
+    fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError>;
+
+    /// One statement for many rows of binds, in one round trip.
+    fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError>;
+
+    /// A PL/SQL block with named binds: texts of up to 32,767 characters in, of up to 4,000 out.
+    fn call(
+        &mut self,
+        block: &str,
+        ins: &[(&str, Value<'_>)],
+        outs: &[&str],
+    ) -> Result<Row, LinkError>;
+
+    fn commit(&mut self) -> Result<(), LinkError>;
+
+    /// How long a call may take before the driver breaks it off; None: for ever.
+    fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError>;
+
+    /// The session's number and serial number, as V$SESSION has them.
+    fn identity(&self) -> (u64, u64);
+}
+
+/// Makes links.
+pub trait Connector: Send + Sync {
+    /// `endpoint`: from 0; in the name that the database's views show, `purpose`.
+    fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
+
+    /// As whoever may administer and read statistics: DBA_PRIV_USER, or else the URL's user.
+    fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError>;
+}
+
+/// What went wrong, in the driver's or the database's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkError {
+    /// The number of the ORA- error, where there is one.
+    pub code: Option<u32>,
+    pub message: String,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The database answered with an error; the session is as it was.
+    Database,
+    /// The call took longer than its limit and was broken off.
+    TimedOut,
+    /// There is no session, or none any more.
+    Connection,
+}
+
+impl LinkError {
+    pub fn connection(message: impl Into<String>) -> Self {
+        Self { code: None, message: message.into(), kind: Kind::Connection }
+    }
+
+    /// `ORA-00060`, or what stands for a code where there is none.
+    pub fn name(&self) -> String {
+        match (self.code, self.kind) {
+            (Some(code), _) => format!("ORA-{code:05}"),
+            (None, Kind::TimedOut) => "timeout".to_owned(),
+            (None, _) => "connection".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            // The database's own text begins with its code; a listener's does not.
+            Some(code) if !self.message.contains(&format!("ORA-{code:05}")) => {
+                write!(f, "{} (ORA-{code:05})", self.message)
+            }
+            _ => f.write_str(&self.message),
+        }
+    }
+}

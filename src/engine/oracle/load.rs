@@ -1,0 +1,455 @@
+//! Loading: tables filled by array INSERTs past the buffer cache, rows made on the fly in scattered
+//! order, then index, statistics and proof. Rows of `petal_meta`, written for all schemas in one
+//! transaction at the very end, make them complete. A load that is cut off leaves at most tables
+//! without such rows, which nobody takes for data and which the next setup or drop removes: they
+//! bear petal's mark from their first moment on.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::errors::engine_error;
+use super::link::{Connector, Link, LinkError, Value};
+use super::meta::{self, Meta, Tables, cell, column_bytes, number};
+use super::sql;
+use crate::engine::{
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
+    Stop,
+};
+use crate::workload::row::{COLUMNS, Filler, load_stamp};
+use crate::workload::scatter::Permutation;
+
+/// Rows of one INSERT: about 1.2 MB.
+const ROWS_PER_CALL: u64 = 500;
+/// Redo logs below this switch too often for a test.
+const LOG_BYTES_MIN: u64 = 1 << 30;
+
+/// One load under way.
+pub struct Loader<'a> {
+    pub connector: &'a dyn Connector,
+    pub place: &'a str,
+    pub plan: &'a LoadPlan,
+    /// As the dictionary has it.
+    pub tablespace: &'a str,
+    pub progress: &'a dyn Progress,
+    pub stop: &'a Stop,
+}
+
+struct Complete {
+    meta: Meta,
+    summary: LoadedSchemaSummary,
+}
+
+impl Loader<'_> {
+    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+        let begin = Instant::now();
+        let mut link = self.connect("petal setup")?;
+        self.check_names(link.as_mut())?;
+        advise(link.as_mut(), self.progress);
+        let complete = self.load_all().inspect_err(|_| self.clean_up())?;
+        self.complete(link.as_mut(), &complete)?;
+        Ok(LoadSummary {
+            schemas: complete.into_iter().map(|schema| schema.summary).collect(),
+            seconds: begin.elapsed().as_secs_f64(),
+            // Index, statistics and proof of one schema go beside the load of another.
+            durable_seconds: None,
+            afterwards: Vec::new(),
+        })
+    }
+
+    fn connect(&self, purpose: &str) -> Result<Box<dyn Link>, EngineError> {
+        let connected = self.connector.session(0, purpose);
+        connected.map_err(|error| engine_error(self.place, "connecting", &error))
+    }
+
+    fn error(&self, doing: &str, error: &LinkError) -> EngineError {
+        engine_error(self.place, doing, error)
+    }
+
+    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
+    /// to be replaced. What a load that was cut off left goes.
+    fn check_names(&self, link: &mut dyn Link) -> Result<(), EngineError> {
+        let marked = marked_tables(link, self.place)?;
+        let there = meta::own_tables(link, self.place)?;
+        let complete = meta::petals(link, self.place).unwrap_or_default();
+        for &schema in &self.plan.schemas {
+            let is_complete = complete.iter().any(|meta| meta.schema == schema);
+            if is_complete && !self.plan.replace {
+                return Err(EngineError::Data(format!(
+                    "{}: schema {schema} is loaded already; drop the data first (petal drop) or \
+                     load over it (petal setup --replace)",
+                    self.place
+                )));
+            }
+            let tables = Tables::petals(schema);
+            for table in [tables.main, tables.scan] {
+                if !there.contains(&table.to_uppercase()) {
+                    continue;
+                }
+                if !marked.contains(&table.to_uppercase()) {
+                    return Err(EngineError::Data(format!(
+                        "{}: a table {table} without petal's mark is in the way, and petal leaves \
+                         it alone; rename it or load as another user",
+                        self.place
+                    )));
+                }
+            }
+        }
+        if !there.iter().any(|table| table == "PETAL_META") {
+            for name in ["create_meta", "comment_meta"] {
+                self.run_one(link, "making petal_meta", &filled(name, "petal_meta"))?;
+            }
+        }
+        for &schema in &self.plan.schemas {
+            self.forget(link, schema)?;
+            let tables = Tables::petals(schema);
+            for table in [tables.main, tables.scan] {
+                if there.contains(&table.to_uppercase()) {
+                    let doing = format!("dropping {table}");
+                    self.run_one(link, &doing, &filled("drop_table", &table))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on the schema is not complete, and its tables are petal's before they have a mark.
+    fn forget(&self, link: &mut dyn Link, schema: u32) -> Result<(), EngineError> {
+        let number = Value::Number(schema.into());
+        let intent = [number, Value::Text(meta::LOADING), Value::Text("TRUE")];
+        link.execute(&sql::section(sql::LOAD, "delete_meta"), &[number])
+            .and_then(|_| link.execute(&sql::section(sql::LOAD, "insert_meta"), &intent))
+            .and_then(|_| link.commit())
+            .map_err(|error| self.error("writing petal_meta", &error))
+    }
+
+    fn run_one(&self, link: &mut dyn Link, doing: &str, sql: &str) -> Result<(), EngineError> {
+        link.execute(sql, &[]).map(|_| ()).map_err(|error| self.error(doing, &error))
+    }
+
+    fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
+        let plan = self.plan;
+        let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
+        self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
+        let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
+        std::thread::scope(|scope| {
+            for _ in 0..loaders {
+                scope.spawn(|| {
+                    while let Some(&schema) = plan.schemas.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        if failed.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let result = self.load_schema(schema, &failed);
+                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                        results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                    }
+                });
+            }
+        });
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (complete, mut errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        // Loaders that were stopped because another failed are not the reason.
+        errors.sort_by_key(|error| matches!(error, Err(EngineError::Interrupted)));
+        if let Some(Err(error)) = errors.into_iter().next() {
+            return Err(error);
+        }
+        let mut complete: Vec<Complete> = complete.into_iter().flatten().collect();
+        complete.sort_by_key(|schema| schema.meta.schema);
+        Ok(complete)
+    }
+
+    fn load_schema(&self, schema: u32, failed: &AtomicBool) -> Result<Complete, EngineError> {
+        let begin = Instant::now();
+        let mut link = self.connect(&format!("petal setup {schema}"))?;
+        let link = link.as_mut();
+        let plan = self.plan;
+        let tables = Tables::petals(schema);
+        let filling = Filling { loader: self, schema, failed };
+        filling.fill(link, &tables.main, plan.rows)?;
+        filling.fill(link, &tables.scan, plan.scan_rows)?;
+        let index = sql::create_index(&tables.main, plan.unique_index, Some(self.tablespace));
+        self.run_one(link, &format!("indexing {}", tables.main), &index)?;
+        let logging = filled("index_logging", &tables.main);
+        self.run_one(link, &format!("indexing {}", tables.main), &logging)?;
+        for table in [&tables.main, &tables.scan] {
+            filling.go_on()?;
+            let doing = format!("gathering statistics of {table}");
+            self.run_one(link, &doing, &filled("gather", table))?;
+        }
+        filling.go_on()?;
+        let placement = placement(link, self.place, &tables.main)?;
+        if !placement.is_one_row_per_block() || placement.rows != plan.rows {
+            return Err(EngineError::Data(format!(
+                "{}: {} holds {} rows in {} blocks, up to {} in one, where {} rows in as many \
+                 blocks were loaded: this tablespace does not keep one row per block",
+                self.place,
+                tables.main,
+                placement.rows,
+                placement.blocks,
+                placement.rows_per_block_max,
+                plan.rows
+            )));
+        }
+        let sizes = sizes(link, self.place, &tables)?;
+        let meta = Meta {
+            schema,
+            rows: plan.rows,
+            scan_rows: plan.scan_rows,
+            block_bytes: plan.block_size,
+            width: column_bytes(plan.block_size),
+            filler: plan.filler,
+            tablespace: self.tablespace.to_owned(),
+            bytes: sizes[0],
+            index_bytes: sizes[1],
+            tables,
+            is_slobs: false,
+        };
+        let summary = LoadedSchemaSummary {
+            schema: meta.loaded(),
+            scan_bytes: sizes[2],
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        };
+        Ok(Complete { meta, summary })
+    }
+
+    /// All schemas are proved: one transaction tells so.
+    fn complete(&self, link: &mut dyn Link, complete: &[Complete]) -> Result<(), EngineError> {
+        if self.stop.is_requested() {
+            self.clean_up();
+            return Err(EngineError::Interrupted);
+        }
+        let insert = sql::section(sql::LOAD, "insert_meta");
+        let delete = sql::section(sql::LOAD, "delete_meta");
+        for Complete { meta, .. } in complete {
+            link.execute(&delete, &[Value::Number(meta.schema.into())])
+                .map_err(|error| self.error("writing petal_meta", &error))?;
+            for (key, value) in meta.entries(self.plan.seed, self.plan.unique_index) {
+                let binds =
+                    [Value::Number(meta.schema.into()), Value::Text(key), Value::Text(&value)];
+                link.execute(&insert, &binds)
+                    .map_err(|error| self.error("writing petal_meta", &error))?;
+            }
+        }
+        link.commit().map_err(|error| self.error("writing petal_meta", &error))
+    }
+
+    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    fn clean_up(&self) {
+        let Ok(mut link) = self.connect("petal setup") else { return };
+        let Ok(marked) = marked_tables(link.as_mut(), self.place) else { return };
+        for &schema in &self.plan.schemas {
+            let tables = Tables::petals(schema);
+            for table in [tables.main, tables.scan] {
+                if marked.contains(&table.to_uppercase()) {
+                    let _ = link.execute(&filled("drop_table", &table), &[]);
+                }
+            }
+        }
+    }
+}
+
+fn filled(name: &str, table: &str) -> String {
+    sql::filled(sql::LOAD, name, &[("table", table), ("mark", sql::MARK)])
+}
+
+/// Tables that have a name of petal's, and bear its mark or belong to a load that did not end.
+pub fn marked_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
+    let query = sql::filled(sql::LOOK, "marked_tables", &[("mark", sql::MARK)]);
+    let rows = link
+        .query(&query, &[])
+        .map_err(|error| engine_error(place, "looking for petal's tables", &error))?;
+    let there = meta::own_tables(link, place)?;
+    let mut names: Vec<String> = rows.iter().map(|row| cell(row, 0).to_owned()).collect();
+    names.retain(|name| there.contains(name));
+    if names.iter().any(|name| name == "PETAL_META") {
+        for schema in meta::loading(link, place)? {
+            let tables = Tables::petals(schema);
+            for table in [tables.main.to_uppercase(), tables.scan.to_uppercase()] {
+                if there.contains(&table) && !names.contains(&table) {
+                    names.push(table);
+                }
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Drops what bears the mark; petal_meta last, so that a drop that is cut off can go on.
+pub fn drop_all(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
+    let mut marked = marked_tables(link, place)?;
+    marked.sort_by_key(|table| table == "PETAL_META");
+    let mut dropped = Vec::new();
+    for table in marked {
+        link.execute(&filled("drop_table", &table.to_lowercase()), &[])
+            .map_err(|error| engine_error(place, &format!("dropping {table}"), &error))?;
+        dropped.push(format!("table {} at {place}", table.to_lowercase()));
+    }
+    Ok(dropped)
+}
+
+pub fn placement(link: &mut dyn Link, place: &str, table: &str) -> Result<Placement, EngineError> {
+    let rows = link
+        .query(&filled("placement", table), &[])
+        .map_err(|error| engine_error(place, &format!("counting blocks of {table}"), &error))?;
+    let row = rows.into_iter().next().unwrap_or_default();
+    Ok(Placement {
+        rows: number(&row, 0),
+        blocks: number(&row, 1),
+        rows_per_block_max: number(&row, 2),
+        // A row of a third of a block has no need of one.
+        overflow_blocks: 0,
+        source: "DBMS_ROWID",
+    })
+}
+
+/// Bytes of main table, index and scan table.
+fn sizes(link: &mut dyn Link, place: &str, tables: &Tables) -> Result<[u64; 3], EngineError> {
+    let rows = link
+        .query(&sql::section(sql::LOOK, "segments"), &[])
+        .map_err(|error| engine_error(place, "asking for sizes", &error))?;
+    let of = |name: &str| {
+        let row = rows.iter().find(|row| cell(row, 0).eq_ignore_ascii_case(name));
+        row.map_or(0, |row| number(row, 1))
+    };
+    Ok([of(&tables.main), of(&format!("{}_custid", tables.main)), of(&tables.scan)])
+}
+
+/// What about redo would spoil a test, where the user may see it.
+pub fn advise(link: &mut dyn Link, progress: &dyn Progress) {
+    redo_advice(link).iter().for_each(|line| progress.note(line));
+}
+
+/// A line for each thing to know.
+pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Ok(logs) = link.query(&sql::section(sql::LOOK, "redo_logs"), &[])
+        && let Some(row) = logs.first()
+        && number(row, 1) > 0
+    {
+        let (groups, smallest) = (number(row, 0), number(row, 1));
+        let told = crate::stats::units::bytes(smallest);
+        if smallest < LOG_BYTES_MIN {
+            lines.push(format!(
+                "{groups} redo log groups, the smallest of {told}: logs under 1 GiB switch too \
+                 often for a write test; ALTER DATABASE ADD LOGFILE SIZE 4G, then drop the small \
+                 ones"
+            ));
+        }
+    }
+    if let Ok(modes) = link.query(&sql::section(sql::LOOK, "log_mode"), &[])
+        && let Some(row) = modes.first()
+    {
+        if cell(row, 0) == "ARCHIVELOG" {
+            lines.push(
+                "the database archives its redo: archiving reads and writes as much again, beside \
+                 the test"
+                    .to_owned(),
+            );
+        }
+        if cell(row, 1) == "YES" {
+            lines.push("FORCE LOGGING: the load writes redo although it is NOLOGGING".to_owned());
+        }
+    }
+    lines
+}
+
+/// One schema being filled.
+struct Filling<'a> {
+    loader: &'a Loader<'a>,
+    schema: u32,
+    failed: &'a AtomicBool,
+}
+
+impl Filling<'_> {
+    fn go_on(&self) -> Result<(), EngineError> {
+        match self.loader.stop.is_requested() || self.failed.load(Ordering::Relaxed) {
+            true => Err(EngineError::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes a table and fills it in the order of its blocks, keys scattered.
+    fn fill(&self, link: &mut dyn Link, table: &str, rows: u64) -> Result<(), EngineError> {
+        let (loader, plan) = (self.loader, self.loader.plan);
+        let width = column_bytes(plan.block_size);
+        let create = sql::create_table(table, width, Some(loader.tablespace));
+        loader.run_one(link, &format!("making {table}"), &create)?;
+        loader.run_one(link, &format!("marking {table}"), &filled("comment_table", table))?;
+        let doing = format!("writing rows of {table}");
+        let keys = Permutation::new(rows.max(1), plan.seed);
+        let mut made = Rows::new(self.schema, plan.filler, width);
+        let insert = sql::insert("insert_rows", table);
+        let mut at = 0;
+        while at < rows {
+            self.go_on()?;
+            // The first row alone: it sets how many a block may take.
+            let count = if at == 0 { 1 } else { ROWS_PER_CALL.min(rows - at) };
+            made.make((at..at + count).map(|row| keys.apply(row) + 1));
+            let binds = made.binds();
+            let sent = match at {
+                0 => link.execute(&sql::insert("insert_first", table), &binds[0]).map(|_| ()),
+                _ => link.execute_many(&insert, &binds).map(|_| ()),
+            };
+            sent.and_then(|()| link.commit()).map_err(|error| loader.error(&doing, &error))?;
+            if at == 0 {
+                let minimize = filled("minimize", table);
+                loader.run_one(link, &format!("preparing {table}"), &minimize)?;
+            }
+            loader.progress.advance(count * u64::from(plan.block_size));
+            at += count;
+        }
+        loader.run_one(link, &format!("finishing {table}"), &filled("logging", table))
+    }
+}
+
+/// Rows as one INSERT takes them; memory is used again.
+struct Rows {
+    schema: u32,
+    filler: Filler,
+    width: usize,
+    keys: Vec<i64>,
+    /// All columns of all rows, one after the other.
+    text: Vec<u8>,
+}
+
+impl Rows {
+    fn new(schema: u32, filler: Filler, width: usize) -> Self {
+        Self { schema, filler, width, keys: Vec::new(), text: Vec::new() }
+    }
+
+    fn make(&mut self, keys: impl Iterator<Item = u64>) {
+        self.keys.clear();
+        self.keys.extend(keys.map(u64::cast_signed));
+        self.text.resize(self.keys.len() * COLUMNS * self.width, 0);
+        let rows = self.text.chunks_exact_mut(COLUMNS * self.width);
+        for (&key, row) in self.keys.iter().zip(rows) {
+            let stamp = load_stamp(self.schema, key.cast_unsigned());
+            for (column, number) in row.chunks_exact_mut(self.width).zip(2..) {
+                self.filler.fill(column, stamp, number);
+            }
+        }
+    }
+
+    fn binds(&self) -> Vec<Vec<Value<'_>>> {
+        let rows = self.text.chunks_exact(COLUMNS * self.width);
+        let texts = |row| -> Vec<Value<'_>> {
+            let columns = <[u8]>::chunks_exact(row, self.width);
+            // Filler is ASCII.
+            columns.map(|text| Value::Text(std::str::from_utf8(text).unwrap_or_default())).collect()
+        };
+        self.keys
+            .iter()
+            .zip(rows)
+            .map(|(&key, row)| {
+                let mut binds = Vec::with_capacity(COLUMNS + 1);
+                binds.push(Value::Number(key));
+                binds.extend(texts(row));
+                binds
+            })
+            .collect()
+    }
+}

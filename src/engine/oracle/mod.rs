@@ -1,0 +1,355 @@
+//! Oracle Database, 12.2 and later: where the method was born.
+//!
+//! - `options`, `prompt`, `errors`: the way in, and what errors mean
+//! - `link`: the narrow door to a session; `driver` is the real one, `scripted` that of tests
+//! - `sql` with `sql/*.sql`: every text that is ever sent
+//! - `meta`, `load`: the data, how it is made, its proof; SLOB's own schemas
+//! - `session` with `session_server`, `session_client`: work
+//! - `counters`, `describe`, `settle`, `reports`: what the database says and is told
+//!
+//! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
+//! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
+//! unless told to (COMMIT_WAIT). It may collect rows of an index range and read several blocks at
+//! once, which underscore parameters turn off. And its own clock says how long an operation of the
+//! loop inside it took.
+
+mod counters;
+mod describe;
+mod driver;
+mod errors;
+mod link;
+mod load;
+mod meta;
+mod options;
+mod prompt;
+mod reports;
+#[cfg(test)]
+mod scripted;
+mod session;
+mod session_client;
+mod session_server;
+mod settle;
+mod sql;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::engine::{
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
+    Session, Stop,
+};
+use crate::settings::{LoopSide, Settings, StatisticsType};
+use crate::stats::counters::Counters;
+use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::workload::seat::Seat;
+use counters::CounterReader;
+use driver::Driver;
+use errors::engine_error;
+use link::{Connector, Link};
+use meta::{Meta, Tables, cell, number};
+use options::{Options, Place};
+use session::{Manner, OracleSession};
+
+pub const CAPABILITIES: Capabilities = Capabilities {
+    scheme: "oracle",
+    product: "Oracle Database",
+    loop_sides: &[LoopSide::Server, LoopSide::Client],
+    // The tablespace's own.
+    block_sizes: &[],
+    block_size_default: 8192,
+    prefetch: false,
+    direct_io: false,
+    io_depth: false,
+    tablespaces: true,
+    endpoints: true,
+    cache_per_session: false,
+    redo_stress: true,
+    incompressible: false,
+    transient_errors: &errors::TRANSIENT,
+};
+
+/// The grants that petal needs, for a DBA to read and run.
+pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
+
+/// Every statement that petal can send to an Oracle Database, by name.
+pub fn statements() -> Vec<(String, String)> {
+    sql::all()
+}
+
+/// One database, through one service or several.
+pub struct Oracle {
+    connector: Arc<dyn Connector>,
+    endpoints: Vec<Place>,
+    admin_place: Place,
+    tablespace: Option<String>,
+    url: String,
+    use_slob_schemas: bool,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    manner: Manner,
+    statistics: StatisticsType,
+    statistics_asked: bool,
+    counters: CounterReader,
+    /// Which instance serves each endpoint, asked once.
+    instance_of: OnceLock<Vec<u64>>,
+    /// What is loaded, read once for all sessions of a run.
+    metas: Mutex<Option<Vec<Meta>>>,
+    report: Mutex<Option<reports::Begun>>,
+}
+
+impl Oracle {
+    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        let options = Options::of(settings)?;
+        let (endpoints, admin_place) = (options.endpoints.clone(), options.admin_place.clone());
+        let tablespace = options.tablespace.clone();
+        let connector: Arc<dyn Connector> = Arc::new(Driver::new(options));
+        Ok(Self::over(connector, settings, endpoints, admin_place, tablespace))
+    }
+
+    fn over(
+        connector: Arc<dyn Connector>,
+        settings: &Settings,
+        endpoints: Vec<Place>,
+        admin_place: Place,
+        tablespace: Option<String>,
+    ) -> Self {
+        Self {
+            counters: CounterReader::new(&connector, &admin_place.name),
+            connector,
+            endpoints,
+            admin_place,
+            tablespace: tablespace.map(|name| sql::dictionary_name(&name)),
+            url: settings.db.redacted(),
+            use_slob_schemas: settings.use_slob_schemas,
+            schemas: settings.schemas,
+            manner: Manner {
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                commit_wait: settings.commit_wait,
+            },
+            statistics: settings.database_statistics_type,
+            statistics_asked: settings.is_given("DATABASE_STATISTICS_TYPE"),
+            instance_of: OnceLock::new(),
+            metas: Mutex::default(),
+            report: Mutex::default(),
+        }
+    }
+
+    fn place(&self) -> &str {
+        self.endpoints.first().map_or("", |place| place.name.as_str())
+    }
+
+    fn connect_first(&self) -> Result<Box<dyn Link>, EngineError> {
+        let connected = self.connector.session(0, "petal");
+        connected.map_err(|error| session::refused(self.place(), &error))
+    }
+
+    fn connect_admin(&self) -> Result<Box<dyn Link>, EngineError> {
+        let connected = self.connector.admin("petal");
+        connected.map_err(|error| {
+            engine_error(&self.admin_place.name, "connecting as administrator", &error)
+        })
+    }
+
+    /// Every complete schema.
+    fn read_metas(&self) -> Result<Vec<Meta>, EngineError> {
+        let mut link = self.connect_first()?;
+        let metas = match self.use_slob_schemas {
+            true => meta::slobs(link.as_mut(), self.place())?,
+            false => meta::petals(link.as_mut(), self.place())?,
+        };
+        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = Some(metas.clone());
+        Ok(metas)
+    }
+
+    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+        let known = self.metas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.map_or_else(|| self.read_metas(), Ok)
+    }
+
+    fn forget_metas(&self) {
+        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Where setup loads: as asked, else the user's default.
+    fn load_tablespace(&self, link: &mut dyn Link) -> Result<String, EngineError> {
+        if let Some(name) = &self.tablespace {
+            return Ok(name.clone());
+        }
+        let rows = link
+            .query(&sql::section(sql::LOOK, "default_tablespace"), &[])
+            .map_err(|error| engine_error(self.place(), "asking for its tablespaces", &error))?;
+        Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
+    }
+
+    /// The instance of each endpoint, where there are several.
+    fn instance_of(&self) -> &[u64] {
+        self.instance_of.get_or_init(|| {
+            if self.endpoints.len() < 2 {
+                return Vec::new();
+            }
+            let instance = |at: usize| {
+                let mut link = self.connector.session(at, "petal").ok()?;
+                let rows = link.query(&sql::section(sql::LOOK, "instance"), &[]).ok()?;
+                rows.first().map(|row| number(row, 0))
+            };
+            (0..self.endpoints.len()).map_while(instance).collect()
+        })
+    }
+
+    fn refuse_slobs(&self, doing: &str) -> Result<(), EngineError> {
+        match self.use_slob_schemas {
+            false => Ok(()),
+            true => Err(EngineError::Setting(format!(
+                "USE_SLOB_SCHEMAS=TRUE: petal uses SLOB's schemas and never {doing} them; leave it \
+                 out for schemas of petal's own"
+            ))),
+        }
+    }
+}
+
+impl Engine for Oracle {
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
+    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+        let mut link = self.connect_first()?;
+        let tablespace = self.load_tablespace(link.as_mut())?;
+        let there = meta::block_bytes(link.as_mut(), self.place(), &tablespace)?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the blocks of tablespace {tablespace} have {there} bytes; name \
+                 a tablespace of that block size (petal setup TABLESPACE N), or leave BLOCK_SZ out"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+        Ok(self.read_metas()?.iter().map(Meta::loaded).collect())
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+        let mut metas = self.read_metas()?;
+        metas.truncate(schemas as usize);
+        let about = describe::About {
+            place: self.place(),
+            url: &self.url,
+            manner: self.manner,
+            metas: &metas,
+        };
+        describe::describe(&about, self.connect_first()?.as_mut(), self.connect_admin()?.as_mut())
+    }
+
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError> {
+        self.refuse_slobs("loads")?;
+        self.block_size(Some(plan.block_size))?;
+        self.counters.disconnect();
+        self.forget_metas();
+        let tablespace = self.load_tablespace(self.connect_first()?.as_mut())?;
+        load::Loader {
+            connector: self.connector.as_ref(),
+            place: self.place(),
+            plan,
+            tablespace: &tablespace,
+            progress,
+            stop,
+        }
+        .run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.endpoints.len() as u32
+    }
+
+    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+        // Counters, reports, and whoever connects between two steps.
+        const PETALS_OWN: u64 = 3;
+        let mut admin = self.connect_admin()?;
+        let Ok(rows) = admin.query(&sql::section(sql::LOOK, "free_sessions"), &[]) else {
+            return Ok(None);
+        };
+        let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
+        // Each endpoint may be an instance of its own; the view tells of one.
+        let each = free.map(|free| free.saturating_sub(PETALS_OWN) * u64::from(self.endpoints()));
+        Ok(each.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+        let mut admin = self.connect_admin()?;
+        settle::settle(admin.as_mut(), &self.admin_place.name, progress, stop)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        let metas = self.metas()?;
+        let at = seat.endpoint as usize % self.endpoints.len().max(1);
+        let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
+        let purpose = format!("petal session {}", seat.session);
+        let link = self
+            .connector
+            .session(at, &purpose)
+            .map_err(|error| session::refused(place, &error))?;
+        let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
+        Ok(Box::new(session))
+    }
+
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        Ok(counters::by_endpoint(self.counters.read(true)?, self.instance_of()))
+    }
+
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        Ok(counters::by_endpoint(self.counters.read(false)?, self.instance_of()))
+    }
+
+    fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
+        let mut admin = self.connect_admin()?;
+        let begun = reports::begin(admin.as_mut(), &self.admin_place.name, self.statistics);
+        match begun {
+            Ok(begun) => {
+                *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+                Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
+            }
+            Err(error) if self.statistics_asked => Err(error),
+            // The default is Statspack, and most databases have none.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
+        let begun = self.report.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(begun) = begun else { return Ok(Vec::new()) };
+        reports::end(self.connect_admin()?.as_mut(), &self.admin_place.name, &begun)
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        if self.use_slob_schemas {
+            // Their sizes are estimates of statistics.
+            return Ok(None);
+        }
+        let mut metas = self.read_metas()?;
+        metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
+        Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+        let tables = match self.use_slob_schemas {
+            true => Tables::slobs(schema),
+            false => Tables::petals(schema),
+        };
+        load::placement(self.connect_first()?.as_mut(), self.place(), &tables.main)
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+        self.refuse_slobs("drops")?;
+        self.counters.disconnect();
+        self.forget_metas();
+        load::drop_all(self.connect_first()?.as_mut(), self.place())
+    }
+}

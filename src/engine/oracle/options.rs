@@ -1,0 +1,334 @@
+//! Where the database is and who asks: an `oracle:` URL, SLOB's connection parameters, and the
+//! environment. Nothing here connects.
+
+use std::time::Duration;
+
+use super::prompt;
+use crate::engine::EngineError;
+use crate::engine::url_option;
+use crate::settings::url::{Host, Secret, Server};
+use crate::settings::{Endpoints, Settings};
+
+const PORT_DEFAULT: u16 = 1521;
+const PORT_TLS_DEFAULT: u16 = 2484;
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+/// The URL user's password, or `@FILE`.
+pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
+const OPTIONS: [&str; 4] = ["connect_timeout", "protocol", "tablespace", "wallet"];
+
+/// One service of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// As messages name it: `host:1521/service`, or an alias.
+    pub name: String,
+    /// As the driver wants it.
+    pub connect_string: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Login {
+    pub user: String,
+    pub password: Option<Secret>,
+    pub is_sysdba: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub endpoints: Vec<Place>,
+    pub admin_place: Place,
+    pub user: Login,
+    /// Who reads statistics and settles: DBA_PRIV_USER, else the URL's user.
+    pub admin: Login,
+    pub connect_timeout: Duration,
+    pub tns_admin: Option<String>,
+    pub wallet: Option<String>,
+    /// Where setup loads; None: the user's default tablespace.
+    pub tablespace: Option<String>,
+}
+
+/// What options come from beside the settings, so that tests have their own.
+pub struct Outside<'a> {
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// Asks a person for the password of somebody.
+    pub ask: &'a dyn Fn(&str) -> Option<Secret>,
+}
+
+impl Options {
+    pub fn of(settings: &Settings) -> Result<Self, EngineError> {
+        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::new(settings, &Outside { environment: &environment, ask: &prompt::password })
+    }
+
+    pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self, EngineError> {
+        let url = &settings.db;
+        let shown = url.redacted();
+        let refuse = |rule: &str, way_out: &str| {
+            EngineError::Setting(format!("DB={shown}: {rule}; {way_out}"))
+        };
+        let server = url.server().ok_or_else(|| refuse("names no server", EXAMPLE))?;
+        check_options(&url.options)?;
+        let option = |key: &str| url.options.get(key).cloned();
+        let protocol = protocol(option("protocol").as_deref())?;
+        let way = Way { server: &server, protocol };
+        let endpoints = way
+            .endpoints(&settings.endpoints)
+            .ok_or_else(|| refuse("names no service", EXAMPLE))?;
+        let admin_place = match &settings.endpoints.admin_service {
+            Some(service) => way.service(service),
+            None => endpoints[0].clone(),
+        };
+        let user = server.user.clone().ok_or_else(|| refuse("names no user", EXAMPLE))?;
+        if user.eq_ignore_ascii_case("sys") {
+            return Err(refuse(
+                "SYS is no user for test data",
+                "name one of its own in the URL, and SYS as DBA_PRIV_USER",
+            ));
+        }
+        let password = password(settings, outside, &user)?;
+        let user = Login { user, password, is_sysdba: false };
+        Ok(Self {
+            admin: admin(&settings.endpoints, &user, outside),
+            endpoints,
+            admin_place,
+            user,
+            connect_timeout: connect_timeout(option("connect_timeout").as_deref())?,
+            tns_admin: (outside.environment)("TNS_ADMIN").or_else(|| {
+                let home = (outside.environment)("ORACLE_HOME")?;
+                Some(format!("{home}/network/admin"))
+            }),
+            wallet: option("wallet"),
+            tablespace: option("tablespace"),
+        })
+    }
+}
+
+const EXAMPLE: &str =
+    "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
+
+fn check_options(options: &std::collections::BTreeMap<String, String>) -> Result<(), EngineError> {
+    match options.iter().find(|(key, _)| !OPTIONS.contains(&key.as_str())) {
+        None => Ok(()),
+        Some((key, value)) => Err(refused(
+            key,
+            value,
+            "is no option of oracle:",
+            &format!("it has {}", OPTIONS.join(", ")),
+        )),
+    }
+}
+
+fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
+    url_option::refused("oracle", key, value, rule, way_out)
+}
+
+fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
+    match given {
+        None | Some("tcp") => Ok("tcp"),
+        Some("tcps") => Ok("tcps"),
+        Some(other) => Err(refused("protocol", other, "is not known", "use tcp or tcps")),
+    }
+}
+
+fn connect_timeout(given: Option<&str>) -> Result<Duration, EngineError> {
+    let Some(text) = given else { return Ok(CONNECT_TIMEOUT_DEFAULT) };
+    match text.parse::<u32>() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.into())),
+        _ => Err(refused("connect_timeout", text, "is no time", "give whole seconds from 1")),
+    }
+}
+
+/// From the URL, the environment or a prompt, in this order.
+fn password(
+    settings: &Settings,
+    outside: &Outside<'_>,
+    user: &str,
+) -> Result<Option<Secret>, EngineError> {
+    if let Some(password) = &settings.db.password {
+        return Ok(Some(password.clone()));
+    }
+    match (outside.environment)(PASSWORD_VARIABLE) {
+        None => Ok((outside.ask)(user)),
+        Some(text) => Secret::given(&text).map(Some).map_err(|error| {
+            EngineError::Setting(format!("{PASSWORD_VARIABLE}: {}; {}", error.rule, error.way_out))
+        }),
+    }
+}
+
+/// SYS is always SYSDBA; SYSDBA_PASSWD without DBA_PRIV_USER is, by its name, that of SYS.
+fn admin(endpoints: &Endpoints, user: &Login, outside: &Outside<'_>) -> Login {
+    let named = match (&endpoints.dba_user, &endpoints.dba_password) {
+        (None, None) => return user.clone(),
+        (Some(named), _) => named.trim().to_owned(),
+        (None, Some(_)) => "sys".to_owned(),
+    };
+    let lower = named.to_lowercase();
+    let (name, asks_sysdba) = match lower.strip_suffix(" as sysdba") {
+        Some(name) => (named[..name.trim_end().len()].to_owned(), true),
+        None => (named, false),
+    };
+    let is_sysdba = asks_sysdba || name.eq_ignore_ascii_case("sys");
+    let is_same = name.eq_ignore_ascii_case(&user.user);
+    let password = endpoints
+        .dba_password
+        .clone()
+        .or_else(|| if is_same { user.password.clone() } else { (outside.ask)(&name) });
+    Login { user: name, password, is_sysdba }
+}
+
+/// How services are reached: at hosts, or by aliases.
+struct Way<'a> {
+    server: &'a Server,
+    protocol: &'a str,
+}
+
+impl Way<'_> {
+    /// None where no service is named.
+    fn endpoints(&self, named: &Endpoints) -> Option<Vec<Place>> {
+        let services = named.services();
+        if !services.is_empty() {
+            return Some(services.iter().map(|service| self.service(service)).collect());
+        }
+        match self.server.hosts.as_slice() {
+            [] => None,
+            hosts if !self.server.name.is_empty() => Some(
+                hosts.iter().map(|host| self.at(&self.address(host), &self.server.name)).collect(),
+            ),
+            [Host { host: alias, port: None }] => Some(vec![alias_place(alias)]),
+            _ => None,
+        }
+    }
+
+    /// A service at the URL's hosts, where the URL is one of hosts; else an alias.
+    fn service(&self, service: &str) -> Place {
+        let names_hosts = !self.server.name.is_empty()
+            || self.server.hosts.len() > 1
+            || self.server.hosts.iter().any(|host| host.port.is_some());
+        if !names_hosts {
+            return alias_place(service);
+        }
+        let addresses: Vec<String> =
+            self.server.hosts.iter().map(|host| self.address(host)).collect();
+        self.at(&addresses.join(","), service)
+    }
+
+    fn address(&self, host: &Host) -> String {
+        let port = host.port.unwrap_or(match self.protocol {
+            "tcps" => PORT_TLS_DEFAULT,
+            _ => PORT_DEFAULT,
+        });
+        match host.host.contains(':') {
+            true => format!("[{}]:{port}", host.host),
+            false => format!("{}:{port}", host.host),
+        }
+    }
+
+    fn at(&self, addresses: &str, service: &str) -> Place {
+        Place {
+            name: format!("{addresses}/{service}"),
+            connect_string: format!("{}://{addresses}/{service}", self.protocol),
+        }
+    }
+}
+
+fn alias_place(alias: &str) -> Place {
+    Place { name: alias.to_owned(), connect_string: alias.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::url::TargetUrl;
+
+    fn options(url: &str, endpoints: Endpoints) -> Result<Options, String> {
+        let settings =
+            Settings { db: TargetUrl::parse(url).unwrap(), endpoints, ..Settings::default() };
+        let environment = |name: &str| match name {
+            "TNS_ADMIN" => Some("/etc/tns".to_owned()),
+            _ => None,
+        };
+        let ask = |user: &str| Some(Secret::new(format!("asked {user}")));
+        let outside = Outside { environment: &environment, ask: &ask };
+        Options::new(&settings, &outside).map_err(|error| error.to_string())
+    }
+
+    fn places(url: &str, endpoints: Endpoints) -> Vec<String> {
+        let options = options(url, endpoints).unwrap();
+        options.endpoints.into_iter().map(|place| place.connect_string).collect()
+    }
+
+    fn services(base: &str, max: Option<u32>) -> Endpoints {
+        Endpoints { service_base: Some(base.to_owned()), service_max: max, ..Endpoints::default() }
+    }
+
+    #[test]
+    fn hosts_services_and_aliases() {
+        let none = Endpoints::default;
+        assert_eq!(places("oracle://u@h/svc", none()), ["tcp://h:1521/svc"]);
+        assert_eq!(places("oracle://u@h/svc?protocol=tcps", none()), ["tcps://h:2484/svc"]);
+        assert_eq!(
+            places("oracle://u@h:9,[::1]/svc", none()),
+            ["tcp://h:9/svc", "tcp://[::1]:1521/svc"]
+        );
+        assert_eq!(places("oracle://u@prod", none()), ["prod"]);
+        // SLOB's: numbered services at the URL's hosts, or numbered aliases.
+        assert_eq!(
+            places("oracle://u@scan/any", services("slob", Some(3))),
+            ["tcp://scan:1521/slob1", "tcp://scan:1521/slob2", "tcp://scan:1521/slob3"]
+        );
+        assert_eq!(places("oracle://u@prod", services("slob", Some(2))), ["slob1", "slob2"]);
+        assert_eq!(places("oracle://u@prod", services("slob", None)), ["slob"]);
+    }
+
+    #[test]
+    fn every_place_is_one_that_the_driver_understands() {
+        for place in places("oracle://u@h:9,[::1]/svc", services("slob", Some(2))) {
+            assert!(oracledb::Config::default().set_connect_string(&place).is_ok(), "{place}");
+        }
+    }
+
+    #[test]
+    fn statistics_are_read_at_the_admin_service_by_the_admin() {
+        let endpoints = Endpoints {
+            admin_service: Some("adm".to_owned()),
+            dba_user: Some("system".to_owned()),
+            dba_password: Some(Secret::new("pw".to_owned())),
+            ..Endpoints::default()
+        };
+        let options = options("oracle://u:x@h/svc", endpoints).unwrap();
+        assert_eq!(options.admin_place.name, "h:1521/adm");
+        assert_eq!((options.admin.user.as_str(), options.admin.is_sysdba), ("system", false));
+        assert_eq!(options.admin.password.unwrap().expose(), "pw");
+        assert_eq!(options.user.password.unwrap().expose(), "x");
+        assert_eq!(options.tns_admin.as_deref(), Some("/etc/tns"));
+    }
+
+    #[test]
+    fn sys_is_sysdba_and_no_user_of_data() {
+        let dba = |user: Option<&str>, password: Option<&str>| Endpoints {
+            dba_user: user.map(str::to_owned),
+            dba_password: password.map(|text| Secret::new(text.to_owned())),
+            ..Endpoints::default()
+        };
+        for (named, password) in
+            [(Some("SYS"), None), (Some("sys as sysdba"), None), (None, Some("p"))]
+        {
+            let admin = options("oracle://u@h/s", dba(named, password)).unwrap().admin;
+            assert_eq!((admin.user.to_lowercase().as_str(), admin.is_sysdba), ("sys", true));
+        }
+        let admin = options("oracle://u@h/s", dba(None, None)).unwrap().admin;
+        assert_eq!((admin.user.as_str(), admin.password.unwrap().expose()), ("u", "asked u"));
+        assert!(
+            options("oracle://sys@h/s", dba(None, None)).unwrap_err().contains("DBA_PRIV_USER")
+        );
+    }
+
+    #[test]
+    fn refusals_name_key_value_rule_and_way_out() {
+        let refusal = |url| options(url, Endpoints::default()).unwrap_err();
+        insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
+        insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=1: cache is no option of oracle:; it has connect_timeout, protocol, tablespace, wallet");
+        assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));
+    }
+}

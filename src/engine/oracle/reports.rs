@@ -1,0 +1,124 @@
+//! The database's own reports of a run: AWR fetched as text and HTML, of all instances where there
+//! are several; Statspack by its snapshots, because its report is a script of SQL*Plus and no
+//! function that a client could call.
+
+use super::errors::engine_error;
+use super::link::{Link, LinkError, Row, Value};
+use super::meta::{cell, number};
+use super::sql;
+use crate::engine::{EngineError, ServerReport};
+use crate::settings::StatisticsType;
+
+/// Said before the first snapshot of AWR.
+pub const LICENCE: &str = "DATABASE_STATISTICS_TYPE=awr: AWR may be used only with a licence of \
+    Oracle's Diagnostics Pack";
+
+/// The snapshot that was taken before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    kind: StatisticsType,
+    snapshot: String,
+}
+
+fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkError> {
+    let name = match kind {
+        StatisticsType::Awr => "awr_snapshot",
+        StatisticsType::Statspack => "statspack_snapshot",
+    };
+    let row = link.call(&sql::section(sql::REPORTS, name), &[], &["snapshot"])?;
+    Ok(cell(&row, 0).trim().to_owned())
+}
+
+/// What cannot be done is told when it was asked for by name: most databases have no Statspack.
+pub fn begin(link: &mut dyn Link, place: &str, kind: StatisticsType) -> Result<Begun, EngineError> {
+    snapshot(link, kind).map(|snapshot| Begun { kind, snapshot }).map_err(|error| {
+        engine_error(place, &format!("taking a snapshot for {}", name(kind)), &error)
+    })
+}
+
+fn name(kind: StatisticsType) -> &'static str {
+    match kind {
+        StatisticsType::Awr => "AWR",
+        StatisticsType::Statspack => "Statspack",
+    }
+}
+
+pub fn end(
+    link: &mut dyn Link,
+    place: &str,
+    begun: &Begun,
+) -> Result<Vec<ServerReport>, EngineError> {
+    let failed = |error: &LinkError| {
+        engine_error(place, &format!("fetching the report of {}", name(begun.kind)), error)
+    };
+    let last = snapshot(link, begun.kind).map_err(|error| failed(&error))?;
+    match begun.kind {
+        StatisticsType::Awr => awr(link, &begun.snapshot, &last).map_err(|error| failed(&error)),
+        StatisticsType::Statspack => Ok(vec![statspack(&begun.snapshot, &last)]),
+    }
+}
+
+fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>, LinkError> {
+    let ids = link.query(&sql::section(sql::REPORTS, "database_id"), &[])?;
+    let database = ids.first().map_or(0, |row| number(row, 0)).cast_signed();
+    let bounds = [first, last].map(|text| text.parse::<i64>().unwrap_or_default());
+    let instances = link.query(&sql::section(sql::LOOK, "instances"), &[])?;
+    let numbers: Vec<u64> = instances.iter().map(|row| number(row, 0)).collect();
+    let mut reports = Vec::new();
+    for &instance in &numbers {
+        for (query, ending) in [("awr_text", "txt"), ("awr_html", "html")] {
+            let binds = [
+                Value::Number(database),
+                Value::Number(instance.cast_signed()),
+                Value::Number(bounds[0]),
+                Value::Number(bounds[1]),
+            ];
+            let rows = link.query(&sql::section(sql::REPORTS, query), &binds)?;
+            let file = match numbers.len() {
+                1 => format!("awr.{ending}"),
+                _ => format!("awr-{instance}.{ending}"),
+            };
+            reports.push(ServerReport { file, text: lines(&rows) });
+        }
+    }
+    if numbers.len() > 1 {
+        let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let list = list.join(",");
+        for (query, ending) in [("awr_global_text", "txt"), ("awr_global_html", "html")] {
+            let binds = [
+                Value::Number(database),
+                Value::Text(&list),
+                Value::Number(bounds[0]),
+                Value::Number(bounds[1]),
+            ];
+            let rows = link.query(&sql::section(sql::REPORTS, query), &binds)?;
+            reports.push(ServerReport { file: format!("awr-global.{ending}"), text: lines(&rows) });
+        }
+    }
+    Ok(reports)
+}
+
+/// A line each; an empty one is NULL.
+fn lines(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        text.push_str(cell(row, 0));
+        text.push('\n');
+    }
+    text
+}
+
+/// For SQL*Plus, as the user perfstat: makes the report of exactly this run.
+fn statspack(first: &str, last: &str) -> ServerReport {
+    let text = format!(
+        "-- Statspack's report of this run. As perfstat, where the database is:\n\
+         --   sqlplus perfstat @statspack.sql\n\
+         -- leaves statspack.txt, which `petal awr statspack.txt` reads.\n\
+         DEFINE begin_snap = {first}\n\
+         DEFINE end_snap = {last}\n\
+         DEFINE report_name = statspack.txt\n\
+         @?/rdbms/admin/spreport.sql\n\
+         EXIT\n"
+    );
+    ServerReport { file: "statspack.sql".to_owned(), text }
+}

@@ -1,0 +1,251 @@
+//! The texts of `sql/*.sql` and what is filled into them. Each file holds sections, `-- name: x`;
+//! nothing is sent to a database that does not stand in one of them.
+
+use super::Tables;
+use crate::settings::RedoStress;
+use crate::workload::row::COLUMNS;
+
+pub const LOAD: &str = include_str!("sql/load.sql");
+pub const LOOK: &str = include_str!("sql/look.sql");
+pub const LOOP: &str = include_str!("sql/loop.sql");
+pub const OPERATIONS: &str = include_str!("sql/operations.sql");
+pub const COUNTERS: &str = include_str!("sql/counters.sql");
+pub const REPORTS: &str = include_str!("sql/reports.sql");
+
+/// Each table of petal's bears this comment; nothing else is ever dropped.
+pub const MARK: &str = "petal test data";
+/// By the index on the key, a block at a time, not rows collected by block first.
+const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
+/// Columns of the text that an UPDATE changes under REDO_STRESS=LITE.
+const LITE_COLUMNS: usize = 2;
+
+pub fn changed_columns(stress: RedoStress) -> usize {
+    match stress {
+        RedoStress::Lite => LITE_COLUMNS,
+        RedoStress::Heavy => COLUMNS,
+    }
+}
+
+/// One section without its comments.
+pub fn section(file: &str, name: &str) -> String {
+    let begins = format!("-- name: {name}\n");
+    let after = file.split_once(&begins).map_or("", |(_, after)| after);
+    let text = after.split("\n-- name: ").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// The same, with what stands in braces filled in.
+pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
+    with.iter()
+        .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
+}
+
+pub fn create_table(table: &str, width: usize, tablespace: Option<&str>) -> String {
+    let columns = columns(|column| format!("c{column} VARCHAR2({width})"));
+    let tablespace = in_tablespace(tablespace);
+    let with = [("table", table), ("columns", &columns), ("tablespace", &tablespace)];
+    filled(LOAD, "create_table", &with)
+}
+
+pub fn create_index(table: &str, unique: bool, tablespace: Option<&str>) -> String {
+    let unique = if unique { "UNIQUE " } else { "" };
+    let tablespace = in_tablespace(tablespace);
+    filled(
+        LOAD,
+        "create_index",
+        &[("table", table), ("unique", unique), ("tablespace", &tablespace)],
+    )
+}
+
+pub fn insert(name: &str, table: &str) -> String {
+    let binds: Vec<String> = (1..=COLUMNS + 1).map(|at| format!(":{at}")).collect();
+    filled(LOAD, name, &[("table", table), ("binds", &binds.join(", "))])
+}
+
+fn in_tablespace(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" TABLESPACE {}", identifier(name)))
+}
+
+/// As a person writes one: plain names in any case mean the database's capitals.
+pub fn identifier(name: &str) -> String {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|sign| sign.is_ascii_alphanumeric() || "_$#".contains(sign));
+    match is_plain {
+        true => name.to_ascii_uppercase(),
+        false => format!("\"{}\"", name.replace('"', "")),
+    }
+}
+
+/// The name as the dictionary has it.
+pub fn dictionary_name(name: &str) -> String {
+    identifier(name).trim_matches('"').to_owned()
+}
+
+pub fn select(tables: &Tables) -> String {
+    filled(OPERATIONS, "select", &[("hint", HINT), ("main", &tables.main)])
+}
+
+pub fn scan(tables: &Tables) -> String {
+    filled(OPERATIONS, "scan", &[("scan", &tables.scan)])
+}
+
+/// EXPLAIN PLAN of the SELECT, with keys in place of its binds: it is explained, not executed.
+pub fn explain(tables: &Tables) -> String {
+    let statement = select(tables).replace(":1", "1").replace(":2", "64");
+    filled(LOOK, "explain", &[("statement", &statement)])
+}
+
+/// Texts of the changed columns come first, then the keys.
+pub fn update(tables: &Tables, changed: usize) -> String {
+    let set: Vec<String> = (0..changed).map(|at| format!("c{} = :{}", at + 2, at + 1)).collect();
+    let (low, high) = ((changed + 1).to_string(), (changed + 2).to_string());
+    filled(
+        OPERATIONS,
+        "update",
+        &[
+            ("hint", HINT),
+            ("main", &tables.main),
+            ("set", &set.join(", ")),
+            ("low", &low),
+            ("high", &high),
+        ],
+    )
+}
+
+/// The loop for a session at home in `home`, with schema 1 in `hot`.
+pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool) -> String {
+    let of = |each: &dyn Fn(usize) -> String, between: &str| {
+        (2..changed + 2).map(each).collect::<Vec<_>>().join(between)
+    };
+    let declarations = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
+    let assign_one = of(
+        &|column| match column {
+            2 => "v2 := SUBSTR(fillers, filler_at, 13) || tail;".to_owned(),
+            _ => format!("v{column} := v2;"),
+        },
+        "\n                    ",
+    );
+    let assign_all = of(
+        &|column| {
+            format!("v{column} := SUBSTR(fillers, filler_at + {} * width, width);", column - 2)
+        },
+        "\n                    ",
+    );
+    let set = of(&|column| format!("c{column} = v{column}"), ", ");
+    let commit = match commit_wait {
+        true => section(OPERATIONS, "commit_and_wait"),
+        false => "COMMIT".to_owned(),
+    };
+    filled(
+        LOOP,
+        "run_batch",
+        &[
+            ("declarations", &declarations),
+            ("assign_one", &assign_one),
+            ("assign_all", &assign_all),
+            ("changed", &changed.to_string()),
+            ("set", &set),
+            ("commit", &commit),
+            ("hint", HINT),
+            ("home_main", &home.main),
+            ("home_scan", &home.scan),
+            ("hot_main", &hot.main),
+            ("hot_scan", &hot.scan),
+        ],
+    )
+}
+
+fn columns(each: impl Fn(usize) -> String) -> String {
+    (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(", ")
+}
+
+/// Every statement that petal can send, filled in, by the name of its section: for a grammar to
+/// check, and for people to read.
+pub fn all() -> Vec<(String, String)> {
+    let (home, hot) = (Tables::petals(2), Tables::petals(1));
+    let mut all = vec![
+        ("create_table".to_owned(), create_table(&home.main, 128, Some("iops"))),
+        ("create_index".to_owned(), create_index(&home.main, true, None)),
+        ("insert_first".to_owned(), insert("insert_first", &home.main)),
+        ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
+        ("select".to_owned(), select(&home)),
+        ("scan".to_owned(), scan(&Tables::slobs(2))),
+        ("update".to_owned(), update(&home, 2)),
+        ("run_batch".to_owned(), run_batch(&home, &hot, 2, true)),
+        ("run_batch of all columns".to_owned(), run_batch(&home, &hot, COLUMNS, false)),
+        ("explain".to_owned(), explain(&home)),
+    ];
+    for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
+        for name in names(file) {
+            if all.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            let with = [
+                ("table", home.main.as_str()),
+                ("mark", MARK),
+                ("sid", "1"),
+                ("serial", "2"),
+                ("instance", ", @1"),
+            ];
+            all.push((name.to_owned(), filled(file, name, &with)));
+        }
+    }
+    all
+}
+
+fn names(file: &str) -> impl Iterator<Item = &str> {
+    file.lines().filter_map(|line| line.strip_prefix("-- name: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn sections_have_texts_and_names_of_their_own() {
+        let files = [LOAD, LOOK, LOOP, OPERATIONS, COUNTERS, REPORTS];
+        let named: Vec<&str> = files.iter().flat_map(|file| names(file)).collect();
+        assert_eq!(named.iter().collect::<BTreeSet<_>>().len(), named.len());
+        for (name, text) in all() {
+            assert!(!text.is_empty() && !text.contains(['{', '}']), "{name}: {text}");
+            assert!(!text.ends_with(';') || text.ends_with("END;"), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn names_are_the_databases_capitals_unless_they_cannot_be() {
+        assert_eq!(identifier("iops"), "IOPS");
+        assert_eq!(identifier("My Space"), "\"My Space\"");
+        assert_eq!(identifier("a\"b"), "\"ab\"");
+        assert_eq!(dictionary_name("iops_8k"), "IOPS_8K");
+    }
+
+    #[test]
+    fn statements_of_each_redo_stress() {
+        let tables = Tables::petals(3);
+        insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
+        insta::assert_snapshot!(scan(&tables), @"SELECT COUNT(c2) FROM petal3_cf2");
+        insta::assert_snapshot!(update(&tables, changed_columns(RedoStress::Lite)), @"UPDATE /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ petal3_cf1 t SET c2 = :1, c3 = :2 WHERE custid BETWEEN :3 AND :4");
+        assert!(
+            update(&tables, changed_columns(RedoStress::Heavy))
+                .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
+        );
+        insta::assert_snapshot!(create_index("petal1_cf1", true, Some("fast")), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+    }
+
+    #[test]
+    fn the_loop_commits_as_it_is_told() {
+        let (home, hot) = (Tables::petals(2), Tables::slobs(1));
+        let waiting = run_batch(&home, &hot, 2, true);
+        assert!(waiting.contains("COMMIT WRITE IMMEDIATE WAIT;"));
+        assert!(waiting.contains("petal2_cf1") && waiting.contains("user1.cf2"));
+        let slobs = run_batch(&home, &hot, COLUMNS, false);
+        assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));
+        assert!(
+            slobs.contains("c20 = v20")
+                && slobs.contains("v20 := SUBSTR(fillers, filler_at + 18 * width, width);")
+        );
+    }
+}

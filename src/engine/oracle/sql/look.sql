@@ -1,0 +1,109 @@
+-- What is there: petal's own data, SLOB's, and what the database tells of itself.
+
+-- name: marked_tables
+SELECT table_name FROM user_tab_comments
+WHERE table_type = 'TABLE' AND comments LIKE '{mark}%' ORDER BY table_name
+
+-- name: own_tables
+SELECT table_name FROM user_tables
+WHERE table_name = 'PETAL_META' OR REGEXP_LIKE(table_name, '^PETAL[1-9][0-9]*_CF[12]$')
+ORDER BY table_name
+
+-- name: read_meta
+SELECT TO_CHAR(schema_number), key, value FROM petal_meta ORDER BY schema_number, key
+
+-- name: segments
+SELECT segment_name, TO_CHAR(SUM(bytes)) FROM user_segments
+WHERE REGEXP_LIKE(segment_name, '^PETAL[1-9][0-9]*_CF[12](_CUSTID)?$')
+GROUP BY segment_name
+
+-- name: slob_tables
+-- SLOB's schemas: users user1 to userN, each with a table cf1 of a key and nineteen columns.
+SELECT t.owner, t.table_name, TO_CHAR(NVL(t.num_rows, 0)), TO_CHAR(NVL(t.blocks, 0)),
+    t.tablespace_name
+FROM all_tables t
+WHERE REGEXP_LIKE(t.owner, '^USER[1-9][0-9]*$') AND t.table_name IN ('CF1', 'CF2')
+    AND (
+        SELECT COUNT(*) FROM all_tab_columns c
+        WHERE c.owner = t.owner AND c.table_name = t.table_name
+            AND (c.column_name = 'CUSTID' OR REGEXP_LIKE(c.column_name, '^C([2-9]|1[0-9]|20)$'))
+    ) = 20
+ORDER BY t.owner, t.table_name
+
+-- name: slob_indexes
+SELECT i.owner, i.index_name, TO_CHAR(NVL(i.leaf_blocks, 0)), i.uniqueness
+FROM all_indexes i
+JOIN all_ind_columns c ON c.index_owner = i.owner AND c.index_name = i.index_name
+WHERE REGEXP_LIKE(i.table_owner, '^USER[1-9][0-9]*$') AND i.table_name = 'CF1'
+    AND c.column_name = 'CUSTID' AND c.column_position = 1
+
+-- name: slob_keys
+SELECT TO_CHAR(COUNT(custid)), TO_CHAR(NVL(MIN(custid), 0)), TO_CHAR(NVL(MAX(custid), 0))
+FROM {table}
+
+-- name: slob_width
+SELECT TO_CHAR(NVL(LENGTH(c2), 0)) FROM {table} WHERE custid = :1
+
+-- name: default_tablespace
+SELECT default_tablespace FROM user_users
+
+-- name: tablespace
+SELECT TO_CHAR(block_size), segment_space_management, logging, force_logging
+FROM user_tablespaces WHERE tablespace_name = :1
+
+-- name: version
+SELECT version FROM product_component_version WHERE product LIKE 'Oracle%'
+
+-- name: instance
+SELECT TO_CHAR(SYS_CONTEXT('USERENV', 'INSTANCE')) FROM dual
+
+-- name: container
+SELECT SYS_CONTEXT('USERENV', 'CON_NAME') FROM dual
+
+-- name: instances
+SELECT TO_CHAR(inst_id), instance_name, host_name FROM gv$instance ORDER BY inst_id
+
+-- name: cache
+SELECT TO_CHAR(SUM(bytes)) FROM gv$sgainfo WHERE name = 'Buffer Cache Size'
+
+-- name: parameters
+-- Underscore parameters are in this view only where somebody set them.
+SELECT name, value FROM v$parameter
+WHERE name IN (
+    'db_block_size', 'sga_target', 'sga_max_size', 'memory_target', 'pga_aggregate_target',
+    'db_cache_size', 'db_4k_cache_size', 'db_8k_cache_size', 'db_16k_cache_size',
+    'db_32k_cache_size', 'db_flash_cache_size', 'db_keep_cache_size', 'db_recycle_cache_size',
+    'cpu_count', 'processes', 'sessions', 'filesystemio_options', 'disk_asynch_io',
+    'db_file_multiblock_read_count', 'db_writer_processes', 'dbwr_io_slaves', 'log_buffer',
+    'commit_wait', 'commit_logging', 'commit_write', 'fast_start_mttr_target',
+    'log_checkpoint_interval', 'log_checkpoint_timeout', 'archive_lag_target', 'db_block_checksum',
+    'db_block_checking', 'db_lost_write_protect', 'undo_retention', 'use_large_pages',
+    'resource_manager_plan', 'result_cache_mode', 'cluster_database', 'inmemory_size',
+    'use_indirect_data_buffers', 'control_management_pack_access', 'statistics_level'
+) OR name LIKE '\_%' ESCAPE '\'
+ORDER BY name
+
+-- name: redo_logs
+SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#))
+FROM v$log
+
+-- name: log_mode
+SELECT log_mode, force_logging FROM v$database
+
+-- name: data_files
+SELECT file_name FROM dba_data_files WHERE tablespace_name = :1 ORDER BY file_name
+
+-- name: free_sessions
+-- What each limit leaves; UNLIMITED is no number and is no limit.
+SELECT TO_CHAR(MIN(TO_NUMBER(TRIM(limit_value)) - current_utilization))
+FROM v$resource_limit
+WHERE resource_name IN ('processes', 'sessions') AND REGEXP_LIKE(TRIM(limit_value), '^[0-9]+$')
+
+-- name: explain
+EXPLAIN PLAN SET STATEMENT_ID = 'petal' FOR {statement}
+
+-- name: explained
+SELECT plan_table_output FROM TABLE(DBMS_XPLAN.DISPLAY('PLAN_TABLE', 'petal', 'BASIC'))
+
+-- name: forget_plan
+DELETE FROM plan_table WHERE statement_id = 'petal'

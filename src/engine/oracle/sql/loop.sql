@@ -1,0 +1,92 @@
+-- LOOP=server: petal's loop inside the database, an anonymous block. Nothing is stored there and no
+-- privilege to create procedures is needed; the block's cursor stays open in the session, so it is
+-- parsed once.
+--
+-- The driver binds no collections, so arrays come as text of fixed width:
+--   ops      25 characters an operation: what it is, its first key (12) and its last (12).
+--            S select, C scan, U update in the home schema; s, c, u the same in schema 1
+--   fillers  for each update, in order, its new text: as many characters as columns are changed
+--            times width; with a tail only the first 13, which is what differs
+--   tail     what follows those 13 in every column
+-- and go as text: told holds "microseconds,rows;" for each operation that ended, errors a line
+-- "position sqlcode message" for each that failed. It ends early when budget_us is over or told is
+-- full. An error after which a session goes on costs its operation; any other ends the loop.
+
+-- name: run_batch
+DECLARE
+    ops CONSTANT VARCHAR2(32767) := :ops;
+    fillers CONSTANT VARCHAR2(32767) := :fillers;
+    tail CONSTANT VARCHAR2(4000) := :tail;
+    width CONSTANT PLS_INTEGER := :width;
+    total CONSTANT PLS_INTEGER := :total;
+    told_max CONSTANT PLS_INTEGER := 3960;
+    filler_at PLS_INTEGER := 1;
+    done PLS_INTEGER := 0;
+    kind VARCHAR2(1);
+    low NUMBER;
+    high NUMBER;
+    touched NUMBER;
+    told VARCHAR2(4000);
+    errors VARCHAR2(4000);
+    begun TIMESTAMP(6) := SYS_EXTRACT_UTC(SYSTIMESTAMP);
+    ended TIMESTAMP(6);
+    deadline CONSTANT TIMESTAMP(6) := begun + NUMTODSINTERVAL(:budget_us / 1000000, 'SECOND');
+    is_fatal BOOLEAN := FALSE;
+    {declarations}
+
+    FUNCTION micros(later IN TIMESTAMP, earlier IN TIMESTAMP) RETURN NUMBER IS
+        gap CONSTANT INTERVAL DAY(3) TO SECOND(6) := later - earlier;
+    BEGIN
+        RETURN ROUND(
+            ((EXTRACT(DAY FROM gap) * 24 + EXTRACT(HOUR FROM gap)) * 60 + EXTRACT(MINUTE FROM gap))
+            * 60000000 + EXTRACT(SECOND FROM gap) * 1000000
+        );
+    END micros;
+BEGIN
+    WHILE done < total AND begun < deadline AND NVL(LENGTH(told), 0) < told_max AND NOT is_fatal LOOP
+        kind := SUBSTR(ops, done * 25 + 1, 1);
+        low := TO_NUMBER(SUBSTR(ops, done * 25 + 2, 12));
+        high := TO_NUMBER(SUBSTR(ops, done * 25 + 14, 12));
+        touched := 0;
+        BEGIN
+            IF kind = 'S' THEN
+                SELECT {hint} COUNT(c2) INTO touched FROM {home_main} t WHERE custid BETWEEN low AND high;
+            ELSIF kind = 'C' THEN
+                SELECT COUNT(c2) INTO touched FROM {home_scan};
+            ELSIF kind = 's' THEN
+                SELECT {hint} COUNT(c2) INTO touched FROM {hot_main} t WHERE custid BETWEEN low AND high;
+            ELSIF kind = 'c' THEN
+                SELECT COUNT(c2) INTO touched FROM {hot_scan};
+            ELSE
+                IF tail IS NULL THEN
+                    {assign_all}
+                    filler_at := filler_at + {changed} * width;
+                ELSE
+                    {assign_one}
+                    filler_at := filler_at + 13;
+                END IF;
+                IF kind = 'U' THEN
+                    UPDATE {hint} {home_main} t SET {set} WHERE custid BETWEEN low AND high;
+                ELSE
+                    UPDATE {hint} {hot_main} t SET {set} WHERE custid BETWEEN low AND high;
+                END IF;
+                touched := SQL%ROWCOUNT;
+                {commit};
+            END IF;
+        EXCEPTION
+            WHEN OTHERS THEN
+                touched := 0;
+                is_fatal := SQLCODE NOT IN (-60, -8177, -1555, -54)
+                    OR NVL(LENGTH(errors), 0) > 3600;
+                errors := errors || TO_CHAR(done + 1) || ' ' || TO_CHAR(SQLCODE) || ' '
+                    || SUBSTR(REPLACE(SQLERRM, CHR(10), ' '), 1, 200) || CHR(10);
+                ROLLBACK;
+        END;
+        ended := SYS_EXTRACT_UTC(SYSTIMESTAMP);
+        done := done + 1;
+        told := told || TO_CHAR(micros(ended, begun)) || ',' || TO_CHAR(touched) || ';';
+        begun := ended;
+    END LOOP;
+    :told := told;
+    :errors := errors;
+END;

@@ -1,0 +1,110 @@
+//! petal with `--db oracle:` where no database answers: exit codes, words, and no secret.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use crate::support::Workplace;
+
+/// A peer that does `serve` with each connection; its port.
+fn peer(serve: fn(TcpStream)) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream));
+        }
+    });
+    port
+}
+
+#[test]
+fn every_command_ends_with_3_where_nobody_listens() {
+    let work = Workplace::new();
+    for command in ["setup", "run", "drop", "check"] {
+        let url = "oracle://petal:s3cret@127.0.0.1:1/iops";
+        let ended = work.petal([command, "--db", url]).exits(3);
+        let ended = ended.telling(&["127.0.0.1:1/iops", "Connection refused", "listener"]);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_password_comes_from_the_environment_or_its_file() {
+    let work = Workplace::new();
+    let petal = || work.petal(["drop", "--db", "oracle://petal@127.0.0.1:1/iops"]);
+    petal().exits(3).telling(&["no credentials", "ORACLE_PASSWORD"]);
+    let file = work.write("password", "s3cret\n");
+    for given in ["s3cret".to_owned(), format!("@{}", file.display())] {
+        let ended = petal().env("ORACLE_PASSWORD", given).exits(3).telling(&["Connection refused"]);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+    petal().env("ORACLE_PASSWORD", "@/no/such/file").exits(2).telling(&["ORACLE_PASSWORD"]);
+}
+
+#[test]
+fn aliases_come_from_tns_admin() {
+    let work = Workplace::new();
+    let alias = "(DESCRIPTION=(ADDRESS=(PROTOCOL=TCP)(HOST=127.0.0.1)(PORT=1))\
+                 (CONNECT_DATA=(SERVICE_NAME=iops)))";
+    work.write("net/tnsnames.ora", format!("slob1 = {alias}\nslob2 = {alias}\n"));
+    let petal = |db: &str, args: &[&str]| {
+        let folder = work.path("net").display().to_string();
+        let petal = work.petal([&["drop", "--db", db], args].concat());
+        petal.env("TNS_ADMIN", folder).env("ORACLE_PASSWORD", "s3cret").exits(3)
+    };
+    petal("oracle://petal@slob2", &[]).telling(&["slob2: connecting", "Connection refused"]);
+    petal("oracle://petal@slob3", &[]).telling(&[
+        "slob3: connecting",
+        "unable to find",
+        "TNS_ADMIN",
+    ]);
+    let numbered = ["--sqlnet-service-base", "slob", "--sqlnet-service-max", "2"];
+    petal("oracle://petal@slob9", &numbered).telling(&["slob1: connecting", "Connection refused"]);
+}
+
+#[test]
+fn silence_and_garbage_are_told_without_a_trace() {
+    let work = Workplace::new();
+    let silent = peer(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    // A packet of a type that nobody knows: the driver itself would panic.
+    let odd = peer(|mut stream| {
+        let mut packet = [0u8; 32];
+        (packet[1], packet[4]) = (32, 99);
+        let _ = stream.write_all(&packet);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    for (port, told) in [(silent, "no answer within 2 s"), (odd, "127.0.0.1")] {
+        let url = format!("oracle://petal:s3cret@127.0.0.1:{port}/iops?connect_timeout=2");
+        let ended = work.petal(["run", "--db", &url]).exits(3).telling(&[told, "connecting"]);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_oracle_cannot_do_is_refused_before_anybody_connects() {
+    let work = Workplace::new();
+    let refused = |args: &[&str], words: &[&str]| {
+        let url = ["--db", "oracle://petal:x@127.0.0.1:1/iops"];
+        work.petal([&["run"], &url[..], args].concat()).exits(2).telling(words);
+    };
+    refused(&["--loop", "set"], &["LOOP=set", "server or client"]);
+    refused(&["--prefetch", "8"], &["PREFETCH=8", "oracle.md"]);
+    refused(&["--direct-io", "TRUE"], &["DIRECT_IO=TRUE", "filesystemio_options"]);
+    work.petal(["run", "--commit-wait", "FALSE"]).exits(2).telling(&["COMMIT_WAIT", "SQLite"]);
+}
+
+#[test]
+fn the_grants_are_there_to_read_before_anything_is_granted() {
+    let work = Workplace::new();
+    let printed = work.petal(["setup", "--print-grants"]).exits(0);
+    let script = include_str!("../../docs/engines/oracle-grants.sql");
+    assert_eq!(printed.stdout, script);
+    let grants = script.lines().filter(|line| line.trim_start_matches("-- ").starts_with("GRANT"));
+    for grant in grants {
+        let is_wide = grant.contains(" DBA") || grant.contains(" ANY ") || grant.contains("ALL ");
+        assert!(!is_wide && grant.ends_with(" TO petal;"), "{grant}");
+    }
+}

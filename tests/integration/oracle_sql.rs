@@ -1,0 +1,94 @@
+//! Every statement for Oracle, checked by a grammar of SQL and PL/SQL: ANTLR's own, as
+//! `@griffithswaite/ts-plsql-parser` packs it. `scripts/install-sql-grammar.sh` installs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use petal::engine::oracle::{GRANTS, statements};
+
+use crate::support::{Workplace, skip};
+
+/// The grammar has no ALTER SYSTEM: these few are checked by eye.
+const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 3] = [
+    ("checkpoint", "ALTER SYSTEM CHECKPOINT"),
+    ("switch_log", "ALTER SYSTEM SWITCH LOGFILE"),
+    ("cancel", "ALTER SYSTEM CANCEL SQL '1, 2, @1'"),
+];
+
+fn grammar() -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/sql-grammar");
+    let there = folder.join("node_modules/@griffithswaite/ts-plsql-parser").is_dir();
+    if !there {
+        skip("no grammar of PL/SQL is installed: scripts/install-sql-grammar.sh does it (Node.js)");
+    }
+    there.then_some(folder)
+}
+
+/// A statement as SQL*Plus would end it.
+fn ended(text: &str) -> String {
+    let is_block = text.starts_with("BEGIN") || text.starts_with("DECLARE");
+    if is_block { format!("{text}\n/\n") } else { format!("{text};\n") }
+}
+
+/// What the grammar says against each of these texts, by name; none where all is well.
+fn complaints(folder: &Path, texts: &[(String, String)]) -> String {
+    let work = Workplace::new();
+    let files: Vec<PathBuf> = texts
+        .iter()
+        .enumerate()
+        .map(|(at, (name, text))| {
+            work.write(&format!("{at:02}-{}.sql", name.replace(' ', "-")), text)
+        })
+        .collect();
+    let output = Command::new("node")
+        .arg(folder.join("check.mjs"))
+        .args(&files)
+        .output()
+        .expect("Node.js is installed with the grammar");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.success(), said.is_empty(), "{output:?}");
+    said
+}
+
+#[test]
+fn the_grammar_accepts_every_statement_and_refuses_what_is_wrong() {
+    let Some(folder) = grammar() else { return };
+    let all = statements();
+    for (name, text) in UNKNOWN_TO_THE_GRAMMAR {
+        assert!(all.iter().any(|known| *known == (name.to_owned(), text.to_owned())), "{name}");
+    }
+    let mut texts: Vec<(String, String)> = all
+        .into_iter()
+        .filter(|(name, _)| UNKNOWN_TO_THE_GRAMMAR.iter().all(|(unknown, _)| unknown != name))
+        .map(|(name, text)| (name, ended(&text)))
+        .collect();
+    assert!(texts.len() > 40, "{}", texts.len());
+    // The DBA's script, without what is SQL*Plus's own.
+    let grants =
+        GRANTS.lines().filter(|line| !line.starts_with("ACCEPT") && !line.starts_with("DEFINE"));
+    let grants = grants.collect::<Vec<_>>().join("\n");
+    let grants =
+        grants.replace("\"&petal_password\"", "\"x\"").replace("&petal_tablespace", "iops");
+    // What stands commented out is meant to be run one day, too.
+    let uncommented = grants
+        .replace("\n-- GRANT ALTER SYSTEM", "\nGRANT ALTER SYSTEM")
+        .replace("\n-- GRANT", "\nGRANT");
+    texts.push(("grants".to_owned(), uncommented));
+    assert_eq!(complaints(&folder, &texts), "");
+    // A check that accepts everything would prove nothing.
+    let wrong: Vec<(String, String)> = [
+        "SELECT COUNT(c2 FROM petal1_cf1;",
+        "UPDATE petal1_cf1 SET WHERE custid BETWEEN :1 AND :2;",
+        "BEGIN\n    x := 1\nEND;\n/",
+        "DECLARE\n    x NUMBER;\nBEGIN\n    IF x = 1 THEN NULL; END;\nEND;\n/",
+        "CREATE TABLE t (custid NUMBER(12),) PCTFREE 99;",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(at, text)| (format!("wrong{at}"), (*text).to_owned()))
+    .collect();
+    let said = complaints(&folder, &wrong);
+    for (name, text) in &wrong {
+        assert!(said.contains(&format!("{name}.sql:")), "accepted: {text}");
+    }
+}
