@@ -29,10 +29,9 @@ fn poison(value: &mut serde_json::Value, key: &str) {
                     poison(value, key);
                 }
             }
-            if matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms") {
-                if let Some(first) = all.values().next().cloned() {
-                    all.insert(HOSTILE.to_owned(), first);
-                }
+            const OPEN: [&str; 5] = ["settings", "counters", "evidence", "errors", "histograms"];
+            if let Some(first) = all.values().next().filter(|_| OPEN.contains(&key)).cloned() {
+                all.insert(HOSTILE.to_owned(), first);
             }
         }
         _ => {}

@@ -68,7 +68,6 @@ pub fn petals() -> Petals {
     Petals {
         lines: lines.into(),
         notes: vec!["cells of 64 sessions and more hold another active data set".into()],
-        ..Petals::default()
     }
 }
 
@@ -83,5 +82,5 @@ pub fn overlay() -> Petals {
             lines.push(line(&name, &factors, percent, 8192.0, speed));
         }
     }
-    Petals { lines, ..Petals::default() }
+    Petals { lines, notes: Vec::new() }
 }
