@@ -29,8 +29,9 @@ fn poison(value: &mut serde_json::Value, key: &str) {
                     poison(value, key);
                 }
             }
-            const OPEN: [&str; 5] = ["settings", "counters", "evidence", "errors", "histograms"];
-            if let Some(first) = all.values().next().filter(|_| OPEN.contains(&key)).cloned() {
+            let is_open =
+                matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms");
+            if is_open && let Some(first) = all.values().next().cloned() {
                 all.insert(HOSTILE.to_owned(), first);
             }
         }
