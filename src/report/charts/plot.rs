@@ -279,22 +279,28 @@ impl Plot {
         self.note(drawn);
     }
 
-    /// The reach of an interval about a value, in the values of either axis.
+    /// The reach of an interval about a value, in the values of either axis. An end that lies
+    /// beyond the frame has no cap.
     pub fn reach(&mut self, at: (f64, f64), across: Option<f64>, up: Option<f64>, ink: Ink) {
         const CAP: f64 = 3.0;
         // One stroke each, back over itself at the caps: a third of the markup.
         if let Some(half) = across.filter(|&half| half > 0.0) {
             let ((from, y), (to, _)) = (self.at(at.0 - half, at.1), self.at(at.0 + half, at.1));
-            let (above, below) = (y - CAP, y + CAP);
-            let stroke =
-                [(from, above), (from, below), (from, y), (to, y), (to, above), (to, below)];
-            self.pixel_line(&stroke, ink, 1.0);
+            let scale = self.area.as_coord_spec().x_spec();
+            let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
+            let (low, high) = (cap(at.0 - half), cap(at.0 + half));
+            let lower = [(from, y - low), (from, y + low), (from, y)];
+            let upper = [(to, y), (to, y - high), (to, y + high)];
+            self.pixel_line(&[lower, upper].concat(), ink, 1.0);
         }
         if let Some(half) = up.filter(|&half| half > 0.0) {
             let ((x, from), (_, to)) = (self.at(at.0, at.1 - half), self.at(at.0, at.1 + half));
-            let (left, right) = (x - CAP, x + CAP);
-            let stroke = [(left, from), (right, from), (x, from), (x, to), (left, to), (right, to)];
-            self.pixel_line(&stroke, ink, 1.0);
+            let scale = self.area.as_coord_spec().y_spec();
+            let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
+            let (low, high) = (cap(at.1 - half), cap(at.1 + half));
+            let lower = [(x - low, from), (x + low, from), (x, from)];
+            let upper = [(x, to), (x - high, to), (x + high, to)];
+            self.pixel_line(&[lower, upper].concat(), ink, 1.0);
         }
     }
 

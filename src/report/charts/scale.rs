@@ -71,9 +71,9 @@ impl Scale {
         self.to
     }
 
-    /// True for what the axis can show.
-    pub fn holds(&self, value: f64) -> bool {
-        value.is_finite() && (!self.is_log || value > 0.0)
+    /// True for a value between its bounds.
+    pub fn shows(&self, value: f64) -> bool {
+        (self.from..=self.to).contains(&value)
     }
 
     /// About so many, on numbers that people count in.

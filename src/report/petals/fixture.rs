@@ -82,5 +82,5 @@ pub fn overlay() -> Petals {
             lines.push(line(&name, &factors, percent, 8192.0, speed));
         }
     }
-    Petals { lines, ..Petals::default() }
+    Petals { lines, notes: Vec::new() }
 }

@@ -74,7 +74,7 @@ impl What {
             Self::Piops | Self::Megabytes => {
                 "A line joins the points that differ in sessions only; the number beside a point is \
                  its sessions. Bars are 95 % t intervals of the mean over the repeats, where there \
-                 are three or more. Peak: most throughput; knee: most PIOPS for its latency; where \
+                 are three or more; one without a cap goes on beyond the frame. Peak: most throughput; knee: most PIOPS for its latency; where \
                  throughput falls back after the peak, the cause is what the evidence names."
             }
             Self::Operations => {
@@ -84,6 +84,9 @@ impl What {
         }
     }
 }
+
+/// The frame reaches so far beyond the largest mean, for the sake of intervals.
+const ROOM: f64 = 1.2;
 
 /// A drawing of its own: white paper, values as the titles of its points.
 pub fn svg(petals: &Petals, what: What) -> Result<String, ChartError> {
@@ -185,11 +188,14 @@ impl<'a> Drawing<'a> {
     }
 
     fn draw(&self, shown: Use, is_log: bool) -> Result<String, ChartError> {
-        let x_values = self.dots().map(|dot| dot.x + dot.x_half.unwrap_or(0.0));
-        let y_values = self.dots().map(|dot| dot.y + dot.y_half.unwrap_or(0.0));
+        // One wild interval must not squash all points into a corner: it leaves the frame.
+        let most = |pick: fn(&Dot) -> f64| self.dots().map(pick).fold(0.0, f64::max) * ROOM;
+        let (x_most, y_most) = (most(|dot| dot.x), most(|dot| dot.y));
+        let x_values = self.dots().map(|dot| (dot.x + dot.x_half.unwrap_or(0.0)).min(x_most));
+        let y_values = self.dots().map(|dot| (dot.y + dot.y_half.unwrap_or(0.0)).min(y_most));
         let (x, y) = if is_log {
             let lower = |value: f64, half: Option<f64>| {
-                half.map(|half| value - half).filter(|&low| low > value / 10.0).unwrap_or(value)
+                half.map(|half| value - half).filter(|&low| low > value / 2.0).unwrap_or(value)
             };
             let x_low = self.dots().map(|dot| lower(dot.x, dot.x_half));
             let y_low = self.dots().map(|dot| lower(dot.y, dot.y_half));

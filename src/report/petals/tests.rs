@@ -76,6 +76,15 @@ fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
 }
 
 #[test]
+fn a_wild_interval_leaves_the_frame_and_not_the_points() {
+    let mut petals = fixture::petals();
+    petals.lines[0].points[2].piops.as_mut().unwrap().half_width = Some(1e9);
+    let drawn = svg(&petals, What::Piops).unwrap();
+    assert!(drawn.contains(">80,000<") && drawn.contains(">1,000<"));
+    assert!(!drawn.contains(",000,000<"));
+}
+
+#[test]
 fn nothing_measured_is_still_a_chart() {
     assert!(svg(&Petals::default(), What::Piops).is_ok());
     assert!(!can_draw(&Petals::default(), What::Piops));
