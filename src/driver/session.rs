@@ -294,12 +294,12 @@ mod tests {
                 }
             }
             let leaves = if stop.is_requested() { 0 } else { leaves.min(begun) };
-            for operation in 0..begun - leaves {
+            for (operation, asked) in batch.iter().enumerate().take(begun - leaves) {
                 done.ended.push(Outcome {
                     operation: operation as u32,
                     latency_ns: 1000,
                     end_ns: stop.since_trigger_ns(Instant::now()),
-                    rows: u64::from(batch[operation].rows),
+                    rows: u64::from(asked.rows),
                     error: None,
                 });
             }

@@ -90,7 +90,7 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
 type Spread<'a> = (&'a str, &'a [Bar]);
 
 fn spreads(run: &Run) -> Vec<Spread<'_>> {
-    let operations = run.details.histograms.iter().map(|(kind, bars)| (kind, bars));
+    let operations = run.details.histograms.iter();
     let waits = run.summary.waits.iter().filter_map(|wait| {
         run.details.wait_histograms.get(&wait.name).map(|timed| (&wait.name, &timed.bars))
     });

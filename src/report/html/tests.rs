@@ -29,10 +29,10 @@ fn poison(value: &mut serde_json::Value, key: &str) {
                     poison(value, key);
                 }
             }
-            if matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms") {
-                if let Some(first) = all.values().next().cloned() {
-                    all.insert(HOSTILE.to_owned(), first);
-                }
+            let is_open =
+                matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms");
+            if is_open && let Some(first) = all.values().next().cloned() {
+                all.insert(HOSTILE.to_owned(), first);
             }
         }
         _ => {}

@@ -68,7 +68,6 @@ pub fn petals() -> Petals {
     Petals {
         lines: lines.into(),
         notes: vec!["cells of 64 sessions and more hold another active data set".into()],
-        ..Petals::default()
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn of_kind(
     let log = known().flat_map(|value| [value.p50, value.max]);
     let linear = known().map(|value| value.max);
     let row = |(piece, value): (&Piece<'_>, &Option<Percentiles>)| {
-        let mut cells = vec![decimal(piece.from_s(), 0)];
+        let mut cells = vec![decimal(piece.begin_s(), 0)];
         let figures: [fn(Percentiles) -> f64; 4] = [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
         cells.extend(figures.map(|figure| or_dash(*value, |value| micros(figure(value)))));
         cells.push(or_dash(*value, |value| whole(value.count)));

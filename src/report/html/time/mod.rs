@@ -21,16 +21,16 @@ struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    fn from_s(&self) -> f64 {
+    fn begin_s(&self) -> f64 {
         self.seconds.first().map_or(0.0, |second| second.from_s)
     }
 
-    fn to_s(&self) -> f64 {
+    fn end_s(&self) -> f64 {
         self.seconds.last().map_or(0.0, |second| second.from_s + second.length_s)
     }
 
     fn middle_s(&self) -> f64 {
-        (self.from_s() + self.to_s()) / 2.0
+        (self.begin_s() + self.end_s()) / 2.0
     }
 }
 
@@ -99,15 +99,15 @@ fn pieces_note(pieces: &[Piece<'_>], what: &str) -> String {
 }
 
 fn time_axis(run: &Run, pieces: &[Piece<'_>]) -> Axis {
-    let to = pieces.last().map_or(run.summary.elapsed_s, Piece::to_s);
-    let from = pieces.first().map_or(0.0, Piece::from_s);
+    let to = pieces.last().map_or(run.summary.elapsed_s, Piece::end_s);
+    let from = pieces.first().map_or(0.0, Piece::begin_s);
     Axis::new(Scale::between(from, to), "seconds since the trigger")
 }
 
 /// A pointer finds the piece in which it is.
 fn hits(plot: &mut Plot, pieces: &[Piece<'_>]) {
     for (row, piece) in pieces.iter().enumerate() {
-        plot.hit_column(piece.from_s(), piece.to_s(), row, "");
+        plot.hit_column(piece.begin_s(), piece.end_s(), row, "");
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
     }
     hits(&mut plot, pieces);
     let row = |(piece, shares): (&Piece<'_>, &Option<[f64; 4]>)| {
-        let mut cells = vec![decimal(piece.from_s(), 0)];
+        let mut cells = vec![decimal(piece.begin_s(), 0)];
         cells.extend((0..4).map(|part| or_dash(*shares, |shares| decimal(shares[part], 1))));
         let rest = |shares: [f64; 4]| (100.0 - shares.iter().sum::<f64>()).max(0.0);
         cells.push(or_dash(*shares, |shares| decimal(rest(shares), 1)));

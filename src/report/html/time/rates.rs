@@ -162,7 +162,7 @@ fn chart_of_rates(
         }
     }
     let row = |(at, piece): (usize, &Piece<'_>)| {
-        let mut cells = vec![decimal(piece.from_s(), 0)];
+        let mut cells = vec![decimal(piece.begin_s(), 0)];
         for levels in &levels {
             let level = levels[at];
             cells.push(or_dash(level, |level| rate(level.mean)));
