@@ -98,9 +98,11 @@ pub fn fall_words(fall: &Fall) -> String {
 fn until_steady(run: &Run) -> Judgement {
     let Some(asked) = &run.details.until_steady else { return Judgement::Clear };
     let written = proof::written_bytes(&run.details.timeline);
-    let volume = match asked.volume_bytes {
-        0 => String::new(),
-        bytes => format!(", after {} were written", size(bytes)),
+    let volume = match (asked.volume_bytes, written) {
+        (0, _) | (_, None) => String::new(),
+        (needed, Some(written)) => {
+            format!(", and had written {} ({} were asked for)", size(written), size(needed))
+        }
     };
     let found = match asked.steady_from_s {
         Some(from_s) => info(
@@ -114,10 +116,16 @@ fn until_steady(run: &Run) -> Judgement {
         None => warning(
             "until-steady",
             format!(
-                "RUN_TIME ended the run before it was proven steady; {} were written, {} and a \
-                 whole checkpoint cycle in every window were asked for",
-                written.map_or("an unknown number of bytes".to_owned(), size),
-                size(asked.volume_bytes)
+                "RUN_TIME ended the run before it was proven steady{}",
+                match asked.volume_bytes {
+                    0 => String::new(),
+                    needed => format!(
+                        "; {} were written, {} and a whole checkpoint cycle in every window were \
+                         asked for",
+                        written.map_or("an unknown number of bytes".to_owned(), size),
+                        size(needed)
+                    ),
+                }
             ),
             "Raise RUN_TIME, or look at what keeps the rate from settling.",
         ),
@@ -208,4 +216,88 @@ fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
             (here > usual * factor && here > 0.0).then(|| (*words).to_owned())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Finding, UntilSteady, fixture};
+
+    /// The fixture over so many seconds, with the operations of each changed.
+    fn over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
+        let mut run = fixture::mixed_run();
+        let mut timeline = fixture::timeline(seconds);
+        for (at, second) in timeline.iter_mut().enumerate() {
+            second.ops.total = change(at, second.ops.total);
+        }
+        fixture::fill(&mut run, timeline);
+        run
+    }
+
+    fn found(run: &Run) -> Vec<Finding> {
+        let judged = judge(run).into_iter();
+        let found = judged.filter_map(|judgement| match judgement {
+            Judgement::Found(finding) => Some(finding),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    fn messages(run: &Run) -> String {
+        let found = found(run);
+        let told: Vec<String> = found.iter().map(|f| format!("{}: {}", f.id, f.message)).collect();
+        told.join("\n")
+    }
+
+    #[test]
+    fn a_steady_run_is_no_finding() {
+        assert_eq!(messages(&over(305, |_, ops| ops)), "");
+    }
+
+    #[test]
+    fn a_run_that_settled_says_from_when_on() {
+        let run = over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
+        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation read 65.0 blocks from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
+        assert!(found(&run)[0].advice.contains("WARM_UP"));
+    }
+
+    #[test]
+    fn a_cliff_near_the_end_has_no_steady_stretch_after_it() {
+        let run = over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
+        insta::assert_snapshot!(messages(&run), @"
+        unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation read 260.4 blocks from storage, 65.0 before
+        stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record stands out in them
+        ");
+        assert!(found(&run)[0].advice.contains("do not quote the mean"));
+    }
+
+    #[test]
+    fn stalls_are_told_with_the_longest() {
+        let run = over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
+        insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the median rate (at 100 s, 200 s, 201 s, 202 s); the longest lasted 3 s from 200 s on; nothing in the record stands out in them");
+    }
+
+    #[test]
+    fn until_steady_says_what_ended_the_run() {
+        let mut run = over(305, |_, ops| ops);
+        let mut asked = UntilSteady { volume_bytes: 1 << 30, steady_from_s: Some(5.0) };
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on, and had written 50.2 GiB (1.00 GiB were asked for)");
+        asked.steady_from_s = None;
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: RUN_TIME ended the run before it was proven steady; 50.2 GiB were written, 1.00 GiB and a whole checkpoint cycle in every window were asked for");
+        // Of a run that only reads no volume is asked.
+        asked = UntilSteady { volume_bytes: 0, steady_from_s: Some(5.0) };
+        run.details.until_steady = Some(asked);
+        insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on");
+    }
+
+    #[test]
+    fn windows_without_a_checkpoint_are_too_short_for_a_verdict() {
+        let mut run = over(305, |_, ops| ops);
+        for second in &mut run.details.timeline[60..140] {
+            second.checkpoints = Some(0);
+        }
+        insta::assert_snapshot!(messages(&run), @"too-short-to-judge: the rate was steady, but 30 checkpoints do not give each of the 5 windows a whole cycle");
+    }
 }
