@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use super::figure::Figure;
 use super::report::{Format, Load, Report};
 use super::source;
-use super::tests::SAMPLES;
+use super::tests::{SAMPLES, tell};
 use super::{AwrError, parse};
 
 /// One thing that happens to a file. Places are shares of its length.
@@ -223,7 +223,8 @@ fn fuzz() {
         slowest = slowest.max(at.elapsed());
         count += 1;
     }
-    eprintln!("{count} damaged reports in {:?}, the slowest in {slowest:?}", begun.elapsed());
+    let taken = begun.elapsed();
+    tell(&format!("{count} damaged reports in {taken:?}, the slowest in {slowest:?}"));
 }
 
 #[test]
