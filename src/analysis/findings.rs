@@ -3,7 +3,7 @@
 //! that is unknown.
 
 use super::judgement::{Judgement, NotJudged};
-use super::{limits, others, physical, trust, writes};
+use super::{calibration, limits, others, physical, trust, writes};
 use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
@@ -35,6 +35,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     let mut all = trust::judge(run);
     all.extend(physical::judge(run));
     all.extend(limits::judge(run));
+    all.extend(calibration::judge(run));
     all.extend(others::judge(run));
     all.extend(writes::judge(run));
     all

@@ -3,16 +3,26 @@
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
 //! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
-//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`] holds the rule for steadiness,
-//! [`verdict`] the line to paste. [`host`] judges no record but a host, before a test.
+//! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`]
+//! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
+//! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
+//! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
+//! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
+//! of drives nearly empty.
 
+pub mod calibration;
+pub mod compare;
+pub mod estimate;
 pub mod findings;
+mod fresh;
 pub mod host;
 mod judgement;
+mod level;
 mod limits;
 mod others;
 pub mod petals;
 mod physical;
+pub mod significance;
 pub mod steady;
 pub mod target;
 mod trust;

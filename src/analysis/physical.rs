@@ -24,7 +24,7 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         extra_reads(run),
         wrong_plan(run),
         logical_scan(run),
-        unknown("fresh-device", "petal does not read how much of a drive was ever written"),
+        super::fresh::judge(run),
     ]
 }
 

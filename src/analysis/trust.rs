@@ -1,32 +1,27 @@
-//! How far the record can be trusted: is it whole, long enough, steady, repeated, even.
+//! How far the record can be trusted: is it whole, long enough, steady ([`steady`] says that),
+//! repeated, even.
 
 use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
-use super::steady::{self, Steadiness, Windows};
-use super::writes;
-use crate::record::{Run, Second, figures};
+use super::steady;
+use crate::record::Run;
 
 const RUN_TIME_S_MIN: f64 = 30.0;
-const ENDPOINT_SHARE_MAX: f64 = 0.05;
-/// So many stalled seconds are named; the rest are counted.
-const STALLS_NAMED: usize = 10;
+pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![
-        partial_record(run),
-        gaps(run),
-        lost_sessions(run),
-        short_run(run),
-        unstable(run),
-        stalls(run),
+    let mut all = vec![partial_record(run), gaps(run), lost_sessions(run), short_run(run)];
+    all.extend(steady::judge(run));
+    all.extend([
         single_run(run),
         uneven_endpoints(run),
         backlog(run),
         unknown("repeats-vary", "it takes several runs"),
         unknown("active-set-varies", "it takes several runs"),
         unknown("mixed-run-lengths", "it takes several runs"),
-    ]
+    ]);
+    all
 }
 
 fn partial_record(run: &Run) -> Judgement {
@@ -100,119 +95,6 @@ fn short_run(run: &Run) -> Judgement {
     )
     .with("seconds", seconds)
     .judged()
-}
-
-/// The part of the run that is judged: the steady window, else all of it.
-fn window(run: &Run) -> (f64, f64) {
-    let steady = run.summary.steady.as_ref();
-    steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
-}
-
-fn unstable(run: &Run) -> Judgement {
-    let (from_s, to_s) = window(run);
-    match steady::steadiness(&run.details.timeline, from_s, to_s) {
-        Steadiness::TooShort { seconds } => info(
-            "too-short-to-judge",
-            format!(
-                "{seconds:.0} s are too short to judge steadiness, which takes {} windows of {} s",
-                steady::WINDOWS,
-                steady::WINDOW_S_MIN
-            ),
-            "Use RUN_TIME=300 plus the warm-up, or more.",
-        )
-        .with("seconds", seconds)
-        .judged(),
-        Steadiness::Unstable(windows) => warning(
-            "unstable",
-            format!(
-                "the rate was not steady over five windows: range {:.0} % and slope {:+.0} % of \
-                 the mean (20 % and 10 % are allowed)",
-                windows.range_share * 100.0,
-                windows.slope_share * 100.0
-            ),
-            "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
-        )
-        .with("ops_per_second", windows.ops_per_second.to_vec())
-        .with("range_share", windows.range_share)
-        .with("slope_share", windows.slope_share)
-        .judged(),
-        Steadiness::Steady(windows) => steady_without_cycles(run, &windows),
-    }
-}
-
-/// Steady by the numbers, while not every window can hold a whole checkpoint cycle.
-fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
-    let checkpoints = writes::checkpoints(run);
-    match checkpoints {
-        Some(count) if run.summary.ops.update > 0 && count < steady::WINDOWS as u64 => info(
-            "too-short-to-judge",
-            format!(
-                "the rate was steady, but {count} checkpoints do not give each of the {} windows \
-                 a whole cycle",
-                steady::WINDOWS
-            ),
-            "Run longer, until every window holds a whole checkpoint cycle.",
-        )
-        .with("checkpoints", count)
-        .with("range_share", windows.range_share)
-        .judged(),
-        _ => Judgement::Clear,
-    }
-}
-
-fn stalls(run: &Run) -> Judgement {
-    let (from_s, to_s) = window(run);
-    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
-    let stalled = steady::stalls(&seconds);
-    if stalled.is_empty() {
-        return Judgement::Clear;
-    }
-    let at: Vec<String> =
-        stalled.iter().take(STALLS_NAMED).map(|second| format!("{:.0} s", second.from_s)).collect();
-    let more = stalled.len().saturating_sub(STALLS_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let candidates = candidates(&seconds, &stalled);
-    let named = if candidates.is_empty() {
-        "nothing in the record stands out in them".to_owned()
-    } else {
-        format!("in them {}", candidates.join(", "))
-    };
-    info(
-        "stalls",
-        format!(
-            "{} of {} seconds ran at under half the median rate (at {}{more}); {named}",
-            stalled.len(),
-            seconds.len(),
-            at.join(", ")
-        ),
-        "Look at those seconds in timeline.csv beside the device's and the database's own logs.",
-    )
-    .with("stalled_at_s", stalled.iter().map(|second| second.from_s).collect::<Vec<_>>())
-    .with("median_ops_per_second", steady::median(seconds.iter().map(|s| steady::rate(s))))
-    .judged()
-}
-
-/// What was out of the ordinary in the stalled seconds, by the record's own figures.
-fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
-    type Figure = fn(&Second) -> Option<f64>;
-    let figures: [(Figure, f64, &str); 4] = [
-        (|s| Some(s.io?.physical_write_bytes? as f64), 2.0, "the database wrote more (checkpoint)"),
-        (
-            |s| Some(s.device?.write_bytes as f64),
-            2.0,
-            "the device wrote more (checkpoint, write-back)",
-        ),
-        (|s| Some(s.cpu?.steal + 1.0), 2.0, "processor time was stolen"),
-        (|s| Some(s.cpu?.iowait + 1.0), 1.5, "processors waited for I/O (drive cache, throttling)"),
-    ];
-    figures
-        .iter()
-        .filter_map(|(figure, factor, words)| {
-            let usual = steady::median(all.iter().filter_map(|second| figure(second)))?;
-            let here = steady::median(stalled.iter().filter_map(|second| figure(second)))?;
-            (here > usual * factor && here > 0.0).then(|| (*words).to_owned())
-        })
-        .collect()
 }
 
 fn single_run(run: &Run) -> Judgement {

@@ -18,6 +18,8 @@ pub enum Exit {
     Usage,
     /// Unreachable, refused, full, read-only, not loaded.
     Environment,
+    /// A limit of `compare` can neither be said to be kept nor to be broken.
+    Inconclusive,
     /// By a signal; results are kept.
     Interrupted,
 }
@@ -29,6 +31,7 @@ impl Exit {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Environment => 3,
+            Self::Inconclusive => 4,
             Self::Interrupted => 130,
         }
     }
@@ -90,7 +93,11 @@ impl From<DriverError> for Failure {
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
-        Self::new(Exit::Environment, error.to_string())
+        let exit = match &error {
+            RecordError::Table { .. } => Exit::Usage,
+            _ => Exit::Environment,
+        };
+        Self::new(exit, error.to_string())
     }
 }
 

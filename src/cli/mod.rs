@@ -1,7 +1,10 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
 mod awr;
+#[cfg(feature = "device")]
+mod calibrate;
 mod check;
+mod compare;
 mod console;
 mod demo;
 mod drop;
@@ -38,12 +41,15 @@ Examples:
   petal run -s 4 -t 8 --update-pct 20              32 sessions, a fifth of the operations UPDATEs
   petal run -s 4 --json | jq .per_second           figures for a script
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
+  petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
+  petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
   petal awr --csv results/                         AWR and Statspack reports as rows
   petal help parameters                            every parameter, and which engine honours it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded); 130 interrupted (results are kept).";
+3 environment (unreachable, refused, full, not loaded); 4 a limit of compare is inconclusive;
+130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.
 struct Entry {
@@ -56,7 +62,10 @@ const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
     Entry { command: sweep::command, run: sweep::run },
+    #[cfg(feature = "device")]
+    Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
+    Entry { command: compare::command, run: compare::run },
     Entry { command: awr::command, run: awr::run },
     Entry { command: check::command, run: check::run },
     Entry { command: os::command, run: os::run },

@@ -73,6 +73,14 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(u32).range(1..))
                 .help("The database server's first process: its time, and its children's, is told"),
         )
+        .arg(
+            Arg::new("log-writer")
+                .long("log-writer")
+                .value_name("PID")
+                .requires("server")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("Of them, the one that writes the log (PostgreSQL: walwriter)"),
+        )
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -132,9 +140,12 @@ fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
 }
 
 fn server(matches: &ArgMatches) -> Result<Option<ServerProcesses>, Failure> {
-    let Some(&parent) = matches.get_one::<u32>("server") else { return Ok(None) };
-    if !Path::new("/proc").join(parent.to_string()).exists() {
-        return Err(Failure::usage(format!("--server {parent}: no such process is here")));
-    }
-    Ok(Some(ServerProcesses { parent, log_writer: None }))
+    let process = |name: &str| match matches.get_one::<u32>(name).copied() {
+        Some(pid) if !Path::new("/proc").join(pid.to_string()).exists() => {
+            Err(Failure::usage(format!("--{name} {pid}: no such process is here")))
+        }
+        pid => Ok(pid),
+    };
+    let (parent, log_writer) = (process("server")?, process("log-writer")?);
+    Ok(parent.map(|parent| ServerProcesses { parent, log_writer }))
 }

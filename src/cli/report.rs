@@ -10,7 +10,7 @@ use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::os_data;
+use super::{os_data, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,8 @@ pub fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
-        );
+        )
+        .arg(source::objective_arg());
     os_data::arg(command)
 }
 
@@ -51,7 +52,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
                 "--os-data: it belongs to one run; name the folder of a run below {}",
                 path.display()
             ))),
-            [path] => of_sweep(path, matches.get_flag("json"), console),
+            [path] => of_sweep(path, matches, console),
             _ => Err(Failure::usage(format!(
                 "{} is a sweep: report one sweep at a time",
                 path.display()
@@ -92,15 +93,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn of_sweep(path: &Path, as_json: bool, console: &Console) -> Result<Exit, Failure> {
+fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
     if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
         console.warn(&error.to_string());
     }
-    if as_json {
+    if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
-        console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations())));
+        let objective = matches.get_one("objective");
+        let petals = Petals::of(&swept.observations()).with_objective(objective);
+        console.result(&report::sweep::render(&swept, &petals, objective));
     }
     Ok(Exit::Done)
 }

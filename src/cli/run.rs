@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::report;
+use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
+use crate::settings::{Settings, UntilSteady, WarmUp};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -20,6 +23,7 @@ Examples:
   petal run 4 --work-loop 1000 --update-pct 20 fixed work: 4000 operations, 800 commits
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -s 4 --rate 500                    open loop: response time from the intended start
+  petal run --update-pct 30 --run-time 14400 --until-steady=200G
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
 cleanly and reports; twice stops at once. A killed run: petal report DIR.";
@@ -40,7 +44,20 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
-        .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"));
+        .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"))
+        .arg(
+            Arg::new("until-steady")
+                .long("until-steady")
+                .value_name("VOLUME")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+                .value_parser(until_steady)
+                .help(
+                    "End as soon as the rate is proven steady; RUN_TIME is the limit. With UPDATEs \
+                     only after VOLUME (20G) was written [default: the active data set]",
+                ),
+        );
     let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Run)
@@ -55,7 +72,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
         (flag, form) => flag.or(form).copied(),
     };
-    let settings = source::read(matches, CommandKind::Run, schemas, console)?;
+    let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
+    settings.until_steady = matches.get_one("until-steady").copied();
+    check_until_steady(&settings)?;
     let engine = source::open(&settings)?;
     let mut series = Series::new(engine, settings, signals::count())?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
@@ -78,6 +97,35 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
     }
     Ok(exit)
+}
+
+fn until_steady(volume: &str) -> Result<UntilSteady, String> {
+    let volume_bytes = match volume {
+        "" => None,
+        volume => Some(parse_bytes(volume).map_err(|why| {
+            format!("{why}; write a volume such as --until-steady=20G, or none at all")
+        })?),
+    };
+    Ok(UntilSteady::after(volume_bytes))
+}
+
+/// A run too short for the proof would end by RUN_TIME every time.
+fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
+    let Some(asked) = &settings.until_steady else { return Ok(()) };
+    let warm_up_s = match settings.warm_up {
+        WarmUp::Time(time) => time.as_secs_f64(),
+        WarmUp::Cache => 0.0,
+    };
+    let needed_s = proof::shortest_s(warm_up_s, asked.window.as_secs_f64());
+    let run_time_s = settings.run_time.as_secs_f64();
+    if run_time_s >= needed_s {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--until-steady with RUN_TIME={run_time_s:.0}: the proof takes at least {needed_s:.0} s, so \
+         the run would always end by RUN_TIME. Raise RUN_TIME, which is the limit, to several \
+         times that, or leave out --until-steady."
+    )))
 }
 
 /// The summary for a pipe.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Engine};
+use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
@@ -36,6 +37,15 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .value_parser(value_parser!(u32).range(1..))
             .help(what),
     )
+}
+
+/// `--max-latency WHAT.FIGURE=TIME`, for the commands that report petals.
+pub fn objective_arg() -> Arg {
+    Arg::new("objective")
+        .long("max-latency")
+        .value_name("WHAT.FIGURE=TIME")
+        .value_parser(|text: &str| text.parse::<Objective>())
+        .help("Find the highest load within it: op.p99=2ms, read.avg=500us")
 }
 
 /// `--destroy-data PATH`, for the commands that write over a target.

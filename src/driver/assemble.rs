@@ -14,7 +14,7 @@ use crate::record::{
     Status, Steady, Summary, WaitHistogram, WaitRow,
 };
 use crate::stats::counters::Counters;
-use crate::stats::histogram::{Bar, LatencySummary};
+use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
@@ -121,6 +121,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         device: measured.os.as_ref().and_then(Interval::device),
         os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
+        op_latency_us: all_operations(&measured.totals),
         wait_histograms: wait_histograms(total),
         files: total.files.iter().map(FileIo::from).collect(),
         first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
@@ -202,7 +203,7 @@ fn settings_in_force(
     settings
 }
 
-fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
+pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     let schemas = u64::from(job.workload.schemas);
     let main = job.workload.rows * target.block_size * schemas;
     let scanned = if job.workload.scans(&job.seats) {
@@ -250,6 +251,12 @@ fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
         Kind::ALL.map(|kind| (format!("{}_response", kind.name()), &tally.response[kind.index()]));
     let kinds = service.into_iter().chain(response);
     kinds.filter_map(|(name, latencies)| Some((name, latencies.as_ref()?.summary()))).collect()
+}
+
+fn all_operations(totals: &Tally) -> Option<LatencySummary> {
+    let mut all = Latencies::new();
+    totals.service.iter().flatten().for_each(|latencies| all.add(latencies));
+    (all.count() > 0).then(|| all.summary())
 }
 
 fn wait_rows(total: &Counters) -> Vec<WaitRow> {

@@ -2,6 +2,9 @@
 //! record. Knows engines only by their traits, and prints nothing: it tells a [`Watch`].
 
 mod assemble;
+#[cfg(feature = "device")]
+pub mod calibrate;
+mod calibrated;
 mod crew;
 pub mod hooks;
 pub mod job;

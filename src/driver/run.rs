@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
+use crate::analysis::steady::proof::{self, Terms};
 use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
-use crate::record::{HookCall, Run, SessionLost};
+use crate::record::{HookCall, Run, SessionLost, UntilSteady};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
 use crate::stats::devices::{self, DataDevices};
@@ -23,6 +24,7 @@ use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
 
 use super::assemble::{self, Measured};
+use super::calibrated;
 use super::crew::Crew;
 use super::hooks::HookError;
 use super::job::{Job, Prepared};
@@ -76,10 +78,14 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             latency_log: keepers.latency_log,
         });
         sampler.gaps.extend(keepers.gaps);
-        let crew = follow(job, crew, &mut sampler, &stop);
+        let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
+        let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
+        let kept_in = job.settings.calibrations.as_deref();
+        run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
+        run.details.until_steady = until_steady;
         run.details.hooks = hooks;
         Ok(run)
     })
@@ -252,31 +258,48 @@ struct Bounds {
     trigger: Instant,
     deadline: Instant,
     cutting: Arc<AtomicBool>,
+    /// Set when the run is proven to be steady, where that ends it.
+    enough: Arc<AtomicBool>,
 }
 
 fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     let now = Instant::now();
     let deadline = now + job.settings.run_time;
     let cutting = Arc::<AtomicBool>::default();
-    trigger.pull(Stop::until(now, Some(deadline), job.signals.clone(), cutting.clone()));
+    let enough = Arc::<AtomicBool>::default();
+    let stop = Stop::until(now, Some(deadline), job.signals.clone(), cutting.clone());
+    trigger.pull(stop.or_when(enough.clone()));
     job.watch.triggered(job.seats.len() as u32, job.settings.run_time.as_secs_f64());
-    Bounds { trigger: now, deadline, cutting }
+    Bounds { trigger: now, deadline, cutting, enough }
 }
 
 /// Follows the run second by second until the last session has ended.
 fn follow<'scope>(
     job: &Job<'_>,
+    prepared: &Prepared,
     mut crew: Crew<'scope>,
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
-) -> Crew<'scope> {
+) -> (Crew<'scope>, Option<UntilSteady>) {
     let mut stop_at = bounds.deadline;
+    let terms = steady_terms(job, prepared);
+    let mut proven_from_s = None;
     while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let standing = standing(job, &crew);
-            sampler.tick(&standing).iter().for_each(|second| job.watch.second(second, left_s));
+            let new = sampler.tick(&standing);
+            new.iter().for_each(|second| job.watch.second(second, left_s));
+            if !new.is_empty() && proven_from_s.is_none() && now < stop_at {
+                proven_from_s =
+                    terms.as_ref().and_then(|terms| proof::proven(&sampler.timeline, terms));
+            }
+            if proven_from_s.is_some() && !bounds.enough.swap(true, Ordering::Relaxed) {
+                job.watch.note("the run is steady and ends (--until-steady)");
+                stop_at = now;
+                crew.wake();
+            }
         }
         let signals = job.signals.load(Ordering::Relaxed);
         if signals > 0 {
@@ -289,7 +312,25 @@ fn follow<'scope>(
         }
     }
     job.watch.ended();
-    crew
+    let outcome = terms.map(|terms| UntilSteady {
+        volume_bytes: terms.volume_bytes,
+        steady_from_s: proven_from_s,
+    });
+    (crew, outcome)
+}
+
+/// When a run may end before its time; None where it may not.
+fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
+    let asked = job.settings.until_steady.as_ref()?;
+    let writes = job.settings.writers.map_or(job.settings.update_pct > 0, |writers| writers > 0);
+    let once_over = || assemble::active_bytes(job, &prepared.target);
+    let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
+    Some(Terms {
+        window_s: asked.window.as_secs_f64(),
+        warm_up_s: warm_up_s(job.settings),
+        writes,
+        volume_bytes: if writes { volume_bytes } else { 0 },
+    })
 }
 
 fn standing(job: &Job<'_>, crew: &Crew<'_>) -> Standing {

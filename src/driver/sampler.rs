@@ -36,6 +36,9 @@ enum Phase {
 struct Mark {
     at_s: f64,
     io: Option<IoCounts>,
+    /// Since the trigger.
+    checkpoints: Option<u64>,
+    vacuums: Option<u64>,
     os: Option<Sample>,
 }
 
@@ -109,7 +112,14 @@ impl<'a> Sampler<'a> {
             latency_log: parts.latency_log,
             phase: Phase::Sample,
             second: 0,
-            marks: vec![Mark { at_s: 0.0, io, os: parts.opening_os }],
+            marks: vec![Mark {
+                at_s: 0.0,
+                io,
+                // An engine that counts them tells it from the first sample on.
+                checkpoints: Some(0),
+                vacuums: Some(0),
+                os: parts.opening_os,
+            }],
             latest: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
@@ -170,7 +180,9 @@ impl<'a> Sampler<'a> {
             }
             sample
         });
-        self.marks.push(Mark { at_s, io, os });
+        let ended = |name| self.latest.as_ref().and_then(|latest| latest.raw.get(name)).copied();
+        let (checkpoints, vacuums) = (ended("checkpoints"), ended("vacuums"));
+        self.marks.push(Mark { at_s, io, checkpoints, vacuums, os });
     }
 
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
@@ -196,6 +208,11 @@ impl<'a> Sampler<'a> {
         let (from, to) = (self.mark_near(row.from_s), self.mark_near(row.from_s + row.length_s));
         let Some((from, to)) = from.zip(to).filter(|_| row.length_s > 0.5) else { return };
         row.io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
+        let ended = |to: Option<u64>, from: Option<u64>| {
+            to.zip(from).map(|(to, from)| to.saturating_sub(from))
+        };
+        row.checkpoints = ended(to.checkpoints, from.checkpoints);
+        row.vacuums = ended(to.vacuums, from.vacuums);
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
             row.cpu = interval.cpu().filter(|_| self.local);

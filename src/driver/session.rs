@@ -93,10 +93,16 @@ impl SessionLoop<'_> {
         let mut flushed_second = 0;
         loop {
             let now = Instant::now();
-            if self.stop.is_due(now) {
+            let is_due = self.stop.is_due(now);
+            if is_due && batch.is_empty() {
                 break;
             }
-            match self.fill(&mut batch, &mut pending, batch_size, begun, now) {
+            let next = if is_due {
+                Next::Execute // What is under way ends, and nothing begins.
+            } else {
+                self.fill(&mut batch, &mut pending, batch_size, begun, now)
+            };
+            match next {
                 Next::Execute => {}
                 Next::Wait(until) => {
                     self.sleep_until(until);
@@ -112,7 +118,12 @@ impl SessionLoop<'_> {
                 Next::Done => break,
             }
             outcomes.ended.clear();
-            let result = self.session.execute(&batch, &self.stop, &mut outcomes);
+            let goes_on = pending.is_none() && self.pacing.is_none();
+            let result = if goes_on && (batch.len() as u64) < self.left {
+                self.session.execute_on(&batch, &self.stop, &mut outcomes)
+            } else {
+                self.session.execute(&batch, &self.stop, &mut outcomes)
+            };
             self.fold(&batch, &outcomes);
             begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
@@ -123,7 +134,8 @@ impl SessionLoop<'_> {
                 end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
                 break;
             }
-            if outcomes.ended.len() < batch.len() {
+            batch.drain(..outcomes.ended.len());
+            if batch.len() > self.session.under_way() {
                 break; // An engine leaves operations out only when the stop was due.
             }
             batch_size = next_batch_size(batch_size, now.elapsed());
@@ -138,8 +150,8 @@ impl SessionLoop<'_> {
         end
     }
 
-    /// Fills a batch: it ends before a think, before an operation that is not due, and at
-    /// WORK_LOOP.
+    /// Adds to a batch what comes after the operations that are under way: it ends before a think,
+    /// before an operation that is not due, and at WORK_LOOP.
     fn fill(
         &mut self,
         batch: &mut Vec<Operation>,
@@ -148,9 +160,9 @@ impl SessionLoop<'_> {
         begun: u64,
         now: Instant,
     ) -> Next {
-        batch.clear();
         let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
-        while batch.len() < batch_size && (batch.len() as u64) < self.left {
+        let most = batch.len() + batch_size;
+        while batch.len() < most && (batch.len() as u64) < self.left {
             let due = self.pacing.map(|pacing| pacing.due(begun + batch.len() as u64));
             if let Some(due) = due.filter(|&due| due > now) {
                 if batch.is_empty() {
@@ -241,9 +253,125 @@ fn next_batch_size(size: usize, took: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Cancel;
+    use crate::settings::Settings;
+    use crate::workload::plan::{Workload, seats};
     use proptest::prelude::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+    /// Leaves up to so many operations under way, and checks what it is handed.
+    struct Lagging {
+        leaves: usize,
+        under_way: Vec<Operation>,
+        level: Arc<AtomicU8>,
+        /// Asks for a stop when so many have begun.
+        stops_after: u64,
+        begun: u64,
+    }
+
+    struct Never;
+
+    impl Cancel for Never {
+        fn cancel(&self) {}
+    }
+
+    impl Lagging {
+        fn go(
+            &mut self,
+            batch: &[Operation],
+            leaves: usize,
+            stop: &Stop,
+            done: &mut Outcomes,
+        ) -> Result<(), SessionError> {
+            assert_eq!(batch[..self.under_way.len()], self.under_way, "it begins with these");
+            let mut begun = self.under_way.len();
+            while begun < batch.len() && !stop.is_requested() {
+                begun += 1;
+                self.begun += 1;
+                if self.begun == self.stops_after {
+                    self.level.store(1, Ordering::Relaxed);
+                }
+            }
+            let leaves = if stop.is_requested() { 0 } else { leaves.min(begun) };
+            for operation in 0..begun - leaves {
+                done.ended.push(Outcome {
+                    operation: operation as u32,
+                    latency_ns: 1000,
+                    end_ns: stop.since_trigger_ns(Instant::now()),
+                    rows: u64::from(batch[operation].rows),
+                    error: None,
+                });
+            }
+            self.under_way = batch[begun - leaves..begun].to_vec();
+            Ok(())
+        }
+    }
+
+    impl Session for Lagging {
+        fn execute(
+            &mut self,
+            batch: &[Operation],
+            stop: &Stop,
+            done: &mut Outcomes,
+        ) -> Result<(), SessionError> {
+            self.go(batch, 0, stop, done)
+        }
+
+        fn execute_on(
+            &mut self,
+            batch: &[Operation],
+            stop: &Stop,
+            done: &mut Outcomes,
+        ) -> Result<(), SessionError> {
+            self.go(batch, self.leaves, stop, done)
+        }
+
+        fn under_way(&self) -> usize {
+            self.under_way.len()
+        }
+
+        fn canceller(&self) -> Box<dyn Cancel> {
+            Box::new(Never)
+        }
+    }
+
+    /// Operations that were begun and that were counted, of a session that leaves some under way.
+    fn lagging(leaves: usize, left: u64, stops_after: u64) -> (u64, u64) {
+        let settings = Settings::default();
+        let workload = Workload::new(&settings, 100_000, 8192, 1, 1, 1);
+        let seat = seats(&settings, 1, 1)[0];
+        let shards = Shards::new(1);
+        let level = Arc::<AtomicU8>::default();
+        let cutting = Arc::<AtomicBool>::default();
+        let mut session =
+            Lagging { leaves, under_way: Vec::new(), level: level.clone(), stops_after, begun: 0 };
+        let run = SessionLoop {
+            seat,
+            session: &mut session,
+            picker: Picker::new(&workload, seat),
+            pacing: None,
+            left,
+            stop: Stop::until(Instant::now(), None, level, cutting),
+            shards: &shards,
+        };
+        let end = run.run();
+        assert!(end.lost.is_none(), "{:?}", end.lost);
+        assert!(session.under_way.is_empty(), "some were left under way at the end");
+        let counted = shards.harvest(shards.end()).iter().map(|(_, tally)| tally.ops_total()).sum();
+        (session.begun, counted)
+    }
 
     proptest! {
+        #[test]
+        fn what_is_left_under_way_is_finished_and_counted_once(
+            leaves in 0usize..300, left in 1u64..5000, stops_after in 1u64..6000,
+        ) {
+            let (begun, counted) = lagging(leaves, left, stops_after);
+            prop_assert_eq!(begun, counted);
+            prop_assert_eq!(begun, left.min(stops_after));
+        }
+
         #[test]
         fn paced_operations_are_evenly_spaced_over_all_sessions(
             rate in 1.0f64..100_000.0, sessions in 1u32..100, seconds in 1u64..60,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::engine::fake::{Fake, Fault, Script, What};
 use crate::engine::{Engine as _, Silent};
 use crate::record::{Run, Status};
-use crate::settings::{Settings, ThinkTime, WarmUp};
+use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
 use crate::workload::plan::{Workload, seats};
 
 use super::DriverError;
@@ -173,6 +173,33 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     assert!((1900..=2001).contains(&ops), "{ops}");
     assert!(run.details.backlog.is_some());
     assert_eq!(run.summary.latency_us["select_response"].count, ops);
+}
+
+/// Windows of a second instead of a minute; the open loop keeps the fake's clock and the real one
+/// together.
+#[test]
+fn a_run_ends_as_soon_as_it_is_proven_steady() {
+    let window = MILLISECOND * 1000;
+    let until = |volume_bytes| Some(UntilSteady { window, volume_bytes });
+    let steady =
+        Settings { update_pct: 0, rate: Some(200.0), until_steady: until(None), ..settings(2, 60) };
+    let run = drive(script(), &steady).unwrap();
+    assert_eq!(run.summary.status, Status::Complete);
+    assert!(run.summary.sessions_lost.is_empty());
+    let asked = run.details.until_steady.unwrap();
+    assert_eq!((asked.steady_from_s, asked.volume_bytes), (Some(0.0), 0));
+    assert!(run.summary.elapsed_s < 60.0, "{}", run.summary.elapsed_s);
+    assert!(run.details.timeline.len() >= 5);
+    // One that may not end before its volume is written ends by RUN_TIME.
+    let writing = Settings {
+        update_pct: 100,
+        until_steady: until(Some(u64::MAX)),
+        run_time: window * 7,
+        ..steady
+    };
+    let run = drive(script(), &writing).unwrap();
+    assert_eq!(run.details.until_steady.unwrap().steady_from_s, None);
+    assert!(run.summary.elapsed_s > 6.0, "{}", run.summary.elapsed_s);
 }
 
 #[test]

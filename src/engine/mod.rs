@@ -141,6 +141,23 @@ pub trait Session: Send {
         done: &mut Outcomes,
     ) -> Result<(), SessionError>;
 
+    /// The same where more is sure to come at once: it may return with its last operations under
+    /// way, so that a queue stays full from batch to batch. The next batch then begins with them,
+    /// and has others if it is executed by this again.
+    fn execute_on(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.execute(batch, stop, done)
+    }
+
+    /// How many operations [`Session::execute_on`] left under way.
+    fn under_way(&self) -> usize {
+        0
+    }
+
     /// Makes the database's counters current for this session's work. Called after each batch
     /// that ends a second, and before the closing snapshot.
     fn flush_statistics(&mut self) -> Result<(), EngineError> {
@@ -187,12 +204,20 @@ pub struct Stop {
     deadline: Option<Instant>,
     level: Arc<AtomicU8>,
     cutting: Arc<AtomicBool>,
+    /// The driver has seen enough: the run ends before its deadline, and is whole.
+    enough: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Counted from now; no deadline. For loads.
     pub fn unlimited(level: Arc<AtomicU8>) -> Self {
-        Self { trigger: Instant::now(), deadline: None, level, cutting: Arc::default() }
+        Self {
+            trigger: Instant::now(),
+            deadline: None,
+            level,
+            cutting: Arc::default(),
+            enough: Arc::default(),
+        }
     }
 
     pub fn until(
@@ -201,7 +226,12 @@ impl Stop {
         level: Arc<AtomicU8>,
         cutting: Arc<AtomicBool>,
     ) -> Self {
-        Self { trigger, deadline, level, cutting }
+        Self { trigger, deadline, level, cutting, enough: Arc::default() }
+    }
+
+    /// The same, and due as soon as `enough` is set.
+    pub fn or_when(self, enough: Arc<AtomicBool>) -> Self {
+        Self { enough, ..self }
     }
 
     /// True when no further operation may begin at `now`.
@@ -216,7 +246,7 @@ impl Stop {
 
     /// A signal or the driver asked to stop.
     pub fn is_requested(&self) -> bool {
-        self.level.load(Ordering::Relaxed) > 0
+        self.level.load(Ordering::Relaxed) > 0 || self.enough.load(Ordering::Relaxed)
     }
 
     /// Operations in flight are being cut: give up waiting.

@@ -22,6 +22,8 @@ pub enum RecordError {
     Format { path: PathBuf, found: String, wanted: &'static str },
     #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
+    #[error("{} is no table of figures: {why}", path.display())]
+    Table { path: PathBuf, why: String },
     #[error(
         "{} and the run have no moment in common: the run lasted from {run}, the file from {file} \
          (UTC, by the database host's clock); check that it is the right file, and both clocks",

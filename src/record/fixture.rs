@@ -224,6 +224,8 @@ fn second(index: u64) -> Second {
             .map(|(kind, latencies)| ((*kind).to_owned(), latencies.summary()))
             .collect(),
         io: Some(io),
+        checkpoints: Some(u64::from(is_checkpoint(index))),
+        vacuums: None,
         device: Some(device),
         cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
     }
@@ -384,6 +386,9 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         per_second: Totals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
     });
+    let mut all = Latencies::new();
+    merged.values().for_each(|latencies| all.add(latencies));
+    run.details.op_latency_us = Some(all.summary());
     run.details.histograms = merged.iter().map(|(kind, l)| (kind.clone(), l.bars())).collect();
 }
 

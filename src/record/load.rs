@@ -18,6 +18,11 @@ pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
     folder.write_atomically(NAME, &text)
 }
 
+/// Whether a run left its record in this folder, whole or cut off.
+pub fn is_one(path: &Path) -> bool {
+    path.join(NAME).is_file() || path.join(journal::NAME).is_file()
+}
+
 /// Reads the record of a run, by its folder or by the path of its `run.json`. Where petal was
 /// killed, or `run.json` cannot be read, the journal gives an interrupted run, marked
 /// [`super::Details::rebuilt`], without findings: those are for the caller to judge again.

@@ -1,6 +1,7 @@
 //! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
 //! and the reader for both. Plain values; nothing here measures, judges or prints.
 
+pub mod calibration;
 mod counted;
 mod error;
 pub mod figures;
@@ -14,12 +15,13 @@ pub mod observation;
 pub mod os;
 pub mod os_log;
 pub mod os_merge;
+pub mod plain_csv;
 mod rebuild;
 pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;
-pub use load::{load, save};
+pub use load::{is_one, load, save};
 
 use std::collections::BTreeMap;
 
@@ -259,6 +261,9 @@ pub struct Details {
     pub server_clock_ahead_s: Option<f64>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
+    /// All operations of the run together, from their merged histograms. None in records made
+    /// before petal kept it.
+    pub op_latency_us: Option<LatencySummary>,
     /// Wait latency bars and percentiles, by event name, where each wait was timed.
     pub wait_histograms: BTreeMap<String, WaitHistogram>,
     /// I/O by kind of file.
@@ -283,6 +288,19 @@ pub struct Details {
     pub saturated: u64,
     /// With RATE: operations that were due and not begun when the run ended.
     pub backlog: Option<u64>,
+    /// With `--until-steady`: what it took, and whether the run ended by it.
+    pub until_steady: Option<UntilSteady>,
+    /// Beside what `petal calibrate` found on the same device; None where none was made.
+    pub calibrated: Option<calibration::CalibratedShare>,
+}
+
+/// A run that was to end as soon as it was proven to be steady.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UntilSteady {
+    /// Bytes that had to be written first; 0 of a run that only reads.
+    pub volume_bytes: u64,
+    /// From when on the run was steady; null when RUN_TIME ended it before that was proven.
+    pub steady_from_s: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -320,6 +338,11 @@ pub struct Second {
     pub latency_us: BTreeMap<String, LatencySummary>,
     /// Null where the database cannot say so each second.
     pub io: Option<IoCounts>,
+    /// Checkpoints and vacuums that ended; null where nobody counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vacuums: Option<u64>,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
 }

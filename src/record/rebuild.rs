@@ -7,6 +7,8 @@ use super::figures::{self, Totals};
 use super::journal::{self, Line};
 use super::latency_log::{self, Intervals};
 use super::{RecordError, Run, Second, Status, Steady, WaitRow};
+use crate::stats::histogram::Latencies;
+use crate::workload::op::Kind;
 
 /// What only the end of a run tells.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
@@ -76,7 +78,13 @@ fn fill_latencies(run: &mut Run, intervals: &Intervals) {
     if intervals.torn {
         run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
     }
-    for (kind, latencies) in intervals.merged(0.0, run.summary.elapsed_s) {
+    let merged = intervals.merged(0.0, run.summary.elapsed_s);
+    let mut all = Latencies::new();
+    // Response times are the same operations again, from another start.
+    let service = Kind::ALL.iter().filter_map(|kind| merged.get(kind.name()));
+    service.for_each(|latencies| all.add(latencies));
+    run.details.op_latency_us = (all.count() > 0).then(|| all.summary());
+    for (kind, latencies) in merged {
         run.details.histograms.insert(kind.clone(), latencies.bars());
         run.summary.latency_us.insert(kind, latencies.summary());
     }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::compare::Comparison;
+use crate::analysis::compare::gate::Held;
+use crate::analysis::petals::Petals;
 use crate::record::sweep::{Plan, Swept};
 use crate::record::{Run, SessionLost, Status, Summary};
 
@@ -65,6 +68,32 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
             .collect(),
     };
     serde_json::to_string_pretty(&summary).map(|text| text + "\n")
+}
+
+/// What `petal compare --json` prints: the comparison, and what the limits came to.
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    limits: &'a [Held],
+}
+
+/// A comparison, indented, with a line's end.
+pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(&Compared { comparison, limits }).map(|text| text + "\n")
+}
+
+#[derive(Serialize)]
+struct Drawn<'a> {
+    format: &'static str,
+    #[serde(flatten)]
+    petals: &'a Petals,
+}
+
+/// The petals of one sweep or table, indented, with a line's end.
+pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(&Drawn { format: "petal-petals/1", petals })
+        .map(|text| text + "\n")
 }
 
 #[cfg(test)]

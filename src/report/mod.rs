@@ -3,13 +3,16 @@
 //! sweep in [`write_sweep`].
 
 pub mod awr;
+pub mod calibration;
 pub mod charts;
 pub mod checks;
+pub mod compare;
 pub mod csv;
 mod csv_os;
 pub mod html;
 pub mod iostat;
 pub mod json;
+pub mod lines;
 pub mod numbers;
 pub mod petals;
 pub mod sweep;
@@ -53,7 +56,7 @@ pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, Recor
     let page =
         html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     let mut written = vec![
-        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals).as_bytes())?,
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, None).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
         folder.write_atomically(html::NAME, page.as_bytes())?,
     ];

@@ -10,6 +10,8 @@ pub mod axes;
 pub mod conf;
 pub mod error;
 pub mod flags;
+pub mod gate;
+pub mod objective;
 pub mod read;
 pub mod rules;
 pub mod size;
@@ -23,6 +25,21 @@ use serde::{Deserialize, Serialize};
 
 use size::Extent;
 use url::TargetUrl;
+
+/// `--until-steady`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UntilSteady {
+    /// Bytes that a run with UPDATEs must have written first; None: as many as the active data set.
+    pub volume_bytes: Option<u64>,
+    /// The shortest window that proves anything: a minute.
+    pub window: Duration,
+}
+
+impl UntilSteady {
+    pub fn after(volume_bytes: Option<u64>) -> Self {
+        Self { volume_bytes, window: Duration::from_secs(60) }
+    }
+}
 
 /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
 /// checked again when the target is known.
@@ -76,8 +93,14 @@ pub struct Settings {
     /// None: drawn for each run.
     pub seed: Option<u64>,
     pub out: PathBuf,
+    /// Where calibrations are kept for runs to be compared with; None where no place is known.
+    pub calibrations: Option<PathBuf>,
+    /// How many times its own size a setup of the bare device writes.
+    pub precondition: u32,
     /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
     pub destroy_data: Option<PathBuf>,
+    /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
+    pub until_steady: Option<UntilSteady>,
     /// `-s`: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
     /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.

@@ -69,6 +69,8 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
     }
     let mut settings = values.build();
     settings.schemas = sources.schemas;
+    settings.calibrations =
+        settings.calibrations.or_else(|| calibrations_default(sources.environment));
     settings.notes = file.notes();
     settings.conf_file = file.path;
     let verdict = rules::judge(&settings, sources.command, &failed);
@@ -78,6 +80,14 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
         true => Ok(settings),
         false => Err(SettingErrors(errors)),
     }
+}
+
+/// petal/calibrations in the user's data folder, as the XDG Base Directory Specification has it.
+fn calibrations_default(environment: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder =
+        |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
+    Some(data.join("petal/calibrations"))
 }
 
 /// The strongest source that has a value: its text and name.
@@ -363,10 +373,13 @@ impl Values {
             repeats: self.number("REPEATS"),
             seed: self.number_or_none("SEED"),
             out: self.path("OUT").unwrap_or_default(),
+            calibrations: self.path("CALIBRATIONS"),
+            precondition: self.number("PRECONDITION"),
             schemas: None,
             sessions: None,
             conf_file: None,
             destroy_data: None,
+            until_steady: None,
             origins: self.origins(),
             notes: Vec::new(),
         }

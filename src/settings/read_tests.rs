@@ -206,6 +206,7 @@ fn every_value_given_arrives_in_the_record() {
             (_, Kind::BlockSize) => "16K",
             (_, Kind::Decimal { .. }) => "1.25",
             (_, Kind::Percent | Kind::Count { .. } | Kind::Seconds { .. }) => "57",
+            (_, Kind::Times { .. }) => "7x",
             (_, Kind::WarmUp) => "cache",
             _ => "some-text",
         };

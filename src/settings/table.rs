@@ -48,6 +48,10 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A whole number of times from 1, such as `2x`.
+    Times {
+        max: u64,
+    },
     /// Whole seconds.
     Seconds {
         min: u64,
@@ -191,6 +195,7 @@ impl Parameter {
         match self.kind {
             Kind::Percent => "PERCENT",
             Kind::Count { .. } => "N",
+            Kind::Times { .. } => "Nx",
             Kind::Seconds { .. } => "SECONDS",
             Kind::Decimal { .. } => "NUMBER",
             Kind::Extent | Kind::Bytes | Kind::BlockSize => "SIZE",

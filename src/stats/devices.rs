@@ -66,15 +66,36 @@ impl DataDevices {
     pub fn names(&self) -> Vec<String> {
         self.counted.iter().map(|device| device.name.clone()).collect()
     }
+
+    /// What the drives under the one counted device say of themselves, sorted: the same for each
+    /// partition, volume and file there. None where several devices are counted, or none.
+    pub fn drives(&self) -> Option<Vec<String>> {
+        self.drives_by(device_number)
+    }
+
+    fn drives_by(&self, device_of: impl Fn(&Path) -> Option<u64>) -> Option<Vec<String>> {
+        let [device] = self.counted.as_slice() else { return None };
+        let device_of = |path: &Path| device_of(path).map(split);
+        let stack = Stack { roots: &self.roots, device_of: &device_of };
+        let node = stack.node((device.major, device.minor))?;
+        let mut drives: Vec<String> =
+            stack.drives(&node).iter().map(|drive| drive.identity()).collect();
+        drives.sort();
+        drives.dedup();
+        Some(drives).filter(|drives| !drives.is_empty())
+    }
 }
 
 /// The devices of files or folders. One that is not there yet counts as its nearest folder, a
 /// block device as itself.
 pub fn find(files: &[PathBuf]) -> DataDevices {
-    find_under(Roots::default(), files, |path| {
-        let about = fs::metadata(path).ok()?;
-        Some(if about.file_type().is_block_device() { about.rdev() } else { about.dev() })
-    })
+    find_under(Roots::default(), files, device_number)
+}
+
+/// The st_rdev of a block device, the st_dev of anything else.
+fn device_number(path: &Path) -> Option<u64> {
+    let about = fs::metadata(path).ok()?;
+    Some(if about.file_type().is_block_device() { about.rdev() } else { about.dev() })
 }
 
 /// The same under given roots; `device_of` answers as stat: the st_rdev of a block device, the

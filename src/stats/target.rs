@@ -61,7 +61,7 @@ pub struct PlanCheck {
     pub as_meant: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectIo {
     pub asked: bool,
     pub used: bool,

@@ -13,7 +13,9 @@ use crate::support::{Workplace, count, record};
 fn every_command_explains_itself_on_stdout() {
     let work = Workplace::new();
     let help = work.petal(["--help"]).exits(0).stdout;
-    let commands = ["setup", "run", "sweep", "report", "awr", "check", "demo", "drop", "help"];
+    let commands = [
+        "setup", "run", "sweep", "report", "compare", "awr", "check", "os", "demo", "drop", "help",
+    ];
     for command in commands {
         assert!(help.contains(command), "{command} is not in:\n{help}");
         let own = work.petal([command, "--help"]).exits(0);

@@ -73,6 +73,52 @@ fn a_device_with_a_file_system_is_refused_and_kept() {
     work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["ext4"]);
 }
 
+/// Bytes that the kernel counted as written to a device.
+fn written_bytes(disk: &Loop) -> u64 {
+    let name = disk.device().trim_start_matches("/dev/");
+    let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+    let sectors: u64 = stat.split_whitespace().nth(6).unwrap().parse().unwrap();
+    sectors * 512
+}
+
+#[test]
+fn preconditioning_writes_the_blocks_so_many_times() {
+    let Some(disk) = Loop::new(64) else { return };
+    let work = Workplace::new();
+    let before = written_bytes(&disk);
+    setup(&work, disk.device(), &["--precondition", "3x"]).exits(0);
+    // Two schemas of 16 MiB, three times.
+    let written = written_bytes(&disk) - before;
+    assert!((96 << 20..110 << 20).contains(&written), "{written}");
+    setup(&work, disk.device(), &["--replace", "--precondition", "0x"])
+        .exits(2)
+        .telling(&["PRECONDITION", "0x"]);
+    work.petal(["setup", "--precondition", "2x", "--scale", "16M"])
+        .exits(2)
+        .telling(&["PRECONDITION", "device:"]);
+}
+
+#[test]
+fn a_device_is_checked_before_and_after_it_is_loaded() {
+    let Some(disk) = Loop::new(64) else { return };
+    let work = Workplace::new();
+    let name = disk.device().trim_start_matches("/dev/");
+    let url = format!("device:{}", disk.device());
+    let check = || {
+        let ended = work.petal(["check", "--db", &url]).ends();
+        assert!([Some(0), Some(1)].contains(&ended.code), "{ended:?}");
+        assert!(ended.stdout.contains(name), "{}", ended.stdout);
+        ended
+    };
+    assert!(check().stderr.contains("nothing is loaded yet"));
+    setup(&work, disk.device(), &[]).exits(0);
+    let loaded = check();
+    assert!(loaded.stdout.contains("direct I/O"), "{}", loaded.stdout);
+    work.petal(["drop", "--db", &url]).exits(0);
+    run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();
+    work.petal(["check", "--db", &url]).exits(3).telling(&["ext4"]);
+}
+
 #[test]
 fn the_file_behind_a_loop_device_is_in_use() {
     let Some(disk) = Loop::new(8) else { return };

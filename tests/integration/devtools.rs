@@ -178,9 +178,16 @@ impl Browser {
     }
 
     fn middle(&mut self, element: &str) -> (f64, f64) {
+        // A page hears that it was scrolled a frame later.
+        let scroll = format!(
+            "new Promise(done => {{ {element}.scrollIntoView({{block: 'center', behavior: \
+             'instant'}}); requestAnimationFrame(() => requestAnimationFrame(() => done(0))); }})"
+        );
+        let waited = json!({"expression": scroll, "awaitPromise": true});
+        let scrolled = self.call("Runtime.evaluate", waited);
+        assert!(scrolled["exceptionDetails"].is_null(), "{element}: {scrolled}");
         let place = self.value(&format!(
-            "(() => {{ const e = {element}; e.scrollIntoView({{block: 'center', behavior: \
-             'instant'}}); const b = e.getBoundingClientRect(); \
+            "(() => {{ const b = {element}.getBoundingClientRect(); \
              return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         ));
         (place[0].as_f64().unwrap(), place[1].as_f64().unwrap())

@@ -5,7 +5,9 @@
 
 mod awr;
 mod browser;
+mod calibrate;
 mod cli;
+mod compare;
 mod conformance;
 mod device;
 mod devtools;

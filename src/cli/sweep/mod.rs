@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::analysis::petals::Petals;
 use crate::driver::sweep::left;
 use crate::record::Status;
 use crate::record::sweep::Swept;
@@ -69,7 +70,8 @@ pub fn command() -> Command {
         .arg(flag("load", "Load the schemas that are missing, before the first cell"))
         .arg(flag("fresh", "Begin anew; what is in the folder is kept beside it"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
-        .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"));
+        .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
+        .arg(source::objective_arg());
     let command = os_data::arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Sweep)
@@ -114,8 +116,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if matches.get_flag("json") {
         console.result(&json(&swept)?);
     } else {
-        let petals = crate::analysis::petals::Petals::of(&swept.observations());
-        console.result(&report::sweep::render(&swept, &petals));
+        let objective = matches.get_one("objective");
+        let petals = Petals::of(&swept.observations()).with_objective(objective);
+        console.result(&report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

@@ -6,7 +6,7 @@ use super::data::Data;
 use super::queue::Means;
 use super::statistics::Event;
 use super::target::{AlignedBuffer, Kind, Target};
-use super::{Shared, log, session};
+use super::{Shared, log, scan};
 use crate::engine::EngineError;
 use crate::settings::Verify;
 use crate::settings::size::format_bytes;
@@ -71,7 +71,7 @@ fn settings(
         ("direct I/O", if target.direct.used { "on" } else { "off" }.to_owned()),
         ("requests in flight", format!("{} in each of {sessions} sessions", shared.io_depth)),
         ("verified", verify.to_owned()),
-        ("scan requests", format_bytes(session::SCAN_BYTES as u64)),
+        ("scan requests", format_bytes(scan::SCAN_BYTES as u64)),
         ("log", format!("{}, written round and round", format_bytes(data.header.log_bytes))),
         (
             "log record",

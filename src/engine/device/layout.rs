@@ -31,6 +31,9 @@ pub struct Header {
     pub log_bytes: u64,
     /// Complete schemas only, in the order of their offsets.
     pub schemas: Vec<SchemaArea>,
+    /// Bytes after the header that a calibration wrote whole, where no schema is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gauge_bytes: Option<u64>,
 }
 
 /// One loaded schema.
@@ -57,6 +60,7 @@ impl Header {
             block_bytes,
             log_bytes,
             schemas: Vec::new(),
+            gauge_bytes: None,
         }
     }
 

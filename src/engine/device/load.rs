@@ -4,6 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -60,8 +61,7 @@ impl Loader<'_> {
         };
         self.shared.forget();
         if is_new {
-            let created = OpenOptions::new().write(true).create_new(true).open(path);
-            created.map_err(|error| unusable(path, &error))?;
+            create(path)?;
         }
         let loaded = self.fill(&before, &after, &new);
         self.shared.forget();
@@ -152,7 +152,7 @@ impl Loader<'_> {
         let target = self.shared.target()?;
         make_room(&target, after.end())?;
         if before.schemas.is_empty() {
-            self.wipe(&target)?;
+            wipe_end(&target)?;
             target::write_header(&target.path, before)?;
         }
         let data = Data::new(after.clone(), false);
@@ -193,16 +193,6 @@ impl Loader<'_> {
 
     fn main_bytes(&self) -> u64 {
         self.plan.rows * u64::from(self.plan.block_size)
-    }
-
-    /// Signatures at both ends go, so that nobody takes a part of what was there for the whole.
-    fn wipe(&self, target: &Target) -> Result<(), EngineError> {
-        if target.kind == Kind::BlockDevice {
-            let zeroes = vec![0; HEADER_BYTES as usize];
-            let end = target.bytes.saturating_sub(HEADER_BYTES);
-            target::overwrite(&target.path, end, &zeroes)?;
-        }
-        Ok(())
     }
 
     fn chunks(&self, before: &Header, new: &[SchemaArea], data: &Data) -> Vec<Chunk> {
@@ -259,9 +249,9 @@ impl Loader<'_> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
         let block_bytes = data.header.block_bytes as usize;
-        for pass in 1..self.shared.options.precondition {
+        for pass in 1..self.shared.precondition {
             let what = format!("preconditioning, random, pass {} of", pass + 1);
-            let what = format!("{what} {}", self.shared.options.precondition);
+            let what = format!("{what} {}", self.shared.precondition);
             self.progress.phase(&what, blocks * block_bytes as u64, ProgressUnit::Bytes);
             let order = Permutation::new(blocks.max(1), self.plan.seed ^ u64::from(pass));
             self.in_parallel(blocks, block_bytes, |number, buffer| {
@@ -325,12 +315,28 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
     block::make(bytes, &identity, area.filler, stamp);
 }
 
+/// Makes an empty file where none is.
+pub fn create(path: &Path) -> Result<(), EngineError> {
+    let created = OpenOptions::new().write(true).create_new(true).open(path);
+    created.map(drop).map_err(|error| unusable(path, &error))
+}
+
+/// Signatures at the end go, as the header goes over those at the start: nobody shall take a part
+/// of what was there for the whole.
+pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
+    if target.kind == Kind::BlockDevice {
+        let end = target.bytes.saturating_sub(HEADER_BYTES);
+        target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
+    }
+    Ok(())
+}
+
 fn write(target: &Target, bytes: &[u8], offset: u64) -> Result<(), EngineError> {
     target.file.write_all_at(bytes, offset).map_err(|error| unusable(&target.path, &error))
 }
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
-fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
+pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
     if target.kind == Kind::BlockDevice {
         if target.bytes >= bytes {
             return Ok(());

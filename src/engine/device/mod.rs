@@ -4,7 +4,9 @@
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
 //! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
 //! - `queue`, `uring`: requests in flight
-//! - `session`, `log`, `dirty`: work, log first and write behind
+//! - `gauge`: the target measured bare, for `petal calibrate`
+//! - `session`, `flow`, `update`, `scan`: one session's work
+//! - `log`, `dirty`: log first and write behind
 //!
 //! There is no recovery: the log is written for what it costs and never read. Blocks that were
 //! committed and not yet written when petal is killed keep their older, whole version.
@@ -13,6 +15,8 @@ pub mod block;
 mod data;
 mod describe;
 mod dirty;
+mod flow;
+pub mod gauge;
 pub mod layout;
 mod load;
 mod log;
@@ -20,9 +24,11 @@ mod options;
 mod placement;
 mod queue;
 mod safety;
+mod scan;
 mod session;
 mod statistics;
 mod target;
+mod update;
 mod uring;
 
 #[cfg(test)]
@@ -88,6 +94,8 @@ struct Shared {
     redo_stress: RedoStress,
     only_reads: bool,
     destroy_data: Option<PathBuf>,
+    /// How many times its own size a setup writes.
+    precondition: u32,
     roots: Roots,
     statistics: Statistics,
     dirty: Dirty,
@@ -253,6 +261,7 @@ impl Device {
             redo_stress: settings.redo_stress,
             only_reads,
             destroy_data: settings.destroy_data.clone(),
+            precondition: settings.precondition,
             roots: Roots::default(),
             statistics: Statistics::default(),
             dirty: Dirty::default(),

@@ -15,24 +15,15 @@ pub struct Options {
     pub dirty_bytes: u64,
     /// Writes that the background writer keeps in flight.
     pub write_depth: u32,
-    /// How many times its own size a setup writes.
-    pub precondition: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            io: Wish::Best,
-            log_bytes: 64 << 20,
-            dirty_bytes: 64 << 20,
-            write_depth: 32,
-            precondition: 1,
-        }
+        Self { io: Wish::Best, log_bytes: 64 << 20, dirty_bytes: 64 << 20, write_depth: 32 }
     }
 }
 
 const WRITE_DEPTH_MAX: u32 = 1024;
-const PRECONDITION_MAX: u32 = 16;
 
 impl Options {
     pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, EngineError> {
@@ -46,17 +37,12 @@ impl Options {
                 }
                 "dirty" => options.dirty_bytes = size(key, value, 1 << 20, 1 << 40)?,
                 "write_depth" => options.write_depth = count(key, value, WRITE_DEPTH_MAX)?,
-                "precondition" => {
-                    let times = value.strip_suffix(['x', 'X']).unwrap_or(value);
-                    options.precondition = count(key, times, PRECONDITION_MAX)?;
-                }
                 _ => {
                     return Err(refused(
                         key,
                         value,
                         "is no option of device:",
-                        "it has io=uring|pread, log=SIZE, dirty=SIZE, write_depth=N and \
-                         precondition=Nx",
+                        "it has io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N",
                     ));
                 }
             }
@@ -103,30 +89,18 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let expected = Options {
-            io: Wish::Calls,
-            log_bytes: 4 << 20,
-            dirty_bytes: 8 << 20,
-            write_depth: 5,
-            precondition: 2,
-        };
-        let given = [
-            ("io", "pread"),
-            ("log", "4M"),
-            ("dirty", "8M"),
-            ("write_depth", "5"),
-            ("precondition", "2x"),
-        ];
+        let expected =
+            Options { io: Wish::Calls, log_bytes: 4 << 20, dirty_bytes: 8 << 20, write_depth: 5 };
+        let given = [("io", "pread"), ("log", "4M"), ("dirty", "8M"), ("write_depth", "5")];
         assert_eq!(parse(&given), Ok(expected));
         assert_eq!(parse(&[]), Ok(Options::default()));
     }
 
     #[test]
     fn refusals_name_key_value_rule_and_way_out() {
-        insta::assert_snapshot!(parse(&[("lug", "1M")]).unwrap_err(), @"DB=device:...?lug=1M: lug is no option of device:; it has io=uring|pread, log=SIZE, dirty=SIZE, write_depth=N and precondition=Nx");
+        insta::assert_snapshot!(parse(&[("lug", "1M")]).unwrap_err(), @"DB=device:...?lug=1M: lug is no option of device:; it has io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N");
         insta::assert_snapshot!(parse(&[("log", "1K")]).unwrap_err(), @"DB=device:...?log=1K: log is not between 1M and 1T; give a size such as 4M, 64M or 1G");
         insta::assert_snapshot!(parse(&[("io", "aio")]).unwrap_err(), @"DB=device:...?io=aio: io is not known; write io=uring or io=pread, or leave it out: io_uring where it works");
         assert!(parse(&[("write_depth", "0")]).is_err());
-        assert!(parse(&[("precondition", "x")]).is_err());
     }
 }

@@ -117,6 +117,14 @@ impl Queue {
         Ok(())
     }
 
+    /// Submits what is queued, and does not wait.
+    pub fn submit(&mut self) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.submit(),
+            Self::Inline(_) | Self::Pool(_) => Ok(()),
+        }
+    }
+
     /// Submits what is queued and waits for at least one completion; takes all there are. There
     /// must be a request.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {

@@ -9,18 +9,18 @@
 use std::collections::VecDeque;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Instant;
 
 use super::Shared;
 use super::block::{self, Flaw, Identity};
 use super::data::{Area, Cancelled, Data};
-use super::dirty::NoRoom;
-use super::log::{self, PIECE_BYTES_MAX};
+use super::flow::{Flow, Next, Pending, Use};
+use super::log::PIECE_BYTES_MAX;
 use super::queue::{Call, Completion, Queue};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, Target};
-use crate::engine::{CUT, Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop};
+use super::update::{Step, set_step};
+use crate::engine::{Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop};
 use crate::settings::Verify;
 use crate::stats::ledger::Recorder;
 use crate::workload::op::{Kind, Operation};
@@ -31,97 +31,20 @@ pub const BAD_BLOCK: &str = "bad-block";
 const BAD_BLOCKS_MAX: u64 = 100;
 /// A block that looked torn is read so many times more.
 const REREADS_MAX: usize = 3;
-/// Bytes of a scan's requests.
-pub const SCAN_BYTES: usize = 1 << 20;
 
 pub struct DeviceSession {
-    shared: Arc<Shared>,
-    data: Arc<Data>,
-    target: Target,
+    pub(super) shared: Arc<Shared>,
+    pub(super) data: Arc<Data>,
+    pub(super) target: Target,
     recorder: Arc<Recorder>,
-    cancelled: Arc<Cancelled>,
+    pub(super) cancelled: Arc<Cancelled>,
     flow: Option<Flow>,
-    scan: Option<AlignedBuffer>,
-    visited: u64,
+    pub(super) scan: Option<AlignedBuffer>,
+    pub(super) visited: u64,
     dirty_hits: u64,
-    commits: u64,
+    pub(super) commits: u64,
     bad_blocks: u64,
     last_flaw: String,
-}
-
-/// What is under way. The ring belongs to the thread that made it.
-struct Flow {
-    thread: ThreadId,
-    queue: Queue,
-    uses: Vec<Option<Use>>,
-    free: Vec<usize>,
-    in_flight: usize,
-    done: Vec<Completion>,
-    pending: VecDeque<Pending>,
-    /// The number of the first pending operation, counted over all batches.
-    first: u64,
-}
-
-/// What a slot's request is for.
-#[derive(Clone, Copy)]
-enum Use {
-    Read { operation: u64, identity: Identity, mark: u8, begin: Instant },
-    Log { begin: Instant, bytes: u64 },
-    Sync { begin: Instant },
-}
-
-/// An operation that has begun.
-struct Pending {
-    index: u32,
-    operation: Operation,
-    area: usize,
-    begin: Instant,
-    next_row: u32,
-    in_flight: u32,
-    error: Option<&'static str>,
-    update: Option<Update>,
-}
-
-/// What an UPDATE holds until its end.
-struct Update {
-    staged: Vec<(u64, Box<[u8]>)>,
-    step: Step,
-    log_bytes_left: u64,
-    log_bytes: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Reading,
-    Logging,
-    Logged,
-    Syncing,
-    Durable,
-}
-
-impl Pending {
-    fn is_read(&self) -> bool {
-        self.next_row == self.operation.rows && self.in_flight == 0
-    }
-
-    /// Whether it goes on before anything else is asked for: at depth 1 nothing flows beside it.
-    fn comes_first(&self, is_single: bool) -> bool {
-        let waits = |update: &Update| !matches!(update.step, Step::Reading | Step::Logged);
-        self.is_read()
-            && (is_single || self.is_complete() || !self.update.as_ref().is_some_and(waits))
-    }
-
-    fn is_complete(&self) -> bool {
-        self.is_read()
-            && (self.error.is_some()
-                || self.update.as_ref().is_none_or(|update| update.step == Step::Durable))
-    }
-}
-
-/// What comes next for a free slot.
-enum Next {
-    Read { operation: u64, identity: Identity, mark: u8 },
-    Nothing,
 }
 
 impl DeviceSession {
@@ -175,14 +98,18 @@ impl DeviceSession {
         Ok(())
     }
 
+    /// The batch begins with what is under way. `may_leave`: more is to come, so it ends as soon
+    /// as a slot has nothing to do, with the rest in flight.
     fn run(
         &mut self,
         flow: &mut Flow,
         batch: &[Operation],
+        may_leave: bool,
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let mut next = 0;
+        let mut next = flow.pending.len();
+        flow.renumber();
         let mut now = Instant::now();
         loop {
             while let Some(&slot) = flow.free.last() {
@@ -193,6 +120,11 @@ impl DeviceSession {
                 flow.free.pop();
                 let used = Use::Read { operation, identity, mark, begin: Instant::now() };
                 self.submit(flow, slot, call, used)?;
+            }
+            let is_begun = next >= batch.len();
+            if may_leave && is_begun && flow.has_room() && !stop.is_due(now) {
+                let submitted = flow.queue.submit();
+                return submitted.map_err(|error| self.fatal("submitting requests", &error));
             }
             if flow.in_flight > 0 {
                 now = self.reap(flow)?;
@@ -205,7 +137,7 @@ impl DeviceSession {
         }
     }
 
-    fn submit(
+    pub(super) fn submit(
         &self,
         flow: &mut Flow,
         slot: usize,
@@ -278,73 +210,11 @@ impl DeviceSession {
         }
     }
 
-    fn area(&self, schema: u32) -> Result<usize, SessionError> {
+    pub(super) fn area(&self, schema: u32) -> Result<usize, SessionError> {
         self.data.position(schema).ok_or_else(|| SessionError {
             code: "not-loaded".into(),
             message: format!("{}: schema {schema} is not loaded", self.target.path.display()),
         })
-    }
-
-    /// Takes keys and room for an UPDATE. None: not now, but when what is in flight has ended.
-    fn begin_update(
-        &mut self,
-        flow: &Flow,
-        operation: &Operation,
-        stop: &Stop,
-    ) -> Result<Option<Result<Update, &'static str>>, SessionError> {
-        if flow.pending.iter().any(|other| other.update.is_some()) {
-            return Ok(None);
-        }
-        let position = self.area(operation.schema)?;
-        let data = Arc::clone(&self.data);
-        let held = &data.areas[position].held;
-        let (first, last, rows) = (operation.first, operation.last(), u64::from(operation.rows));
-        let dirty = &self.shared.dirty;
-        let cancelled = Arc::clone(&self.cancelled);
-        let is_cut = || cancelled.is_set() || stop.is_cutting();
-        let is_alone = flow.in_flight == 0;
-        if !held.try_take(first, last) {
-            if !is_alone {
-                return Ok(None);
-            }
-            let begin = Instant::now();
-            let is_taken = held.take(first, last, &is_cut);
-            self.record(Event::RowLock, begin, Instant::now(), 0);
-            if !is_taken {
-                return Ok(Some(Err(CUT)));
-            }
-        }
-        if !dirty.try_reserve(rows) {
-            if !is_alone {
-                held.give_back(first, last);
-                return Ok(None);
-            }
-            let begin = Instant::now();
-            let reserved = dirty.reserve(rows, &is_cut);
-            self.record(Event::DirtyWait, begin, Instant::now(), 0);
-            if let Err(reason) = reserved {
-                held.give_back(first, last);
-                return match reason {
-                    NoRoom::Cut => Ok(Some(Err(CUT))),
-                    NoRoom::Failed(why) => Err(self.writer_failed(why)),
-                };
-            }
-        }
-        let log_bytes = log::record_bytes(self.shared.redo_stress, rows);
-        let staged = Vec::with_capacity(operation.rows as usize);
-        let step = Step::Reading;
-        Ok(Some(Ok(Update { staged, step, log_bytes_left: log_bytes, log_bytes })))
-    }
-
-    /// A block was found whole: an UPDATE changes it.
-    fn visit(&self, pending: &mut Pending, identity: &Identity, block: &[u8]) {
-        if let Some(update) = &mut pending.update {
-            let mut image: Box<[u8]> = block.into();
-            let area = &self.data.areas[pending.area];
-            let (redo, stamp) = (self.shared.redo_stress, pending.operation.stamp);
-            block::update(&mut image, redo, area.filler, stamp);
-            update.staged.push((identity.address, image));
-        }
     }
 
     /// Waits for completions and takes them in. Returns when they were seen.
@@ -450,7 +320,11 @@ impl DeviceSession {
     }
 
     /// Counts it; too many end the session.
-    fn bad_block(&mut self, identity: &Identity, flaw: Flaw) -> Result<(), SessionError> {
+    pub(super) fn bad_block(
+        &mut self,
+        identity: &Identity,
+        flaw: Flaw,
+    ) -> Result<(), SessionError> {
         self.last_flaw = format!(
             "{}: the block at byte {} (schema {}, key {}) is not what was written there: {flaw}",
             self.target.path.display(),
@@ -505,108 +379,11 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// Log first: piece after piece of the record, then its sync.
-    fn step_update(&mut self, flow: &mut Flow) -> Result<(), SessionError> {
-        let slot = flow.uses.len() - 1;
-        let Some(head) = flow.pending.front_mut() else { return Ok(()) };
-        let (stamp, area) = (head.operation.stamp, head.area);
-        let Some(update) = &mut head.update else { return Ok(()) };
-        if !matches!(update.step, Step::Reading | Step::Logged) {
-            return Ok(()); // Under way.
-        }
-        if update.log_bytes_left == 0 {
-            update.step = Step::Syncing;
-            return self.submit(flow, slot, Call::Sync, Use::Sync { begin: Instant::now() });
-        }
-        let bytes = update.log_bytes_left.min(self.data.log.piece_bytes_max());
-        update.log_bytes_left -= bytes;
-        update.step = Step::Logging;
-        let place = self.data.log.place(bytes);
-        let piece = &mut flow.queue.slot(slot)[..bytes as usize];
-        log::fill(piece, place, stamp, self.data.areas[area].filler);
-        let call = Call::Write { offset: place, bytes: bytes as u32 };
-        self.submit(flow, slot, call, Use::Log { begin: Instant::now(), bytes })
-    }
-
-    /// Hands the blocks of a durable UPDATE to the background writer, and lets go of its keys.
-    fn end_update(&mut self, operation: &Operation, area: usize, update: Update, is_done: bool) {
-        let rows = u64::from(operation.rows);
-        if is_done {
-            self.shared.dirty.put(update.staged.into_iter(), update.log_bytes);
-            self.commits += 1;
-        } else {
-            self.shared.dirty.give_back(rows);
-        }
-        self.data.areas[area].held.give_back(operation.first, operation.last());
-    }
-
-    /// One scan, in order and in large requests. Returns when it ended.
-    fn scan(
-        &mut self,
-        operation: &Operation,
-        index: u32,
-        begin: Instant,
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<Instant, SessionError> {
-        let position = self.area(operation.schema)?;
-        let data = Arc::clone(&self.data);
-        let area = &data.areas[position];
-        let block_bytes = data.header.block_bytes as usize;
-        let mut buffer = self.scan.take().unwrap_or_else(|| AlignedBuffer::new(SCAN_BYTES));
-        let (mut rows, mut error) = (0, None);
-        while rows < area.about.scan_rows && error.is_none() {
-            if self.cancelled.is_set() || stop.is_cutting() {
-                error = Some(CUT);
-                break;
-            }
-            let blocks = (area.about.scan_rows - rows).min((SCAN_BYTES / block_bytes) as u64);
-            let part = &mut buffer.bytes_mut()[..blocks as usize * block_bytes];
-            let asked = Instant::now();
-            let first = area.scan_identity(rows);
-            let read = self.target.file.read_exact_at(part, first.address);
-            read.map_err(|error| self.failed_read(&first, &error))?;
-            self.record(Event::ScanRead, asked, Instant::now(), part.len() as u64);
-            self.visited += blocks;
-            for (block, number) in part.chunks_exact(block_bytes).zip(rows..) {
-                let identity = area.scan_identity(number);
-                if let Err(flaw) = block::check(block, &identity, self.shared.verify) {
-                    error = Some(BAD_BLOCK);
-                    self.bad_block(&identity, flaw)?;
-                }
-            }
-            rows += blocks;
-        }
-        self.scan = Some(buffer);
-        let end = Instant::now();
-        done.ended.push(Outcome {
-            operation: index,
-            latency_ns: (end - begin).as_nanos() as u64,
-            end_ns: stop.since_trigger_ns(end),
-            rows: if error.is_none() { rows } else { 0 },
-            error: error.map(Into::into),
-        });
-        Ok(end)
-    }
-
-    /// After an error: waits for what is in flight and lets go of what UPDATEs hold.
-    fn give_up(&mut self, flow: &mut Flow) {
-        while flow.in_flight > 0 && flow.queue.wait(&mut flow.done).is_ok() {
-            flow.in_flight = flow.in_flight.saturating_sub(flow.done.len());
-            flow.done.clear();
-        }
-        for pending in std::mem::take(&mut flow.pending) {
-            if let Some(update) = pending.update {
-                self.end_update(&pending.operation, pending.area, update, false);
-            }
-        }
-    }
-
-    fn record(&self, event: Event, begin: Instant, end: Instant, bytes: u64) {
+    pub(super) fn record(&self, event: Event, begin: Instant, end: Instant, bytes: u64) {
         self.recorder.record(event as usize, (end - begin).as_nanos() as u64, bytes);
     }
 
-    fn failed_read(&self, identity: &Identity, error: &std::io::Error) -> SessionError {
+    pub(super) fn failed_read(&self, identity: &Identity, error: &std::io::Error) -> SessionError {
         let what = format!(
             "reading at byte {} (schema {}, key {})",
             identity.address, identity.schema, identity.key
@@ -614,7 +391,7 @@ impl DeviceSession {
         self.fatal(&what, error)
     }
 
-    fn fatal(&self, what: &str, error: &std::io::Error) -> SessionError {
+    pub(super) fn fatal(&self, what: &str, error: &std::io::Error) -> SessionError {
         SessionError {
             code: error.raw_os_error().map_or_else(
                 || "device-error".to_owned(),
@@ -627,10 +404,48 @@ impl DeviceSession {
         }
     }
 
-    fn writer_failed(&self, why: String) -> SessionError {
+    pub(super) fn writer_failed(&self, why: String) -> SessionError {
         SessionError {
             code: "background-write".into(),
             message: format!("the background writer failed: {why}"),
+        }
+    }
+
+    fn work(
+        &mut self,
+        batch: &[Operation],
+        may_leave: bool,
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.cancelled.set(false);
+        if !self.shared.only_reads {
+            let started = self.shared.dirty.start(&self.shared, &self.data);
+            started.map_err(|error| self.fatal("starting the background writer", &error))?;
+        }
+        let is_here =
+            self.flow.as_ref().is_some_and(|flow| flow.thread == std::thread::current().id());
+        if !is_here {
+            self.let_go();
+            self.make_flow().map_err(|error| SessionError {
+                code: "no-queue".into(),
+                message: error.to_string(),
+            })?;
+        }
+        let Some(mut flow) = self.flow.take() else { return Ok(()) };
+        let result = self.run(&mut flow, batch, may_leave, stop, done);
+        if result.is_err() {
+            self.give_up(&mut flow);
+        } else {
+            self.flow = Some(flow);
+        }
+        result
+    }
+
+    /// Another thread takes over, or the session ends.
+    fn let_go(&mut self) {
+        if let Some(mut flow) = self.flow.take() {
+            self.give_up(&mut flow);
         }
     }
 
@@ -646,19 +461,6 @@ impl DeviceSession {
     }
 }
 
-impl Pending {
-    fn is_asked(&self) -> bool {
-        self.next_row == self.operation.rows
-    }
-}
-
-/// The UPDATE that logs is always at the head.
-fn set_step(flow: &mut Flow, step: Step) {
-    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
-        update.step = step;
-    }
-}
-
 impl Session for DeviceSession {
     fn execute(
         &mut self,
@@ -666,28 +468,20 @@ impl Session for DeviceSession {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        self.cancelled.set(false);
-        if !self.shared.only_reads {
-            let started = self.shared.dirty.start(&self.shared, &self.data);
-            started.map_err(|error| self.fatal("starting the background writer", &error))?;
-        }
-        let is_here =
-            self.flow.as_ref().is_some_and(|flow| flow.thread == std::thread::current().id());
-        if !is_here {
-            self.flow = None;
-            self.make_flow().map_err(|error| SessionError {
-                code: "no-queue".into(),
-                message: error.to_string(),
-            })?;
-        }
-        let Some(mut flow) = self.flow.take() else { return Ok(()) };
-        let result = self.run(&mut flow, batch, stop, done);
-        if result.is_err() {
-            self.give_up(&mut flow);
-        } else {
-            self.flow = Some(flow);
-        }
-        result
+        self.work(batch, false, stop, done)
+    }
+
+    fn execute_on(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.work(batch, true, stop, done)
+    }
+
+    fn under_way(&self) -> usize {
+        self.flow.as_ref().map_or(0, |flow| flow.pending.len())
     }
 
     fn flush_statistics(&mut self) -> Result<(), EngineError> {
@@ -702,6 +496,7 @@ impl Session for DeviceSession {
 
 impl Drop for DeviceSession {
     fn drop(&mut self) {
+        self.let_go();
         self.flush();
     }
 }

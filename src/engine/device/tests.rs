@@ -110,6 +110,53 @@ fn read_all(session: &mut dyn Session) -> Result<BTreeSet<u64>, SessionError> {
     Ok(bad.into_iter().map(|at| u64::from(at) + 1).collect())
 }
 
+/// Batches of single reads and UPDATEs; what ended in each call, by its place in the batch.
+#[test]
+fn what_is_left_under_way_goes_on_in_the_next_batch() {
+    for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
+        let place = Place::loaded();
+        let engine = place.engine(|settings| {
+            settings.io_depth = depth;
+            settings.db.options.insert("io".into(), io.into());
+        });
+        let mut session = engine.connect(seat()).unwrap();
+        let (mut batch, mut done) = (Vec::new(), Outcomes::default());
+        let (mut ended, mut most_under_way) = (0, 0);
+        for round in 0..40u64 {
+            let first = 1 + round * 30;
+            let kind = |n: u64| if n % 7 == 6 { Kind::Update } else { Kind::Select };
+            batch.extend((0..10).map(|n| operation(kind(n), first + n * 3, 3)));
+            done.ended.clear();
+            session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+            for (at, outcome) in done.ended.iter().enumerate() {
+                assert_eq!((outcome.operation as usize, outcome.rows), (at, 3));
+                assert!(outcome.error.is_none());
+            }
+            ended += done.ended.len();
+            batch.drain(..done.ended.len());
+            assert_eq!(session.under_way(), batch.len());
+            most_under_way = most_under_way.max(batch.len());
+        }
+        assert_eq!(most_under_way > 0, depth > 1, "{io} {depth}");
+        done.ended.clear();
+        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        assert_eq!((ended + done.ended.len(), session.under_way()), (400, 0));
+        session.flush_statistics().unwrap();
+        let counted = &engine.snapshot().unwrap()[0];
+        assert_eq!(counted.io.logical_reads, Some(1200));
+        assert_eq!(counted.io.commits, Some(40));
+        // A session that goes lets go of what its UPDATEs hold.
+        batch = (0..10).map(|n| operation(Kind::Update, 1 + n * 3, 3)).collect();
+        done.ended.clear();
+        session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+        drop(session);
+        let mut next = engine.connect(seat()).unwrap();
+        execute(next.as_mut(), &batch).unwrap();
+        drop(next);
+        engine.quiesce().unwrap();
+    }
+}
+
 #[test]
 fn every_wrong_block_is_found_and_no_other() {
     for (io, depth) in [("uring", 1), ("uring", 16), ("pread", 1), ("pread", 4)] {
@@ -393,7 +440,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     }
     let place = Place::new();
     let engine = place.engine(|settings| {
-        settings.db.options.insert("precondition".into(), "3x".into());
+        settings.precondition = 3;
     });
     let written = Written(0.into(), Mutex::default());
     engine.load(&plan(), &written, &unlimited()).unwrap();

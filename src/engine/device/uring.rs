@@ -15,6 +15,9 @@ use super::target::AlignedBuffer;
 
 /// The registered file's place.
 const FILE: types::Fixed = types::Fixed(0);
+/// So many requests are submitted by one call. The target has nothing to do with a request that
+/// waits here for others: a call each would keep it busiest, and cost most.
+const SUBMIT_TOGETHER: usize = 2;
 
 pub struct Ring {
     ring: IoUring,
@@ -23,6 +26,8 @@ pub struct Ring {
     /// Bytes that the request of a slot should move; None: no request.
     in_flight: Vec<Option<u32>>,
     busy: usize,
+    /// Requests that the kernel does not know of yet.
+    queued: usize,
     fixed_buffers: bool,
     fixed_file: bool,
 }
@@ -43,7 +48,7 @@ impl Ring {
         let fixed_buffers = unsafe { ring.submitter().register_buffers(&vectors) }.is_ok();
         let fixed_file = ring.submitter().register_files(&[file.as_raw_fd()]).is_ok();
         let in_flight = vec![None; slots.len()];
-        Ok(Self { ring, file, slots, in_flight, busy: 0, fixed_buffers, fixed_file })
+        Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
     /// What of it the kernel has registered, in words.
@@ -62,7 +67,8 @@ impl Ring {
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request; [`Ring::wait`] submits it. A slot has one request at a time.
+    /// Queues a request, and submits it when enough are queued; [`Ring::wait`] submits the rest.
+    /// A slot has one request at a time.
     pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         let bytes = match call {
@@ -76,6 +82,19 @@ impl Ring {
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         self.in_flight[slot] = Some(bytes);
         self.busy += 1;
+        self.queued += 1;
+        if self.queued < SUBMIT_TOGETHER { Ok(()) } else { self.submit() }
+    }
+
+    /// Submits what is queued.
+    pub fn submit(&mut self) -> io::Result<()> {
+        while self.queued > 0 {
+            match self.ring.submit() {
+                Ok(submitted) => self.queued -= submitted.min(self.queued),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
@@ -83,7 +102,10 @@ impl Ring {
     pub fn wait(&mut self, wanted: usize, done: &mut Vec<Completion>) -> io::Result<()> {
         loop {
             match self.ring.submit_and_wait(wanted.min(self.busy)) {
-                Ok(_) => break,
+                Ok(submitted) => {
+                    self.queued -= submitted.min(self.queued);
+                    break;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -154,6 +154,15 @@ pub(super) fn plain(value: &serde_json::Value) -> String {
     }
 }
 
+/// A time of RFC 3339 to its second, as people write it; anything else as it is.
+pub(super) fn moment(text: &str) -> String {
+    let is_one = text.ends_with('Z') && text.is_ascii() && text.as_bytes().get(10) == Some(&b'T');
+    match text.get(..19).and_then(|text| text.split_once('T')).filter(|_| is_one) {
+        Some((day, time)) => format!("{day} {time} UTC"),
+        None => text.to_owned(),
+    }
+}
+
 /// A path as a link: only the unreserved letters stay, so that it never names a scheme.
 pub(super) fn link(path: &str) -> String {
     let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
@@ -191,6 +200,13 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_told_to_the_second() {
+        assert_eq!(moment("2026-11-20T13:42:07.123456789Z"), "2026-11-20 13:42:07 UTC");
+        assert_eq!(moment("2026-11-20T13:42:07Z"), "2026-11-20 13:42:07 UTC");
+        assert_eq!(["yesterday", "", "Z"].map(moment), ["yesterday", "", "Z"]);
+    }
 
     #[test]
     fn a_link_stays_in_its_folder_and_names_no_scheme() {

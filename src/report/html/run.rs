@@ -4,7 +4,7 @@
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::{Align, Table};
 use super::super::text::{counters, differences, events, header, layers, load, os, seconds};
-use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, plain, worst};
+use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, moment, plain, worst};
 use super::{HtmlError, bars, time};
 use crate::analysis;
 use crate::analysis::verdict::is_foreground;
@@ -26,13 +26,16 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let page = Page {
         title: format!("petal: {heading}"),
         heading,
-        facts: vec![
-            summary.started_at.clone(),
-            format!("{} s", decimal(summary.elapsed_s, 1)),
-            target.url.clone(),
-            or_dash(run.details.host.as_ref(), |host| host.name.clone()),
-            format!("repeat {} of {}", run.details.repeat, run.details.repeats),
-        ],
+        facts: [
+            Some(moment(&summary.started_at)),
+            Some(format!("{} s", decimal(summary.elapsed_s, 1))),
+            Some(target.url.clone()),
+            run.details.host.as_ref().map(|host| host.name.clone()),
+            Some(format!("repeat {} of {}", run.details.repeat, run.details.repeats)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         status: Some(status(run)),
         tiles: tiles(run),
         line: Some(analysis::verdict(run).to_string()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, plain, worst};
+use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
 use super::run::READING;
 use super::{HtmlError, NAME};
 use crate::analysis::petals::Petals;
@@ -42,7 +42,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
         facts: vec![
-            sweep.started_at.clone(),
+            moment(&sweep.started_at),
             or_dash(target, |target| target.url.clone()),
             format!("{done} of {all} runs done"),
             format!("{} repeats, interleaved", sweep.plan.repeats),
@@ -130,8 +130,10 @@ fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
     for what in drawn::ALL.into_iter().filter(|&what| drawn::can_draw(petals, what)) {
         parts.push(Part::Figure(Box::new(drawn::figure(petals, what)?)));
     }
-    if !petals.notes.is_empty() {
-        parts.insert(0, Part::Notes(petals.notes.clone()));
+    match petals.notes.len() {
+        0 => {}
+        1..=NOTES_OPEN_MAX => parts.insert(0, Part::Notes(petals.notes.clone())),
+        _ => parts.insert(0, Part::Table(folded_notes(&petals.notes))),
     }
     let mut sections = vec![Section { id: "petals", title: "Petals", layer: "", parts }];
     if !petals.lines.is_empty() {
@@ -139,6 +141,29 @@ fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
     }
     sections.retain(|section| !section.parts.is_empty());
     Ok(sections)
+}
+
+/// More notes than this wait until somebody opens them.
+const NOTES_OPEN_MAX: usize = 4;
+
+/// What to know before comparing, under a line that tells what kinds there are.
+fn folded_notes(notes: &[String]) -> Sheet {
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for note in notes {
+        let kind = note.split_once(": ").map_or("other", |(id, _)| id);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    Sheet {
+        caption: format!("{} notes to read before comparing: {}", notes.len(), told.join(", ")),
+        head: vec![("note".to_owned(), false)],
+        rows: notes.iter().map(|note| vec![Cell::from(note.clone())]).collect(),
+        ..Sheet::default()
+    }
+    .folded()
 }
 
 fn line_section(petals: &Petals) -> Section {
@@ -296,9 +321,17 @@ fn settings(swept: &Swept) -> Section {
 fn findings(swept: &Swept) -> Vec<Shown> {
     let mut found: BTreeMap<(std::cmp::Reverse<Severity>, &str), (&Finding, usize)> =
         BTreeMap::new();
-    for finding in swept.runs.iter().flat_map(|run| &run.summary.findings) {
-        let key = (std::cmp::Reverse(finding.severity), finding.id.as_str());
-        found.entry(key).or_insert((finding, 0)).1 += 1;
+    for run in &swept.runs {
+        // A run may have one finding several times, such as one for each endpoint.
+        let mut seen = Vec::new();
+        for finding in &run.summary.findings {
+            let key = (std::cmp::Reverse(finding.severity), finding.id.as_str());
+            let entry = found.entry(key).or_insert((finding, 0));
+            if !seen.contains(&key) {
+                entry.1 += 1;
+                seen.push(key);
+            }
+        }
     }
     let all = swept.runs.len();
     let shown = found.into_values();

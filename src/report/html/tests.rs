@@ -161,6 +161,22 @@ fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
 }
 
 #[test]
+fn a_finding_is_counted_once_a_cell_and_many_notes_are_folded() {
+    let mut swept = swept();
+    let all = swept.runs.len();
+    for run in &mut swept.runs {
+        run.summary.findings = analysis::judge(run);
+        run.summary.findings.extend(run.summary.findings.clone());
+    }
+    let mut petals = made::petals();
+    petals.notes = (0..9).map(|number| format!("repeats-vary: cell {number}")).collect();
+    let page = sweep(&swept, &petals).unwrap();
+    assert!(page.contains("in every cell"));
+    assert!(!page.contains(&format!("of {all} cells")));
+    assert!(page.contains("9 notes to read before comparing: repeats-vary 9"));
+}
+
+#[test]
 fn records_of_before_and_of_nothing_have_a_page() {
     for run in [Run::begin("x", Default::default()), fixture::opening()] {
         assert!(super::run(&run).unwrap().ends_with("</html>"));

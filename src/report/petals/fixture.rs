@@ -11,6 +11,7 @@ fn estimate(mean: f64, noise: f64) -> Option<Estimate> {
         mean,
         deviation: Some(mean * noise),
         half_width: Some(mean * noise * 2.484),
+        ..Estimate::default()
     })
 }
 
@@ -36,6 +37,7 @@ fn point(sessions: u32, update_pct: u32, block: f64, speed: f64) -> Point {
         ops_s: estimate(piops / 64.0, noise),
         op_p50_us: estimate(read_us * 61.0, noise),
         op_p99_us: estimate(read_us * 140.0, noise * 2.0),
+        ..Point::default()
     }
 }
 
@@ -53,6 +55,7 @@ fn line(name: &str, factors: &[(&str, &str)], update_pct: u32, block: f64, speed
             cause: "processor".into(),
             evidence: vec!["processors 98.2 % busy at 128 sessions".into()],
         }),
+        ..Line::default()
     }
 }
 

@@ -209,7 +209,9 @@ impl<'a> Drawing<'a> {
             shown,
         });
         let mut labels = plot.labels();
-        self.curves.iter().for_each(|curve| take(&plot, &mut labels, curve));
+        for curve in &self.curves {
+            take(&plot, &mut labels, curve, |dot| self.is_marked(curve, dot));
+        }
         let words = self.words(&plot, &mut labels);
         for (number, curve) in self.curves.iter().enumerate() {
             plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
@@ -355,7 +357,7 @@ fn joined(dots: &[Option<Dot>]) -> Vec<Vec<&Dot>> {
 }
 
 /// Tells the labels what the curve covers.
-fn take(plot: &Plot, labels: &mut Labels, curve: &Curve<'_>) {
+fn take(plot: &Plot, labels: &mut Labels, curve: &Curve<'_>, is_marked: impl Fn(&Dot) -> bool) {
     for run in joined(&curve.dots) {
         for pair in run.windows(2) {
             if let [from, to] = pair {
@@ -365,7 +367,7 @@ fn take(plot: &Plot, labels: &mut Labels, curve: &Curve<'_>) {
     }
     for dot in curve.dots.iter().flatten() {
         let (x, y) = plot.at(dot.x, dot.y);
-        labels.marker(x, y, 5.0);
+        labels.marker(x, y, if is_marked(dot) { 10.0 } else { 5.0 });
         let half = |half: Option<f64>| half.unwrap_or(0.0);
         let ends = (
             plot.at(dot.x - half(dot.x_half), dot.y),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::analysis::petals::Limit;
 
 #[test]
 fn each_line_has_its_look() {
@@ -61,6 +62,17 @@ fn another_active_data_set_is_not_joined() {
     petals.lines[0].points[7].active_bytes = Some(1);
     let shown = figure(&petals, What::Piops).unwrap();
     assert_eq!(shown.variants[0].svg.matches("stroke-width=\"2.2\"").count(), 2);
+}
+
+#[test]
+fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
+    let mut petals = fixture::petals();
+    let line = &mut petals.lines[0];
+    let bend = line.bend_back.take().unwrap();
+    line.limit = Some(Limit { cause: "storage".into(), evidence: bend.evidence });
+    line.within_objective = Some(4);
+    assert_eq!(summary(&petals)[0].bend, "no; flat from the knee on: storage");
+    assert_eq!(figure(&petals, What::Piops).unwrap().rows[4][7], "within the objective");
 }
 
 #[test]

@@ -13,6 +13,9 @@ pub(super) fn marks(line: &Line, position: usize) -> Vec<String> {
     if line.knee == Some(position) {
         marks.push("knee".to_owned());
     }
+    if line.within_objective == Some(position) {
+        marks.push("within the objective".to_owned());
+    }
     if let Some(bend) = line.bend_back.as_ref().filter(|bend| bend.at == position) {
         marks.push(format!("bends back: {}", bend.cause));
     }
@@ -100,7 +103,7 @@ pub struct Summary {
     pub peak_us: String,
     pub peak_sessions: String,
     pub knee: String,
-    /// Empty where it does not bend back.
+    /// Empty where it neither bends back nor goes flat.
     pub bend: String,
     pub evidence: Vec<String>,
 }
@@ -127,6 +130,7 @@ fn line_summary(line: &Line) -> Summary {
         )
     });
     let bend = line.bend_back.as_ref();
+    let limit = line.limit.as_ref().filter(|_| bend.is_none());
     Summary {
         name: line.name.clone(),
         peak_piops: mean(peak, |point| point.piops.as_ref(), rate),
@@ -137,10 +141,18 @@ fn line_summary(line: &Line) -> Summary {
         peak_us: mean(peak, |point| point.read_us.as_ref(), micros),
         peak_sessions: or_dash(peak, |point| point.sessions.to_string()),
         knee: knee.unwrap_or_else(|| UNKNOWN.to_owned()),
-        bend: bend.map_or(String::new(), |bend| {
-            let sessions = or_dash(line.points.get(bend.at), |point| point.sessions.to_string());
-            format!("from {sessions} sessions: {}", bend.cause)
-        }),
-        evidence: bend.map_or(Vec::new(), |bend| bend.evidence.clone()),
+        bend: match (bend, limit) {
+            (Some(bend), _) => {
+                let point = line.points.get(bend.at);
+                let sessions = or_dash(point, |point| point.sessions.to_string());
+                format!("from {sessions} sessions: {}", bend.cause)
+            }
+            (None, Some(limit)) => format!("no; flat from the knee on: {}", limit.cause),
+            (None, None) => String::new(),
+        },
+        evidence: bend
+            .map(|bend| bend.evidence.clone())
+            .or_else(|| limit.map(|limit| limit.evidence.clone()))
+            .unwrap_or_default(),
     }
 }

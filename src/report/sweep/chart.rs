@@ -3,8 +3,7 @@
 //! each line has a letter and each point its number of sessions.
 
 use super::super::numbers::rate;
-use super::table::Rows;
-use crate::record::observation::metric;
+use crate::analysis::petals::Petals;
 
 const WIDTH: usize = 80;
 const HEIGHT: usize = 20;
@@ -23,8 +22,8 @@ struct Curve {
 
 /// Mean single-block read latency against PIOPS, a line per further factors, a point per number of
 /// sessions; and what each letter stands for.
-pub fn petals(rows: &Rows) -> String {
-    let curves = curves(rows);
+pub fn petals(petals: &Petals) -> String {
+    let curves = curves(petals);
     if curves.is_empty() {
         return "nothing to draw: no run knows both PIOPS and the latency of a single read\n"
             .to_owned();
@@ -44,24 +43,14 @@ fn letters() -> impl Iterator<Item = char> {
     ('a'..='z').take(LINES_MAX)
 }
 
-fn curves(rows: &Rows) -> Vec<Curve> {
-    let mut curves: Vec<(Vec<(String, String)>, Curve)> = Vec::new();
-    for cell in rows.cells() {
-        let sessions = cell.factor("sessions").and_then(|text| text.parse().ok());
-        let known = cell.mean(metric::PIOPS).zip(cell.mean(metric::READ_US));
-        let Some((sessions, (x, y))) = sessions.zip(known) else { continue };
-        let line = cell.line();
-        let at = curves.iter().position(|(known, _)| *known == line).unwrap_or_else(|| {
-            let told = line.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
-            let name = told.collect::<Vec<_>>().join(", ");
-            curves.push((line, Curve { name, points: Vec::new() }));
-            curves.len() - 1
+fn curves(petals: &Petals) -> Vec<Curve> {
+    let curves = petals.lines.iter().map(|line| {
+        let points = line.points.iter().filter_map(|point| {
+            Some((point.sessions, point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean))
         });
-        curves[at].1.points.push((sessions, x, y));
-    }
-    let mut curves: Vec<Curve> = curves.into_iter().map(|(_, curve)| curve).collect();
-    curves.iter_mut().for_each(|curve| curve.points.sort_by_key(|point| point.0));
-    curves
+        Curve { name: line.name.clone(), points: points.collect() }
+    });
+    curves.filter(|curve| !curve.points.is_empty()).collect()
 }
 
 fn plot(curves: &[Curve]) -> String {
@@ -210,7 +199,7 @@ mod tests {
 
     #[test]
     fn two_lines() {
-        insta::assert_snapshot!(petals(&Rows::of(&super::super::tests::swept())), @r"
+        insta::assert_snapshot!(petals(&Petals::of(&super::super::tests::swept().observations())), @"
           read us
              400 +
                  |
@@ -244,7 +233,7 @@ mod tests {
     fn nothing_known_is_said() {
         let mut swept = super::super::tests::swept();
         swept.runs.iter_mut().for_each(|run| run.summary.io_latency_us.clear());
-        assert!(petals(&Rows::of(&swept)).starts_with("nothing to draw"));
+        assert!(petals(&Petals::of(&swept.observations())).starts_with("nothing to draw"));
     }
 
     proptest! {

@@ -5,22 +5,22 @@ pub mod chart;
 pub mod csv;
 pub mod table;
 
-use super::numbers::{micros, or_dash, rate, whole};
 use super::table::paragraph;
 use super::text::section;
-use crate::analysis::petals::{Line, Petals};
+use crate::analysis::petals::Petals;
 use crate::record::sweep::{Axis, Swept};
 use crate::record::{Run, Status};
+use crate::settings::objective::Objective;
 use table::Rows;
 
 /// The whole report, at most 100 columns wide but for long names, without colours.
-pub fn render(swept: &Swept, petals: &Petals) -> String {
+pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = String::new();
     head(&mut out, swept);
     let rows = Rows::of(swept);
     section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
-    out.push_str(&chart::petals(&rows));
-    lines(&mut out, petals);
+    out.push_str(&chart::petals(petals));
+    out.push_str(&super::lines::lines(petals, objective));
     section(&mut out, "means of each cell", "the database and petal, per second of the run");
     out.push_str(&table::means(&rows));
     section(&mut out, "every run", "the database and petal, per second of the run");
@@ -80,30 +80,6 @@ fn head(out: &mut String, swept: &Swept) {
 
 fn fact(out: &mut String, name: &str, value: &str) {
     out.push_str(&paragraph(&format!("{name:<18}"), &" ".repeat(18), value));
-}
-
-/// Peak, knee and bend-back of each line.
-fn lines(out: &mut String, petals: &Petals) {
-    for line in &petals.lines {
-        let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
-        let mut told = format!("{}: peak {}; knee {}", line.name, at(line.peak), at(line.knee));
-        if let Some(bend) = &line.bend_back {
-            told.push_str(&format!(
-                "; bends back at {}, cause: {}. {}",
-                point(line, bend.at),
-                bend.cause,
-                bend.evidence.join(" ")
-            ));
-        }
-        out.push_str(&paragraph("- ", "  ", &told));
-    }
-}
-
-fn point(line: &Line, position: usize) -> String {
-    let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
-    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
-    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
-    format!("{} sessions ({piops} PIOPS, {read} us)", whole(u64::from(point.sessions)))
 }
 
 fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
@@ -206,12 +182,12 @@ pub(crate) mod tests {
 
     #[test]
     fn a_sweep_with_a_cell_missing() {
-        let shown = render(&swept(), &Petals::default());
+        let shown = render(&swept(), &Petals::of(&swept().observations()), None);
         for line in shown.lines() {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
-        insta::assert_snapshot!(shown, @r"
+        insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report
 
         status            11 of 12 runs done; not complete: the same command goes on with it
@@ -252,6 +228,8 @@ pub(crate) mod tests {
                                                                  PIOPS, reads and writes
         a  UPDATE_PCT 0: 1, 4, 16 sessions
         b  UPDATE_PCT 20: 1, 4, 16 sessions
+        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
+        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
 
         MEANS OF EACH CELL                                   [the database and petal, per second of the run]
         ====================================================================================================
@@ -308,7 +286,7 @@ pub(crate) mod tests {
             repeat: 2,
             message: "the server went away".to_owned(),
         });
-        let shown = render(&swept, &Petals::default());
+        let shown = render(&swept, &Petals::of(&swept.observations()), None);
         assert!(shown.contains("cell001-update_pct0-sessions1-r1: failed"), "{shown}");
         assert!(shown.contains("cell 5 of round 2 measured nothing: the server went away"));
         let means = table::means(&Rows::of(&swept));

@@ -76,12 +76,6 @@ impl CellRows<'_> {
         self.first.seen.factor(name)
     }
 
-    /// Every factor but the sessions: cells that agree in it lie on one line.
-    pub fn line(&self) -> Vec<(String, String)> {
-        let factors = self.first.seen.factors.iter();
-        factors.filter(|(key, _)| key != "sessions").cloned().collect()
-    }
-
     fn known(&self, name: &str) -> Vec<f64> {
         self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
     }

@@ -2,6 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
+mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
 pub(super) mod events;
@@ -11,6 +12,7 @@ pub(super) mod layers;
 pub(super) mod load;
 pub(super) mod os;
 pub(super) mod seconds;
+mod steadiness;
 
 use super::table::{WIDTH, paragraph};
 use crate::analysis;
@@ -25,7 +27,9 @@ pub fn render(run: &Run) -> String {
     events::render(&mut out, run);
     layers::render(&mut out, run);
     os::render(&mut out, run);
+    calibrated::render(&mut out, run);
     seconds::render(&mut out, run);
+    steadiness::render(&mut out, run);
     counters::render(&mut out, run);
     judgement::render(&mut out, run);
     footnotes(&mut out);
@@ -346,6 +350,13 @@ mod tests {
         post                  exit 0 after 0.31 s, output in hook-post.txt
                               array_cpu = 37.5 %
 
+        STEADINESS                                                           [petal's operations per second]
+        ====================================================================================================
+        judged                from 5 s to 60 s
+        verdict               too short to judge: 55 s, and it takes 5 windows of 60 s
+        variation of seconds  5.5 % (standard deviation over mean)
+        longest stall         none
+
         THE DATABASE'S OWN COUNTERS                                                           [the database]
         ====================================================================================================
         counter        total  per second
@@ -371,8 +382,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
 
         HOW TO READ THIS
         ====================================================================================================
@@ -607,6 +619,13 @@ mod tests {
         petal's process       1.68 s of processor time, 21.0 % of this host, 456.5 us an operation
                               the database runs inside petal's process: its work is in this figure
 
+        STEADINESS                                                           [petal's operations per second]
+        ====================================================================================================
+        judged                from 0 s to 4 s
+        verdict               too short to judge: 4 s, and it takes 5 windows of 60 s
+        variation of seconds  2.2 % (standard deviation over mean)
+        longest stall         none
+
         THE DATABASE'S OWN COUNTERS                                                           [the database]
         ====================================================================================================
         counter      total  per second
@@ -645,8 +664,9 @@ mod tests {
         repeats-vary: it takes several runs
         active-set-varies: it takes several runs
         mixed-run-lengths: it takes several runs
-        fresh-device: petal does not read how much of a drive was ever written
+        fresh-device: how much of vda is in use is not known
         generator-bound: petal and the database share one process: not separable
+        under-device: no calibration of the data's device is known here (petal calibrate makes one)
         moved-rows: the size of the data before or after the run is not known
 
         HOW TO READ THIS

@@ -237,7 +237,7 @@ pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
     if let Some(processes) = seen.whole.ranges.server_processes {
         fact(
             out,
-            "the server's processes",
+            "server's processes",
             &format!(
                 "{} processors in {} to {} processes; its log writer {}",
                 per(counts.server_cpu_us, 1e6),

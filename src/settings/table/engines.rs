@@ -139,6 +139,7 @@ const SQLITE: &[(&str, Honour)] = &[
             way_out: "Leave it out and use DIRECT_IO=TRUE.",
         },
     ),
+    ("PRECONDITION", WRITTEN_ONCE),
     ("REDO_STRESS", Honour::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
     (
         "DATABASE_STATISTICS_TYPE",
@@ -182,6 +183,7 @@ const POSTGRES: &[(&str, Honour)] = &[
         },
     ),
     ("PAGE_CACHE_LIMIT", Honour::Remark("for a server on this host only")),
+    ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
         Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
@@ -191,6 +193,12 @@ const POSTGRES: &[(&str, Honour)] = &[
     ("DBA_PRIV_USER", NAMED_IN_URL),
     ("SYSDBA_PASSWD", NAMED_IN_URL),
 ];
+
+const WRITTEN_ONCE: Honour = Honour::Only {
+    values: &["1x"],
+    rule: "must be 1x with a database, which decides itself where it writes",
+    way_out: "Leave it out; precondition the device with device: before the database is made.",
+};
 
 const NAMED_IN_URL: Honour = Honour::NoEffect { reason: "the role is named in the URL" };
 

@@ -106,6 +106,17 @@ pub static PARAMETERS: &[Parameter] = &[
         in_force: |settings| json!(settings.unique_index),
     },
     Parameter {
+        key: "PRECONDITION",
+        kind: Kind::Times { max: 16 },
+        default: "1x",
+        default_told: None,
+        also: "",
+        meaning: "device: how many times all blocks are written, the last time in random order",
+        group: Group::Data,
+        taken_by: TakenBy::Setup,
+        in_force: |settings| json!(settings.precondition),
+    },
+    Parameter {
         key: "BLOCK_SZ",
         kind: Kind::BlockSize,
         default: "",
@@ -445,6 +456,19 @@ pub static PARAMETERS: &[Parameter] = &[
         group: Group::Evidence,
         taken_by: TakenBy::Run,
         in_force: |settings| json!(settings.storage_cache),
+    },
+    Parameter {
+        key: "CALIBRATIONS",
+        kind: Kind::Path,
+        default: "",
+        default_told: Some("petal/calibrations in XDG_DATA_HOME"),
+        also: "",
+        meaning: "folder where petal calibrate keeps what runs on the same device are compared with",
+        group: Group::Evidence,
+        taken_by: TakenBy::Run,
+        in_force: |settings| {
+            json!(settings.calibrations.as_ref().map(|path| path.display().to_string()))
+        },
     },
     Parameter {
         key: "EXTERNAL_SCRIPT",

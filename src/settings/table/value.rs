@@ -67,6 +67,7 @@ impl Parameter {
     pub fn words(&self, value: &serde_json::Value) -> String {
         match (self.kind, value.as_u64()) {
             (Kind::Bytes | Kind::BlockSize, Some(bytes)) => format_bytes(bytes),
+            (Kind::Times { .. }, Some(times)) => format!("{times}x"),
             _ => words(value),
         }
     }
@@ -122,6 +123,7 @@ impl Kind {
         match self {
             Self::Percent => whole(text, 0, 100),
             Self::Count { min, max } | Self::Seconds { min, max } => whole(text, min, max),
+            Self::Times { max } => whole(text.strip_suffix(['x', 'X']).unwrap_or(text), 1, max),
             Self::Decimal { min, above } => decimal(text)
                 .filter(|number| if above { *number > min } else { *number >= min })
                 .map(Value::Decimal)
@@ -178,6 +180,7 @@ impl Kind {
                 format!("a whole number up to {max}")
             }
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Times { max } => format!("a whole number of times from 1x to {max}x"),
             Self::Seconds { min, max } => {
                 format!("a whole number of seconds from {min} to {max}")
             }
@@ -207,6 +210,7 @@ impl Kind {
             Self::Count { min, max } | Self::Seconds { min, max } => {
                 min.max(10).min(max).to_string()
             }
+            Self::Times { .. } => "2x".to_owned(),
             Self::Decimal { min, .. } => format!("{:.1}", min.max(0.5) * 2.0),
             Self::Extent | Self::Bytes => "64M".to_owned(),
             Self::BlockSize => "8K".to_owned(),

@@ -36,6 +36,24 @@ impl Node {
         Some(Self { name, number, folder })
     }
 
+    /// What tells this drive from every other, wherever it is plugged in: what the drive itself
+    /// says, else its number, name and size, which another drive may have after a boot.
+    pub fn identity(&self) -> String {
+        const OWN_NAMES: [&str; 5] = ["wwid", "device/wwid", "device/serial", "serial", "uuid"];
+        let read = |name: &str| {
+            let text = fs::read_to_string(self.folder.join(name)).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        let sectors = read("size").unwrap_or_default();
+        match OWN_NAMES.iter().find_map(|name| read(name)) {
+            Some(own) => format!("{own} ({sectors} sectors)"),
+            None => {
+                let (major, minor) = self.number.unwrap_or_default();
+                format!("{} {major}:{minor} ({sectors} sectors)", self.name)
+            }
+        }
+    }
+
     /// The disk that it is a partition of.
     fn disk(&self) -> Option<Self> {
         let is_partition = self.folder.join("partition").exists();
@@ -105,6 +123,21 @@ impl Stack<'_> {
             level = next;
         }
         all
+    }
+
+    /// The drives that a device lies on: what lies on nothing else. A drive is its own.
+    pub fn drives(&self, node: &Node) -> Vec<Node> {
+        let mut level = vec![node.clone()];
+        let mut drives: Vec<Node> = Vec::new();
+        for _ in 0..=DEEPEST {
+            let mut next = Vec::new();
+            for node in level {
+                let below = self.below(&node);
+                if below.is_empty() { drives.push(node) } else { next.extend(below) }
+            }
+            level = next;
+        }
+        drives
     }
 
     /// It lies on nothing else.

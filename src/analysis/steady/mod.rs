@@ -4,8 +4,20 @@
 //!
 //! The rate is petal's own operations per second: known for every engine and every second, and
 //! meaningful for cached tests too, where PIOPS is noise around zero.
+//!
+//! [`fall`] says when and how far a rate fell and what changed with it, [`proof`] when a run that
+//! goes on may end because it is steady, [`judge`] makes findings of it.
+
+pub mod fall;
+mod judge;
+pub mod proof;
+mod sums;
+
+pub(super) use judge::judge;
+pub use judge::{fall_words, window};
 
 use crate::record::Second;
+use sums::Sums;
 
 pub const WINDOWS: usize = 5;
 /// A window shorter than this proves nothing.
@@ -16,6 +28,9 @@ const SLOPE_SHARE_MAX: f64 = 0.10;
 const STALL_MEDIAN_OPS_MIN: f64 = 20.0;
 /// A shorter interval at the end of a run is no second to judge.
 const SECOND_S_MIN: f64 = 0.5;
+
+/// Clocks end a run a little before or after its planned time.
+const CLOCK_SLACK_S: f64 = 0.5;
 
 /// What the rule says of a timeline.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,52 +46,57 @@ pub enum Steadiness {
 /// The five windows and what the rule looks at, as shares of their mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windows {
+    /// Of each window.
+    pub length_s: f64,
+    /// From one checkpoint's end to the next, on average; None where fewer than two are seen.
+    pub cycle_s: Option<f64>,
     pub ops_per_second: [f64; WINDOWS],
     /// Largest minus smallest.
     pub range_share: f64,
     /// Rise (or fall) of the fitted line from the first window to the last.
     pub slope_share: f64,
+    /// Checkpoints that ended in each window; None where the seconds do not say.
+    pub checkpoints: Option<[u64; WINDOWS]>,
+}
+
+impl Windows {
+    /// Within what the rule allows.
+    fn is_steady(&self) -> bool {
+        self.range_share <= RANGE_SHARE_MAX && self.slope_share.abs() <= SLOPE_SHARE_MAX
+    }
+
+    /// Each window holds a whole checkpoint cycle: one ended in every window, and a window is no
+    /// shorter than a cycle. None where the seconds do not say.
+    pub fn have_cycles(&self) -> Option<bool> {
+        let is_long_enough = self.cycle_s.is_some_and(|cycle_s| cycle_s <= self.length_s);
+        self.checkpoints.map(|ended| is_long_enough && ended.iter().all(|&count| count > 0))
+    }
+
+    /// Operations per second over all windows.
+    pub fn mean(&self) -> f64 {
+        self.ops_per_second.iter().sum::<f64>() / WINDOWS as f64
+    }
 }
 
 /// Applies the rule to the seconds from `from_s` to `to_s`.
 pub fn steadiness(timeline: &[Second], from_s: f64, to_s: f64) -> Steadiness {
     let seconds = to_s - from_s;
-    // Clocks end a run a little before or after its planned time.
-    if seconds.is_nan() || seconds + 0.5 < WINDOW_S_MIN * WINDOWS as f64 {
+    if seconds.is_nan() || seconds + CLOCK_SLACK_S < WINDOW_S_MIN * WINDOWS as f64 {
         return Steadiness::TooShort { seconds };
     }
-    let windows = windows(timeline, from_s, to_s);
-    if windows.range_share <= RANGE_SHARE_MAX && windows.slope_share.abs() <= SLOPE_SHARE_MAX {
-        Steadiness::Steady(windows)
-    } else {
-        Steadiness::Unstable(windows)
-    }
+    let windows = Sums::of(timeline).windows(from_s, to_s);
+    if windows.is_steady() { Steadiness::Steady(windows) } else { Steadiness::Unstable(windows) }
 }
 
-fn windows(timeline: &[Second], from_s: f64, to_s: f64) -> Windows {
-    let mut ops = [0_u64; WINDOWS];
-    let mut time_s = [0.0; WINDOWS];
-    for second in timeline {
-        let middle_s = second.from_s + second.length_s / 2.0;
-        let position = (middle_s - from_s) / (to_s - from_s) * WINDOWS as f64;
-        if (0.0..WINDOWS as f64).contains(&position) {
-            ops[position as usize] += second.ops.total;
-            time_s[position as usize] += second.length_s;
-        }
-    }
-    let mut rates = [0.0; WINDOWS];
-    for ((rate, ops), time_s) in rates.iter_mut().zip(ops).zip(time_s) {
-        *rate = if time_s > 0.0 { ops as f64 / time_s } else { 0.0 };
-    }
-    let mean = rates.iter().sum::<f64>() / WINDOWS as f64;
-    let largest = rates.iter().copied().fold(f64::MIN, f64::max);
-    let smallest = rates.iter().copied().fold(f64::MAX, f64::min);
-    let share = |value: f64| if mean > 0.0 { value / mean } else { 0.0 };
-    Windows {
-        ops_per_second: rates,
-        range_share: share(largest - smallest),
-        slope_share: share(slope(&rates) * (WINDOWS - 1) as f64),
-    }
+/// The earliest second from which on, up to `to_s`, the rule holds, with its windows. None where
+/// it holds from no second that leaves time enough.
+pub fn onset(timeline: &[Second], from_s: f64, to_s: f64) -> Option<(f64, Windows)> {
+    let sums = Sums::of(timeline);
+    let starts = timeline.iter().map(|second| second.from_s).filter(|&start_s| start_s >= from_s);
+    starts
+        .take_while(|start_s| to_s - start_s + CLOCK_SLACK_S >= WINDOW_S_MIN * WINDOWS as f64)
+        .map(|start_s| (start_s, sums.windows(start_s, to_s)))
+        .find(|(_, windows)| windows.is_steady())
 }
 
 /// Least squares over positions 0, 1, 2...
@@ -103,6 +123,36 @@ pub fn stalls<'a>(seconds: &[&'a Second]) -> Vec<&'a Second> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Stalled seconds that follow each other: from when, and for how many seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stall {
+    pub from_s: f64,
+    pub seconds: f64,
+}
+
+/// The longest stretch of stalled seconds; of equal ones the first.
+pub fn longest_stall(stalled: &[&Second]) -> Option<Stall> {
+    let mut stretches: Vec<Stall> = Vec::new();
+    for second in stalled {
+        match stretches.last_mut() {
+            Some(last) if (last.from_s + last.seconds - second.from_s).abs() < CLOCK_SLACK_S => {
+                last.seconds += second.length_s;
+            }
+            _ => stretches.push(Stall { from_s: second.from_s, seconds: second.length_s }),
+        }
+    }
+    stretches.into_iter().reduce(|best, next| if next.seconds > best.seconds { next } else { best })
+}
+
+/// The coefficient of variation of the seconds: standard deviation over mean of their rates. None
+/// under two seconds, or without operations.
+pub fn variation(seconds: &[&Second]) -> Option<f64> {
+    let judged = seconds.iter().filter(|second| second.length_s >= SECOND_S_MIN);
+    let rates: Vec<f64> = judged.map(|second| rate(second)).collect();
+    let mean = super::estimate::mean(&rates).filter(|mean| *mean > 0.0)?;
+    Some(super::estimate::deviation(&rates)? / mean)
 }
 
 /// Operations per second of one second; 0 in no time at all.
@@ -179,6 +229,32 @@ mod tests {
             prop_assert!(matches!(verdict, Steadiness::TooShort { .. }), "{:?}", verdict);
         }
 
+        /// A warm-up that rises, then a flat stretch: steady from its end on, within what the rule
+        /// forgives.
+        #[test]
+        fn the_onset_is_where_the_flat_part_begins(seed: u64, warm_up in 60u32..400) {
+            let seconds = warm_up + 600;
+            let end = f64::from(warm_up) / f64::from(seconds);
+            let shape = |at: f64| if at < end { 3_000.0 } else { 10_000.0 };
+            let timeline = simulated(seed, seconds, 0.1, shape);
+            prop_assert!(matches!(judged(&timeline), Steadiness::Unstable(_)) || warm_up < 100);
+            let (from_s, windows) = onset(&timeline, 0.0, f64::from(seconds)).unwrap();
+            prop_assert!(from_s <= f64::from(warm_up) && from_s >= f64::from(warm_up) - 40.0, "{}", from_s);
+            prop_assert!((windows.mean() / 10_000.0 - 1.0).abs() < 0.06, "{}", windows.mean());
+            // From there on the rule holds, and from no second before.
+            let at = |start_s: f64| steadiness(&timeline, start_s, f64::from(seconds));
+            prop_assert!(matches!(at(from_s), Steadiness::Steady(_)));
+            if from_s >= 1.0 {
+                prop_assert!(matches!(at(from_s - 1.0), Steadiness::Unstable(_)));
+            }
+        }
+
+        #[test]
+        fn drift_to_the_end_has_no_onset(seed: u64, drift in 0.8f64..0.95) {
+            let timeline = simulated(seed, 600, 0.05, |at| 10_000.0 * (1.0 - drift * at));
+            prop_assert_eq!(onset(&timeline, 0.0, 600.0), None);
+        }
+
         #[test]
         fn the_verdict_does_not_depend_on_the_unit(seed: u64, noise in 0.0f64..0.9) {
             let shape = |at: f64| 1000.0 * (1.0 + 0.15 * at);
@@ -204,6 +280,34 @@ mod tests {
     }
 
     #[test]
+    fn the_seconds_vary_by_so_much() {
+        let mut timeline = simulated(0, 4, 0.0, |_| 100.0);
+        timeline[0].ops.total = 90;
+        timeline[3].ops.total = 110;
+        let all: Vec<&Second> = timeline.iter().collect();
+        // Deviation of 90, 100, 100, 110 is 8.165.
+        assert!((variation(&all).unwrap() - 0.08165).abs() < 1e-5);
+        assert_eq!(variation(&all[..1]), None);
+    }
+
+    #[test]
+    fn windows_count_their_checkpoints() {
+        let mut timeline = simulated(0, 300, 0.0, |_| 100.0);
+        let windows = |timeline: &[Second]| match judged(timeline) {
+            Steadiness::Steady(windows) => windows,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(windows(&timeline).have_cycles(), None);
+        for (at, second) in timeline.iter_mut().enumerate() {
+            second.checkpoints = Some(u64::from(at % 50 == 49));
+        }
+        assert_eq!(windows(&timeline).checkpoints, Some([1, 1, 1, 1, 2]));
+        assert_eq!(windows(&timeline).have_cycles(), Some(true));
+        timeline[49].checkpoints = Some(0);
+        assert_eq!(windows(&timeline).have_cycles(), Some(false));
+    }
+
+    #[test]
     fn stalls_are_listed_and_a_slow_workload_has_none() {
         let mut timeline = simulated(7, 60, 0.1, |_| 1000.0);
         timeline[20].ops.total = 499 / 2;
@@ -211,6 +315,11 @@ mod tests {
         let all: Vec<&Second> = timeline.iter().collect();
         let at: Vec<f64> = stalls(&all).iter().map(|second| second.from_s).collect();
         assert_eq!(at, [20.0, 41.0]);
+        assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 20.0, seconds: 1.0 }));
+        timeline[42].ops.total = 3;
+        let all: Vec<&Second> = timeline.iter().collect();
+        assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 41.0, seconds: 2.0 }));
+        assert_eq!(longest_stall(&[]), None);
         let scans = simulated(7, 60, 1.0, |_| 3.0);
         assert!(stalls(&scans.iter().collect::<Vec<_>>()).is_empty());
         assert_eq!(median([]), None);

@@ -2,9 +2,12 @@
 //! comparisons, published tables and AWR reports all become these, so that statistics, petals and
 //! charts are written once. Only figures; nothing here judges.
 
+mod context;
+mod figures;
+
 use std::collections::BTreeMap;
 
-use super::Run;
+use super::{Run, Status};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` per cent.
@@ -26,6 +29,30 @@ pub mod metric {
     pub const WRITE_US: &str = "write_us";
     pub const LOG_US: &str = "log_us";
     pub const CPU_IDLE: &str = "cpu_idle_pct";
+    /// All operations of a run together, petal's clock.
+    pub const OP_MEAN: &str = "op_mean_us";
+    pub const OP_P50: &str = "op_p50_us";
+    pub const OP_P99: &str = "op_p99_us";
+    /// 100 - idle - iowait of the database's host.
+    pub const CPU_BUSY: &str = "cpu_busy_pct";
+    /// petal's share of its host's processors, where the database is another process.
+    pub const PETAL_CPU: &str = "petal_cpu_pct";
+    /// Time with anything in flight, the mean over the devices behind the data.
+    pub const DEVICE_UTIL: &str = "device_util_pct";
+    /// Requests in the devices and their queues, on average.
+    pub const DEVICE_QUEUE: &str = "device_queue";
+    pub const DEVICE_READ_AWAIT: &str = "device_read_await_us";
+    pub const DEVICE_WRITE_AWAIT: &str = "device_write_await_us";
+    /// Logical reads that the database's cache served.
+    pub const HIT: &str = "hit_pct";
+    /// Of published tables: reads waited for, and the time that all sessions waited for them.
+    pub const READ_WAITS: &str = "read_waits";
+    pub const READ_WAIT_S: &str = "read_wait_s";
+
+    /// The share of DB time that a class of waits took: `wait_concurrency_pct`.
+    pub fn wait(class: crate::stats::counters::WaitClass) -> String {
+        format!("wait_{}_pct", class.label().to_lowercase().replace("i/o", "io").replace(' ', "_"))
+    }
 }
 
 /// A run, a published row or a report, as figures by name.
@@ -41,10 +68,19 @@ pub struct Observation {
     /// UTC, RFC 3339.
     pub started_at: Option<String>,
     pub elapsed_s: Option<f64>,
+    /// How many ran, where the run itself says so.
+    pub sessions: Option<u32>,
     pub active_bytes: Option<u64>,
     /// By the names of [`metric`], `select_p99_us` and its like, and what hooks printed
     /// (`hook_<name>`). A figure that is not known is not there.
     pub metrics: BTreeMap<String, f64>,
+    /// Figures by endpoint, where there are several: metric, endpoint, value.
+    pub endpoints: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Settings in force (by their parameter's name) and the environment (`host`, `kernel`,
+    /// `device`, `database`, `petal`), as text: what two sides may differ in.
+    pub context: BTreeMap<String, String>,
+    /// `complete`, `interrupted` or `failed`; None where nobody says.
+    pub status: Option<Status>,
 }
 
 impl Observation {
@@ -56,6 +92,25 @@ impl Observation {
         self.metrics.get(name).copied()
     }
 
+    /// Why its figures do not stand for its cell; None of a whole run.
+    pub fn why_unusable(&self) -> Option<&'static str> {
+        match self.status {
+            Some(Status::Interrupted) => Some("it was interrupted"),
+            Some(Status::Failed) => Some("it failed"),
+            Some(Status::Complete) | None => None,
+        }
+    }
+
+    /// How long the run was: told, or from the waits of published tables, over their rate.
+    pub fn run_length_s(&self) -> Option<f64> {
+        self.elapsed_s.or_else(|| {
+            // A published table of reads alone calls their rate IOPS.
+            let rate = self.metric(metric::READS).or_else(|| self.metric(metric::PIOPS))?;
+            let waits = self.metric(metric::READ_WAITS)?;
+            (rate > 0.0).then_some(waits / rate)
+        })
+    }
+
     /// The figures of a run, under the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
@@ -65,47 +120,14 @@ impl Observation {
             repeat: Some(run.details.repeat).filter(|&repeat| repeat > 0),
             started_at: Some(summary.started_at.clone()),
             elapsed_s: Some(summary.elapsed_s),
+            sessions: Some(summary.sessions),
             active_bytes: Some(summary.active_bytes),
-            metrics: metrics(run),
+            metrics: figures::of(run),
+            endpoints: figures::by_endpoint(run),
+            context: context::of(run),
+            status: Some(summary.status),
         }
     }
-}
-
-fn metrics(run: &Run) -> BTreeMap<String, f64> {
-    let summary = &run.summary;
-    let per = &summary.per_second;
-    let mb = |bytes: Option<f64>| bytes.map(|bytes| bytes / 1e6);
-    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
-    let io = |kind: &str| summary.io_latency_us.get(kind).and_then(|latency| latency.mean);
-    let mut metrics = BTreeMap::new();
-    let mut put = |name: &str, value: Option<f64>| {
-        if let Some(value) = value {
-            metrics.insert(name.to_owned(), value);
-        }
-    };
-    put(metric::PIOPS, summary.piops());
-    put(metric::READS, per.physical_read_requests);
-    put(metric::WRITES, per.physical_write_requests);
-    put(metric::MB, mb(both(per.physical_read_bytes, per.physical_write_bytes)));
-    put(metric::READ_MB, mb(per.physical_read_bytes));
-    put(metric::WRITE_MB, mb(per.physical_write_bytes));
-    put(metric::REDO_MB, mb(per.redo_bytes));
-    put(metric::LOGICAL_READS, per.logical_reads);
-    put(metric::OPS, per.ops);
-    put(metric::COMMITS, per.commits);
-    put(metric::READ_US, io("read"));
-    put(metric::WRITE_US, io("write"));
-    put(metric::LOG_US, io("log"));
-    put(metric::CPU_IDLE, summary.cpu.map(|cpu| cpu.idle));
-    for (kind, latency) in &summary.latency_us {
-        put(&format!("{kind}_mean_us"), latency.mean);
-        put(&format!("{kind}_p50_us"), latency.p50);
-        put(&format!("{kind}_p99_us"), latency.p99);
-    }
-    for value in run.details.hooks.iter().flat_map(|hook| &hook.values) {
-        put(&format!("hook_{}", value.name), Some(value.value));
-    }
-    metrics
 }
 
 #[cfg(test)]

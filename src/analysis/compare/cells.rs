@@ -1,0 +1,142 @@
+//! Which runs belong to one cell. What is varied within a side makes cells; what is constant on
+//! each side and differs between them is what is being compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ContextDifference, Side, Values};
+use crate::analysis::level::Level;
+use crate::record::observation::Observation;
+use crate::settings::table::{self, Group};
+
+/// Of runs that stand alone: what makes two of them different tests rather than repeats, besides
+/// the parameters that say what is done.
+const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
+/// The cells of one side only that are named.
+const NAMED_MAX: usize = 5;
+
+/// A cell that the baseline and another side have, with the runs of each side.
+pub(super) struct Matched<'a> {
+    pub factors: Vec<(String, String)>,
+    pub sides: Vec<Vec<&'a Observation>>,
+}
+
+/// The factors that vary within a side, in the order in which they are found.
+pub(super) fn keys(sides: &[Side]) -> Vec<String> {
+    let all = || sides.iter().flat_map(|side| &side.observations);
+    let mut candidates: Vec<String> = Vec::new();
+    let mut add = |key: &str| {
+        if !candidates.iter().any(|known| known == key) {
+            candidates.push(key.to_owned());
+        }
+    };
+    all().flat_map(|seen| &seen.factors).for_each(|(key, _)| add(key));
+    if all().any(|seen| seen.factors.is_empty()) {
+        let settings = all().flat_map(|seen| seen.context.keys()).filter(|key| is_workload(key));
+        settings.for_each(|key| add(key));
+        OF_A_RUN.iter().for_each(|key| add(key));
+    }
+    candidates
+        .into_iter()
+        .filter(|key| {
+            sides.iter().any(|side| {
+                side.observations.windows(2).any(|two| value(&two[0], key) != value(&two[1], key))
+            })
+        })
+        .collect()
+}
+
+/// A parameter that says what is done, and to how much data.
+fn is_workload(key: &str) -> bool {
+    use Group::{Data, Io, Mix, Pattern};
+    let parameter = table::find(&key.to_uppercase());
+    parameter.is_some_and(|parameter| [Data, Mix, Pattern, Io].contains(&parameter.group))
+}
+
+/// A factor of a run: what its series gave it, else what it was run with.
+pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
+    let counted =
+        || seen.sessions.filter(|_| key == "sessions").map(|sessions| sessions.to_string());
+    seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
+}
+
+/// Cells in the order of their factors, and a note on those that only one side has.
+pub(super) fn matched<'a>(sides: &'a [Side], keys: &[String]) -> (Vec<Matched<'a>>, Vec<String>) {
+    let mut by_values: BTreeMap<Vec<Level>, Matched<'a>> = BTreeMap::new();
+    for (at, side) in sides.iter().enumerate() {
+        for seen in &side.observations {
+            let factors: Vec<(String, String)> = keys
+                .iter()
+                .map(|key| (key.clone(), value(seen, key).unwrap_or_else(|| "-".to_owned())))
+                .collect();
+            let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
+            let cell = by_values
+                .entry(order)
+                .or_insert_with(|| Matched { factors, sides: vec![Vec::new(); sides.len()] });
+            cell.sides[at].push(seen);
+        }
+    }
+    let (whole, rest): (Vec<_>, Vec<_>) = by_values.into_values().partition(|cell| {
+        !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
+    });
+    let mut whole = whole;
+    for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {
+        runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
+    }
+    (whole, lonely(sides, &rest))
+}
+
+fn lonely(sides: &[Side], rest: &[Matched<'_>]) -> Vec<String> {
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let named: Vec<String> = rest
+        .iter()
+        .take(NAMED_MAX)
+        .map(|cell| {
+            let here = sides.iter().zip(&cell.sides).filter(|(_, runs)| !runs.is_empty());
+            let here: Vec<&str> = here.map(|(side, _)| side.name.as_str()).collect();
+            format!("{} (only in {})", label(&cell.factors), here.join(", "))
+        })
+        .collect();
+    let more = rest.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    vec![format!("not-on-both-sides: {}{more}", named.join(", "))]
+}
+
+/// `UPDATE_PCT 20, SESSIONS 8`; `all` of no factor.
+pub(super) fn label(factors: &[(String, String)]) -> String {
+    if factors.is_empty() {
+        return "all".to_owned();
+    }
+    let words: Vec<String> =
+        factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase())).collect();
+    words.join(", ")
+}
+
+/// Factors, settings and environment in which the sides differ, those of the cells left out.
+pub(super) fn context_differences(sides: &[Side], keys: &[String]) -> Vec<ContextDifference> {
+    let of = |side: &Side, name: &str| -> BTreeSet<String> {
+        side.observations.iter().filter_map(|seen| value(seen, name)).collect()
+    };
+    let all = sides.iter().flat_map(|side| &side.observations);
+    let names: BTreeSet<&String> = all
+        .flat_map(|seen| seen.factors.iter().map(|(key, _)| key).chain(seen.context.keys()))
+        .filter(|name| !keys.contains(name))
+        .collect();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let values: Vec<BTreeSet<String>> = sides.iter().map(|side| of(side, name)).collect();
+            let differs = values.windows(2).any(|two| two[0] != two[1]);
+            let shown = |values: BTreeSet<String>| {
+                let values: Values = values.into_iter().map(|v| (v.clone(), v)).collect();
+                let joined = values.into_values().collect::<Vec<_>>().join(" | ");
+                (!joined.is_empty()).then_some(joined)
+            };
+            differs.then(|| ContextDifference {
+                name: name.clone(),
+                values: values.into_iter().map(shown).collect(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,77 @@
+//! A limit held against a comparison: passed, failed or not to be told. Only a whole interval
+//! proves anything.
+
+use serde::Serialize;
+
+use super::Comparison;
+use crate::settings::gate::{Gate, Past};
+
+/// What a limit came to. In their order the worse one stands for several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every interval lies wholly on the good side.
+    Passed,
+    /// An interval holds the limit, or there is none.
+    Inconclusive,
+    /// An interval lies wholly past the limit.
+    Failed,
+}
+
+/// One limit, with what decided it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Held {
+    pub limit: String,
+    pub outcome: Outcome,
+    /// The cells that failed; of an inconclusive one those that could not be told.
+    pub because: Vec<String>,
+}
+
+/// The share of a change, and its interval where there is one.
+type Told = (f64, Option<(f64, f64)>);
+
+/// Holds a limit against every cell and side.
+pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
+    let several = comparison.sides.len() > 2;
+    let outcomes: Vec<(Outcome, String)> = comparison
+        .changes(&gate.metric)
+        .map(|(cell, side, change)| {
+            let told = change.map(|change| (change.difference.share, change.difference.interval));
+            let side = if several { format!("{side}, ") } else { String::new() };
+            let place = format!("{side}{}", super::cells::label(&cell.factors));
+            (outcome(gate, told), format!("{place}: {}", words(told)))
+        })
+        .collect();
+    let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
+    let worst = worst.unwrap_or(Outcome::Inconclusive);
+    let because = outcomes.into_iter().filter(|(outcome, _)| *outcome == worst).map(|(_, why)| why);
+    Held {
+        limit: gate.to_string(),
+        outcome: worst,
+        because: if worst == Outcome::Passed { Vec::new() } else { because.collect() },
+    }
+}
+
+fn outcome(gate: &Gate, told: Option<Told>) -> Outcome {
+    let Some((_, Some((low, high)))) = told else { return Outcome::Inconclusive };
+    let (is_past, is_good) = match gate.side {
+        Past::Below => (high < gate.share, low >= gate.share),
+        Past::Above => (low > gate.share, high <= gate.share),
+    };
+    match (is_past, is_good) {
+        (true, _) => Outcome::Failed,
+        (_, true) => Outcome::Passed,
+        _ => Outcome::Inconclusive,
+    }
+}
+
+fn words(told: Option<Told>) -> String {
+    let percent = |share: f64| format!("{:+.1} %", share * 100.0);
+    match told {
+        None => "not measured".to_owned(),
+        Some((share, None)) => format!("{}, interval unknown", percent(share)),
+        Some((share, Some((low, high)))) => {
+            format!("{}, interval {} to {}", percent(share), percent(low), percent(high))
+        }
+    }
+}

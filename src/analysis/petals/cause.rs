@@ -1,0 +1,164 @@
+//! Why a line stopped rising: from the figures at two of its points, the earlier and better one
+//! and the later one. A figure that is not known is no evidence; without any the cause is
+//! `unknown`.
+
+use super::Point;
+use crate::record::observation::metric;
+use crate::stats::counters::WaitClass;
+
+const CPU_BUSY_PCT_MIN: f64 = 96.0;
+/// petal's own share of its host: full beside a busy server, or by itself.
+const GENERATOR_SHARED_PCT_MIN: f64 = 30.0;
+const GENERATOR_ALONE_PCT_MIN: f64 = 90.0;
+/// A class of waits that takes so many points more of DB time than before has grown.
+const WAIT_POINTS_MIN: f64 = 10.0;
+const HIT_POINTS_MIN: f64 = 5.0;
+const DEVICE_UTIL_PCT_MIN: f64 = 95.0;
+/// Latencies that differ by less are the same.
+const LATENCY_SHARE_MIN: f64 = 0.05;
+
+/// The cause, and a sentence for each piece of evidence that was looked at and told something.
+pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
+    let mut evidence = Vec::new();
+    let mut causes: Vec<&str> = Vec::new();
+    let mut found = |cause: &'static str, sentence: String| {
+        causes.push(cause);
+        evidence.push(sentence);
+    };
+    let pair = Pair { better, later };
+    if let Some(sentence) = pair.generator() {
+        found("generator", sentence);
+    }
+    if let Some(sentence) = pair.processor() {
+        found("processor", sentence);
+    }
+    for (cause, sentence) in pair.waits() {
+        found(cause, sentence);
+    }
+    if let Some(sentence) = pair.cache() {
+        found("cache", sentence);
+    }
+    if let Some((cause, sentence)) = pair.latency() {
+        found(cause, sentence);
+    }
+    if let Some(sentence) = pair.device() {
+        found("storage", sentence);
+    }
+    let cause = causes.first().copied().unwrap_or("unknown").to_owned();
+    if evidence.is_empty() {
+        evidence.push("nothing that was recorded tells why".to_owned());
+    }
+    (cause, evidence)
+}
+
+struct Pair<'a> {
+    better: &'a Point,
+    later: &'a Point,
+}
+
+impl Pair<'_> {
+    fn both(&self, name: &str) -> Option<(f64, f64)> {
+        self.better.figure(name).zip(self.later.figure(name))
+    }
+
+    fn at(&self) -> (u32, u32) {
+        (self.better.sessions, self.later.sessions)
+    }
+
+    fn generator(&self) -> Option<String> {
+        let petal = self.later.figure(metric::PETAL_CPU)?;
+        let busy = self.later.figure(metric::CPU_BUSY);
+        let is_full = busy.is_some_and(|busy| busy > CPU_BUSY_PCT_MIN);
+        let limit = if is_full { GENERATOR_SHARED_PCT_MIN } else { GENERATOR_ALONE_PCT_MIN };
+        (petal > limit).then(|| {
+            format!(
+                "petal itself used {petal:.0} % of its host's processors at {} sessions",
+                self.at().1
+            )
+        })
+    }
+
+    fn processor(&self) -> Option<String> {
+        let busy = self.later.figure(metric::CPU_BUSY)?;
+        let before = self.better.figure(metric::CPU_BUSY);
+        let before = before.map_or(String::new(), |b| format!(", {b:.1} % at {}", self.at().0));
+        (busy > CPU_BUSY_PCT_MIN).then(|| {
+            format!("the processors were {busy:.1} % busy at {} sessions{before}", self.at().1)
+        })
+    }
+
+    /// The classes whose share of DB time grew, the one that grew most first.
+    fn waits(&self) -> Vec<(&'static str, String)> {
+        use WaitClass::{Application, Commit, Concurrency, Configuration};
+        let classes = [
+            (Concurrency, "locks", "latches and locks inside the database"),
+            (Application, "locks", "locks of other sessions"),
+            (Commit, "log", "commits (log sync)"),
+            (Configuration, "log", "room in the log or a buffer"),
+        ];
+        let mut grown: Vec<(f64, &'static str, String)> = classes
+            .into_iter()
+            .filter_map(|(class, cause, words)| {
+                let later = self.later.figure(&metric::wait(class))?;
+                let better = self.better.figure(&metric::wait(class)).unwrap_or(0.0);
+                let growth = later - better;
+                let (from, to) = self.at();
+                let sentence = format!(
+                    "{words} took {later:.0} % of DB time at {to} sessions, {better:.0} % at {from}"
+                );
+                (growth >= WAIT_POINTS_MIN).then_some((growth, cause, sentence))
+            })
+            .collect();
+        grown.sort_by(|a, b| b.0.total_cmp(&a.0));
+        grown.into_iter().map(|(_, cause, sentence)| (cause, sentence)).collect()
+    }
+
+    fn cache(&self) -> Option<String> {
+        let (better, later) = self.both(metric::HIT)?;
+        let (from, to) = self.at();
+        (better - later >= HIT_POINTS_MIN).then(|| {
+            format!(
+                "{later:.0} % of logical reads were found in the cache at {to} sessions, \
+                 {better:.0} % at {from}"
+            )
+        })
+    }
+
+    /// METHOD's rule: PIOPS down with I/O latency down is the processor, PIOPS flat (or down) with
+    /// latency up is storage.
+    fn latency(&self) -> Option<(&'static str, String)> {
+        let (better, later) = self.both(metric::READ_US)?;
+        let (piops_better, piops_later) = self.both(metric::PIOPS)?;
+        let change = later / better - 1.0;
+        if !change.is_finite() || change.abs() < LATENCY_SHARE_MIN {
+            return None;
+        }
+        let (from, to) = self.at();
+        let figures = format!(
+            "from {from} to {to} sessions PIOPS went from {piops_better:.0} to {piops_later:.0} \
+             while a read went from {better:.1} to {later:.1} us"
+        );
+        match (change < 0.0, piops_later < piops_better) {
+            (true, true) => Some((
+                "processor",
+                format!("{figures}: sessions ask less although storage answers faster"),
+            )),
+            (false, _) => Some(("storage", format!("{figures}: storage answers slower"))),
+            (true, false) => None,
+        }
+    }
+
+    fn device(&self) -> Option<String> {
+        let util = self.later.figure(metric::DEVICE_UTIL)?;
+        let slower = self.both(metric::DEVICE_READ_AWAIT);
+        let is_slower = slower.is_none_or(|(a, b)| b > a * (1.0 + LATENCY_SHARE_MIN));
+        let queue = self.later.figure(metric::DEVICE_QUEUE);
+        let queue = queue.map_or(String::new(), |queue| format!(" with {queue:.1} in flight"));
+        (util >= DEVICE_UTIL_PCT_MIN && is_slower).then(|| {
+            format!(
+                "the device had work {util:.0} % of the time at {} sessions{queue}",
+                self.at().1
+            )
+        })
+    }
+}

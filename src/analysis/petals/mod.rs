@@ -1,0 +1,129 @@
+//! Petals: mean single-block read latency against PIOPS, a line per UPDATE_PCT, a point per
+//! number of sessions; peak, knee and bend-back of each line, and what the evidence says of the
+//! cause. Pure functions of observations; drawing is the reports'.
+//!
+//! [`lines`] groups observations into lines, [`shape`] finds peak, knee and bend-back, [`cause`]
+//! weighs the evidence, [`notes`] says what a reader must know first.
+
+mod cause;
+mod lines;
+mod notes;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use super::estimate::Estimate;
+use crate::record::observation::{Observation, metric};
+use crate::settings::objective::Objective;
+
+/// One cell: a number of sessions on a line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Point {
+    pub sessions: u32,
+    /// The folders or files of its repeats.
+    pub sources: Vec<String>,
+    pub active_bytes: Option<u64>,
+    pub piops: Option<Estimate>,
+    pub mb_s: Option<Estimate>,
+    /// Mean single-block read as the database timed it.
+    pub read_us: Option<Estimate>,
+    pub ops_s: Option<Estimate>,
+    /// Of all operations of the cell together.
+    pub op_p50_us: Option<Estimate>,
+    pub op_p99_us: Option<Estimate>,
+    /// How long its runs were, in seconds.
+    pub elapsed_s: Option<Estimate>,
+    /// The means over its repeats of all other figures, by the names of [`metric`].
+    pub means: BTreeMap<String, f64>,
+}
+
+/// The points that differ only in sessions, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Line {
+    /// What tells it from the other lines, such as `UPDATE_PCT 20`.
+    pub name: String,
+    /// The factors that are constant on it.
+    pub factors: Vec<(String, String)>,
+    pub points: Vec<Point>,
+    /// Positions in `points`.
+    pub peak: Option<usize>,
+    pub knee: Option<usize>,
+    pub bend_back: Option<BendBack>,
+    /// What kept the line from rising further, where it stopped rising. Of a line that bends back
+    /// it is the same cause.
+    pub limit: Option<Limit>,
+    /// The position of the highest load that meets the objective; None without one, too.
+    pub within_objective: Option<usize>,
+}
+
+/// Where throughput went back after the peak, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BendBack {
+    /// Position in the line's points.
+    pub at: usize,
+    /// `processor`, `storage`, `log`, `locks`, `cache`, `generator` or `unknown`.
+    pub cause: String,
+    /// One sentence per piece of evidence.
+    pub evidence: Vec<String>,
+}
+
+/// What a line ran into.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// As in [`BendBack`].
+    pub cause: String,
+    pub evidence: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Petals {
+    pub lines: Vec<Line>,
+    /// What a reader must know before comparing: cells that may not be joined and why. Each begins
+    /// with the id of its finding: `active-set-varies: ...`.
+    pub notes: Vec<String>,
+}
+
+impl Petals {
+    /// The lines of these observations.
+    pub fn of(observations: &[Observation]) -> Self {
+        let (mut lines, mut notes) = lines::of(observations);
+        for line in &mut lines {
+            shape::find(line);
+        }
+        notes.extend(notes::of(&lines));
+        Self { lines, notes }
+    }
+
+    /// Marks on each line the highest load that meets the objective: the most PIOPS (operations
+    /// where PIOPS are unknown) among the points whose mean is within it.
+    /// Without an objective nothing is marked.
+    pub fn with_objective(mut self, objective: Option<&Objective>) -> Self {
+        let Some(objective) = objective else { return self };
+        for line in &mut self.lines {
+            line.within_objective = shape::highest(line, |point| {
+                point.figure(objective.metric()).is_some_and(|value| objective.is_met(value))
+            });
+        }
+        self
+    }
+}
+
+impl Point {
+    /// The mean over the repeats of any figure, by the names of [`metric`].
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let estimate = match name {
+            metric::PIOPS => &self.piops,
+            metric::MB => &self.mb_s,
+            metric::READ_US => &self.read_us,
+            metric::OPS => &self.ops_s,
+            metric::OP_P50 => &self.op_p50_us,
+            metric::OP_P99 => &self.op_p99_us,
+            _ => return self.means.get(name).copied(),
+        };
+        estimate.as_ref().map(|estimate| estimate.mean)
+    }
+}

@@ -1,0 +1,87 @@
+//! What a reader of petals must know first: runs of different lengths, repeats that vary or lie
+//! apart, points that were measured once.
+
+use super::{Estimate, Line, Point};
+
+/// The longest run of a line over its shortest.
+const LENGTHS_RATIO_MAX: f64 = 2.0;
+/// From one point to the next: no longer the same kind of run.
+const JUMP_RATIO_MIN: f64 = 5.0;
+
+pub(super) fn of(lines: &[Line]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for line in lines {
+        notes.extend(mixed_run_lengths(line));
+        notes.extend(repeats(line));
+    }
+    notes
+}
+
+fn mixed_run_lengths(line: &Line) -> Option<String> {
+    let length = |point: &Point| point.elapsed_s.as_ref().map(|elapsed| elapsed.mean);
+    let known: Vec<(&Point, f64)> =
+        line.points.iter().filter_map(|point| Some((point, length(point)?))).collect();
+    let all = || line.points.iter().filter_map(|p| p.elapsed_s.as_ref()).flat_map(|e| &e.values);
+    let longest = all().copied().reduce(f64::max)?;
+    let shortest = all().copied().reduce(f64::min)?;
+    if shortest <= 0.0 || longest / shortest <= LENGTHS_RATIO_MAX {
+        return None;
+    }
+    let jump = known
+        .windows(2)
+        .map(|pair| (pair[0], pair[1], (pair[1].1 / pair[0].1).max(pair[0].1 / pair[1].1)))
+        .max_by(|a, b| a.2.total_cmp(&b.2))
+        .filter(|(_, _, ratio)| *ratio >= JUMP_RATIO_MIN);
+    let jump = jump.map_or(String::new(), |((from, before_s), (to, after_s), _)| {
+        format!(
+            ", with a jump between {} and {} sessions (from {before_s:.0} to {after_s:.0} s): the \
+             method changed there, and what lies on either side is not one curve",
+            from.sessions, to.sessions
+        )
+    });
+    Some(format!(
+        "mixed-run-lengths: {}: runs took from {shortest:.0} to {longest:.0} s{jump}; short runs \
+         have not settled",
+        line.name
+    ))
+}
+
+fn repeats(line: &Line) -> Vec<String> {
+    let mut notes = Vec::new();
+    for point in &line.points {
+        let figures = [
+            ("PIOPS", &point.piops),
+            ("read us", &point.read_us),
+            ("operation p99 us", &point.op_p99_us),
+        ];
+        for (what, estimate) in figures {
+            let Some(estimate) = estimate else { continue };
+            let place = format!("{}, {} sessions: {what}", line.name, point.sessions);
+            notes.extend(varies(&place, estimate));
+            notes.extend(outlier(&place, estimate, &point.sources));
+        }
+    }
+    notes
+}
+
+fn varies(place: &str, estimate: &Estimate) -> Option<String> {
+    let variation = estimate.variation().filter(|_| estimate.varies())?;
+    Some(format!(
+        "repeats-vary: {place} of {} repeats has a standard deviation of {:.1} % of the mean \
+         (over 5 %)",
+        estimate.values.len(),
+        variation * 100.0
+    ))
+}
+
+fn outlier(place: &str, estimate: &Estimate, sources: &[String]) -> Option<String> {
+    let at = estimate.outlier()?;
+    // A repeat that lacks the figure has a source and no value.
+    let source = sources.get(at).filter(|_| sources.len() == estimate.values.len());
+    let source = source.map_or_else(|| format!("value {}", at + 1), Clone::clone);
+    Some(format!(
+        "outlying-repeat: {place} of {source} is {:.0}, the mean of all {:.0} (Grubbs' test, 5 %); \
+         it stays in every figure",
+        estimate.values[at], estimate.mean
+    ))
+}

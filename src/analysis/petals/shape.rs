@@ -1,0 +1,98 @@
+//! The shape of one line: peak, knee, bend-back, as METHOD defines them.
+//!
+//! *Peak*: the most PIOPS; a point with fewer sessions within the peak's own interval is the peak
+//! instead. *Knee*: the largest PIOPS over read latency (Kleinrock's power). *Bend-back*: the
+//! first point after the peak that is lower beyond the interval; with single runs, which have
+//! none, lower by more than repeats may vary.
+
+use super::super::estimate::VARIATION_MAX;
+use super::cause;
+use super::{BendBack, Estimate, Limit, Line, Point};
+
+/// Beyond the knee, throughput that rises by less than this share of what latency does has met
+/// its limit.
+const FLAT_SHARE_MAX: f64 = 0.25;
+
+pub(super) fn find(line: &mut Line) {
+    line.peak = peak(&line.points);
+    line.knee = knee(&line.points);
+    let Some(peak) = line.peak else { return };
+    if let Some(at) = bend_back(&line.points, peak) {
+        let (cause, mut evidence) = cause::of(&line.points[peak], &line.points[at]);
+        if half_width(&line.points[peak]).is_none() {
+            evidence.push("single runs: how much another one would differ is not known".into());
+        }
+        line.limit = Some(Limit { cause: cause.clone(), evidence: evidence.clone() });
+        line.bend_back = Some(BendBack { at, cause, evidence });
+    } else {
+        line.limit = saturation(line);
+    }
+}
+
+/// Where the line no longer rises although latency does: from the knee to its last point.
+fn saturation(line: &Line) -> Option<Limit> {
+    let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
+    let gain = to.piops.as_ref()?.mean / from.piops.as_ref()?.mean - 1.0;
+    let slower = to.read_us.as_ref()?.mean / from.read_us.as_ref()?.mean - 1.0;
+    let flat = to.sessions > from.sessions && gain <= slower * FLAT_SHARE_MAX && slower > 0.0;
+    flat.then(|| {
+        let (cause, evidence) = cause::of(from, to);
+        Limit { cause, evidence }
+    })
+}
+
+fn peak(points: &[Point]) -> Option<usize> {
+    let best = highest_of(points, |_| true)?;
+    let top = points[best].piops.as_ref()?;
+    let lowest = top.mean - top.half_width.unwrap_or(0.0);
+    points.iter().position(|point| point.piops.as_ref().is_some_and(|p| p.mean >= lowest))
+}
+
+fn knee(points: &[Point]) -> Option<usize> {
+    let power = |point: &Point| {
+        let (piops, read_us) = (point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean);
+        (piops > 0.0 && read_us > 0.0).then(|| piops / read_us)
+    };
+    let known = points.iter().enumerate().filter_map(|(at, point)| Some((at, power(point)?)));
+    known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
+}
+
+fn bend_back(points: &[Point], peak: usize) -> Option<usize> {
+    let top = points[peak].piops.as_ref()?;
+    (peak + 1..points.len()).find(|&at| {
+        points[at].piops.as_ref().is_some_and(|low| top.mean - low.mean > beyond(top, low))
+    })
+}
+
+/// How far apart two means must be to differ: both intervals together.
+fn beyond(a: &Estimate, b: &Estimate) -> f64 {
+    match a.half_width.zip(b.half_width) {
+        Some((a, b)) => a.hypot(b),
+        None => a.mean * VARIATION_MAX,
+    }
+}
+
+fn half_width(point: &Point) -> Option<f64> {
+    point.piops.as_ref().and_then(|piops| piops.half_width)
+}
+
+/// The point with the most PIOPS (operations where no point knows PIOPS) of those that `fits`;
+/// of equal ones the first.
+pub(super) fn highest(line: &Line, fits: impl Fn(&Point) -> bool) -> Option<usize> {
+    highest_of(&line.points, fits)
+}
+
+fn highest_of(points: &[Point], fits: impl Fn(&Point) -> bool) -> Option<usize> {
+    let has_piops = points.iter().any(|point| point.piops.is_some());
+    let load = |point: &Point| {
+        let estimate = if has_piops { &point.piops } else { &point.ops_s };
+        estimate.as_ref().map(|estimate| estimate.mean)
+    };
+    points
+        .iter()
+        .enumerate()
+        .filter(|(_, point)| fits(point))
+        .filter_map(|(at, point)| Some((at, load(point)?)))
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
+        .map(|(at, _)| at)
+}

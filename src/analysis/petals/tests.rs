@@ -1,0 +1,284 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::record::{Status, plain_csv};
+
+/// A run of a line: sessions, PIOPS, read latency.
+fn seen(sessions: u32, repeat: u32, piops: f64, read_us: f64) -> Observation {
+    Observation {
+        source: format!("run-{sessions}-{repeat}"),
+        factors: vec![
+            ("update_pct".into(), "20".into()),
+            ("sessions".into(), sessions.to_string()),
+        ],
+        repeat: Some(repeat),
+        active_bytes: Some(1 << 30),
+        metrics: BTreeMap::from([
+            (metric::PIOPS.to_owned(), piops),
+            (metric::READ_US.to_owned(), read_us),
+        ]),
+        ..Observation::default()
+    }
+}
+
+fn with(mut observation: Observation, figures: &[(&str, f64)]) -> Observation {
+    observation.metrics.extend(figures.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    observation
+}
+
+/// Three repeats a cell, one per cent apart.
+fn thrice(cells: &[(u32, f64, f64)]) -> Vec<Observation> {
+    let repeats = [(1, 0.99), (2, 1.0), (3, 1.01)];
+    repeats
+        .iter()
+        .flat_map(|&(repeat, factor)| {
+            cells
+                .iter()
+                .map(move |&(sessions, piops, us)| seen(sessions, repeat, piops * factor, us))
+        })
+        .collect()
+}
+
+fn published(text: &str) -> Petals {
+    Petals::of(&plain_csv::parse(text, "table.csv", None).unwrap())
+}
+
+/// The flash array over PCIe direct: 8k reads, 1 to 64 readers.
+#[test]
+fn a_published_line_has_its_knee_peak_and_limit() {
+    let petals = published(include_str!("../../../tests/samples/flash-pcie.csv"));
+    let [line] = petals.lines.as_slice() else { panic!("{petals:?}") };
+    let sessions = |at: Option<usize>| line.points[at.unwrap()].sessions;
+    // 70,121.9 / 160 = 438 is the largest of 67, 204, 306, 438, 335, 165.
+    assert_eq!((sessions(line.knee), sessions(line.peak)), (16, 64));
+    assert_eq!(line.bend_back, None);
+    let limit = line.limit.as_ref().unwrap();
+    assert_eq!(limit.cause, "storage");
+    insta::assert_snapshot!(limit.evidence.join("\n"), @"from 16 to 64 sessions PIOPS went from 70122 to 99060 while a read went from 160.0 to 602.0 us: storage answers slower");
+    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 43 to 821 s; short runs have not settled");
+}
+
+/// The same array over Infiniband: up to 32 readers short runs of fixed work, then another method.
+#[test]
+fn a_change_of_method_is_pointed_at() {
+    let petals = published(include_str!("../../../tests/samples/flash-infiniband.csv"));
+    insta::assert_snapshot!(petals.notes.join("\n"), @"mixed-run-lengths: all: runs took from 5 to 799 s, with a jump between 32 and 64 sessions (from 9 to 187 s): the method changed there, and what lies on either side is not one curve; short runs have not settled");
+}
+
+#[test]
+fn equal_factors_are_repeats_and_other_factors_other_lines() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for mut other in thrice(&[(1, 80.0, 12.0)]) {
+        other.factors[0].1 = "30".into();
+        observations.push(other);
+    }
+    let petals = Petals::of(&observations);
+    let names: Vec<&str> = petals.lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["UPDATE_PCT 20", "UPDATE_PCT 30"]);
+    let point = &petals.lines[0].points[1];
+    assert_eq!(point.sources, ["run-2-1", "run-2-2", "run-2-3"]);
+    let piops = point.piops.as_ref().unwrap();
+    assert_eq!(piops.values.len(), 3);
+    assert!((piops.mean - 190.0).abs() < 1e-9 && piops.half_width.is_some());
+    assert_eq!((&point.mb_s, &point.op_p99_us), (&None, &None));
+}
+
+#[test]
+fn cells_of_other_active_data_are_never_joined() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for observation in &mut observations {
+        if observation.factor("sessions") == Some("2") {
+            observation.active_bytes = Some(2 << 30);
+        }
+    }
+    let petals = Petals::of(&observations);
+    assert_eq!(petals.lines.len(), 2);
+    assert!(petals.lines.iter().all(|line| line.points.len() == 1));
+    insta::assert_snapshot!(petals.notes.join("\n"), @"active-set-varies: UPDATE_PCT 20: the active data set is 1.00 GiB at 1 sessions and 2.00 GiB at 2 sessions; cells that differ in it are not joined by a line");
+    assert_eq!(petals.lines[1].name, "UPDATE_PCT 20, active 2.00 GiB");
+}
+
+#[test]
+fn readers_beside_writers_are_a_line_per_number_of_writers() {
+    let observations: Vec<Observation> = [(1, 0), (4, 0), (1, 2), (4, 2)]
+        .iter()
+        .map(|&(readers, writers)| {
+            let mut seen = seen(readers + writers, 1, 100.0, 10.0);
+            seen.factors[0] = ("readers".into(), readers.to_string());
+            seen.factors.insert(1, ("writers".into(), writers.to_string()));
+            seen
+        })
+        .collect();
+    let lines = Petals::of(&observations).lines;
+    let shown: Vec<(String, Vec<u32>)> = lines
+        .iter()
+        .map(|line| (line.name.clone(), line.points.iter().map(|p| p.sessions).collect()))
+        .collect();
+    assert_eq!(shown, [("WRITERS 0".into(), vec![1, 4]), ("WRITERS 2".into(), vec![3, 6])]);
+}
+
+#[test]
+fn a_tie_within_the_interval_is_the_peak_of_fewer_sessions() {
+    let petals = Petals::of(&thrice(&[(8, 900.0, 9.0), (16, 990.0, 16.0), (32, 1000.0, 32.0)]));
+    // 1 % of deviation is an interval of 2.5 %: 990 ties with 1000, 900 does not.
+    assert_eq!(petals.lines[0].peak, Some(1));
+    assert_eq!(petals.lines[0].bend_back, None);
+    let single = [seen(16, 1, 990.0, 16.0), seen(32, 1, 1000.0, 32.0)];
+    assert_eq!(Petals::of(&single).lines[0].peak, Some(1));
+}
+
+/// A line that bends back at 64 sessions, with more figures at 16 and at 64.
+fn bent(at_peak: &[(&str, f64)], later: &[(&str, f64)], read_us: f64) -> BendBack {
+    let cells = [(4, 500.0, 80.0), (16, 1000.0, 100.0), (64, 800.0, read_us)];
+    let observations: Vec<Observation> = thrice(&cells)
+        .into_iter()
+        .map(|seen| match seen.factor("sessions") {
+            Some("16") => with(seen, at_peak),
+            Some("64") => with(seen, later),
+            _ => seen,
+        })
+        .collect();
+    let line = Petals::of(&observations).lines.remove(0);
+    assert_eq!(line.peak, Some(1));
+    let bend_back = line.bend_back.unwrap();
+    assert_eq!(bend_back.at, 2);
+    assert_eq!(line.limit.unwrap().cause, bend_back.cause);
+    bend_back
+}
+
+#[test]
+fn the_cause_of_a_bend_is_named_from_evidence() {
+    let cause =
+        |before: &[(&str, f64)], later: &[(&str, f64)], us: f64| bent(before, later, us).cause;
+    // Latency alone: down with PIOPS is the processor, up is storage.
+    assert_eq!(cause(&[], &[], 60.0), "processor");
+    assert_eq!(cause(&[], &[], 400.0), "storage");
+    assert_eq!(cause(&[], &[], 101.0), "unknown");
+    let busy = ("cpu_busy_pct", 99.0);
+    assert_eq!(cause(&[("cpu_busy_pct", 70.0)], &[busy], 101.0), "processor");
+    assert_eq!(cause(&[], &[busy, ("petal_cpu_pct", 45.0)], 60.0), "generator");
+    assert_eq!(cause(&[], &[("cpu_busy_pct", 60.0), ("petal_cpu_pct", 45.0)], 400.0), "storage");
+    let latches = |share| ("wait_concurrency_pct", share);
+    assert_eq!(cause(&[latches(5.0)], &[latches(60.0)], 101.0), "locks");
+    let log = |share| ("wait_commit_pct", share);
+    assert_eq!(cause(&[log(20.0)], &[log(55.0), latches(15.0)], 400.0), "log");
+    assert_eq!(cause(&[log(50.0)], &[log(55.0)], 400.0), "storage");
+    assert_eq!(cause(&[("hit_pct", 98.0)], &[("hit_pct", 60.0)], 101.0), "cache");
+    assert_eq!(cause(&[], &[("device_util_pct", 99.9)], 101.0), "storage");
+}
+
+#[test]
+fn every_piece_of_evidence_is_told() {
+    let bend_back = bent(
+        &[("cpu_busy_pct", 81.0), ("wait_concurrency_pct", 3.0)],
+        &[("cpu_busy_pct", 98.5), ("wait_concurrency_pct", 42.0)],
+        60.0,
+    );
+    insta::assert_snapshot!(bend_back.evidence.join("\n"), @"
+    the processors were 98.5 % busy at 64 sessions, 81.0 % at 16
+    latches and locks inside the database took 42 % of DB time at 64 sessions, 3 % at 16
+    from 16 to 64 sessions PIOPS went from 1000 to 800 while a read went from 100.0 to 60.0 us: sessions ask less although storage answers faster
+    ");
+    assert_eq!(bend_back.cause, "processor");
+}
+
+#[test]
+fn single_runs_bend_only_by_more_than_repeats_may_vary_and_say_so() {
+    let line = |last: f64| {
+        let observations = [seen(16, 1, 1000.0, 100.0), seen(64, 1, last, 300.0)];
+        Petals::of(&observations).lines.remove(0)
+    };
+    assert_eq!(line(960.0).bend_back, None);
+    let bend_back = line(900.0).bend_back.unwrap();
+    assert!(bend_back.evidence.last().unwrap().starts_with("single runs:"));
+}
+
+#[test]
+fn the_highest_load_within_an_objective() {
+    let p99 = |us| [(metric::OP_P99, us)];
+    let observations: Vec<Observation> = [
+        (4, 500.0, 900.0),
+        (16, 1000.0, 1900.0),
+        (32, 1100.0, 2600.0),
+        // Slower, and within the objective again: not the highest load.
+        (64, 800.0, 1950.0),
+    ]
+    .iter()
+    .map(|&(sessions, piops, us)| with(seen(sessions, 1, piops, 100.0), &p99(us)))
+    .collect();
+    let within = |objective: &str| {
+        let objective = objective.parse().unwrap();
+        Petals::of(&observations).with_objective(Some(&objective)).lines[0].within_objective
+    };
+    assert_eq!(within("op.p99=2ms"), Some(1));
+    assert_eq!(within("op.p99=3ms"), Some(2));
+    assert_eq!(within("op.p99=100us"), None);
+    assert_eq!(within("read.avg=100us"), Some(2));
+    // What was not measured meets nothing.
+    assert_eq!(within("log.avg=1s"), None);
+}
+
+#[test]
+fn runs_of_mixed_lengths_and_repeats_that_differ_are_noted() {
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for (observation, length) in observations.iter_mut().zip([60.0, 60.0, 60.0, 300.0, 60.0, 60.0])
+    {
+        observation.elapsed_s = Some(length);
+    }
+    observations[1].metrics.insert(metric::PIOPS.into(), 300.0);
+    let notes = Petals::of(&observations).notes;
+    insta::assert_snapshot!(notes.join("\n"), @"
+    mixed-run-lengths: UPDATE_PCT 20: runs took from 60 to 300 s; short runs have not settled
+    repeats-vary: UPDATE_PCT 20, 2 sessions: PIOPS of 3 repeats has a standard deviation of 27.7 % of the mean (over 5 %)
+    outlying-repeat: UPDATE_PCT 20, 2 sessions: PIOPS of run-2-1 is 300, the mean of all 227 (Grubbs' test, 5 %); it stays in every figure
+    ");
+}
+
+#[test]
+fn what_did_not_end_well_is_left_out_and_told() {
+    let mut observations = thrice(&[(1, 100.0, 10.0)]);
+    observations[1].status = Some(Status::Interrupted);
+    observations[2].factors.clear();
+    let petals = Petals::of(&observations);
+    assert_eq!(petals.lines[0].points[0].sources, ["run-1-1"]);
+    insta::assert_snapshot!(petals.notes.join("\n"), @"
+    left-out: run-1-2 is not drawn: it was interrupted
+    left-out: run-1-3 is not drawn: how many sessions ran is not known
+    ");
+}
+
+proptest! {
+    #[test]
+    fn every_usable_observation_is_in_exactly_one_point(
+        cells in prop::collection::vec((0u8..3, 1u32..6, 1u64..3, 1.0f64..1e6, 1.0f64..1e4), 0..60),
+    ) {
+        let observations: Vec<Observation> = cells
+            .iter()
+            .enumerate()
+            .map(|(at, &(pct, sessions, active, piops, us))| {
+                let mut seen = seen(sessions, at as u32, piops, us);
+                seen.factors[0].1 = pct.to_string();
+                seen.active_bytes = Some(active << 30);
+                seen
+            })
+            .collect();
+        let petals = Petals::of(&observations);
+        let points = petals.lines.iter().flat_map(|line| &line.points);
+        let mut sources: Vec<&String> = points.flat_map(|point| &point.sources).collect();
+        sources.sort();
+        let mut all: Vec<&String> = observations.iter().map(|seen| &seen.source).collect();
+        all.sort();
+        prop_assert_eq!(sources, all);
+        for line in &petals.lines {
+            prop_assert!(line.points.windows(2).all(|two| two[0].sessions < two[1].sessions));
+            let active = line.points[0].active_bytes;
+            prop_assert!(line.points.iter().all(|point| point.active_bytes == active));
+            let top = line.points.iter().filter_map(|p| Some(p.piops.as_ref()?.mean));
+            let top = top.fold(0.0, f64::max);
+            let peak = &line.points[line.peak.unwrap()];
+            let piops = peak.piops.as_ref().unwrap();
+            prop_assert!(piops.half_width.is_some() || piops.mean <= top);
+            prop_assert!(line.bend_back.as_ref().is_none_or(|bend| bend.at > line.peak.unwrap()));
+        }
+    }
+}

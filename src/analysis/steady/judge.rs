@@ -1,0 +1,211 @@
+//! What the rule says of a record, as findings.
+
+use super::fall::{self, Fall, Shape};
+use super::{
+    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
+    steadiness, variation,
+};
+use crate::analysis::judgement::{Judgement, info, size, warning};
+use crate::analysis::writes;
+use crate::record::{Run, Second, figures};
+
+/// So many stalled seconds are named; the rest are counted.
+const STALLS_NAMED: usize = 10;
+
+pub(in crate::analysis) fn judge(run: &Run) -> Vec<Judgement> {
+    vec![unstable(run), until_steady(run), stalled(run)]
+}
+
+/// The part of the run that is judged: the steady window, else all of it.
+pub fn window(run: &Run) -> (f64, f64) {
+    let steady = run.summary.steady.as_ref();
+    steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
+}
+
+fn unstable(run: &Run) -> Judgement {
+    let (from_s, to_s) = window(run);
+    match steadiness(&run.details.timeline, from_s, to_s) {
+        Steadiness::TooShort { seconds } => info(
+            "too-short-to-judge",
+            format!(
+                "{seconds:.0} s are too short to judge steadiness, which takes {} windows of {} s",
+                WINDOWS, WINDOW_S_MIN
+            ),
+            "Use RUN_TIME=300 plus the warm-up, or more.",
+        )
+        .with("seconds", seconds)
+        .judged(),
+        Steadiness::Unstable(windows) => not_steady(run, &windows, (from_s, to_s)),
+        Steadiness::Steady(windows) => steady_without_cycles(run, &windows),
+    }
+}
+
+/// With from when on it was steady, if it was, and with the fall, if the rate fell.
+fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judgement {
+    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let onset = onset(&run.details.timeline, from_s, to_s);
+    let fall = fall::fall(&seconds);
+    let mut message = format!(
+        "the rate was not steady over five windows: range {:.0} % and slope {:+.0} % of the mean \
+         (20 % and 10 % are allowed)",
+        windows.range_share * 100.0,
+        windows.slope_share * 100.0
+    );
+    if let Some(fall) = &fall {
+        message.push_str(&format!("; {}", fall_words(fall)));
+    }
+    if let Some((start_s, windows)) = &onset {
+        message.push_str(&format!(
+            "; from {start_s:.0} s on it was steady, at {:.0} operations/s",
+            windows.mean()
+        ));
+    }
+    let advice = match &onset {
+        Some(_) => "Set WARM_UP past that second, and quote the steady window only.",
+        None => "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
+    };
+    let seconds_vary = variation(&seconds);
+    warning("unstable", message, advice)
+        .with("ops_per_second", windows.ops_per_second.to_vec())
+        .with("range_share", windows.range_share)
+        .with("slope_share", windows.slope_share)
+        .with("variation_of_seconds", seconds_vary)
+        .with("steady_from_s", onset.map(|(start_s, _)| start_s))
+        .with("fell_at_s", fall.as_ref().map(|fall| fall.at_s))
+        .with("fell_share", fall.as_ref().map(Fall::share))
+        .with("candidates", fall.map(|fall| fall.candidates).unwrap_or_default())
+        .judged()
+}
+
+/// When, how far, and what else changed.
+pub fn fall_words(fall: &Fall) -> String {
+    let how = match fall.shape {
+        Shape::Step => format!("it fell at {:.0} s", fall.at_s),
+        Shape::Drift => "it drifted down all the way".to_owned(),
+    };
+    let with = match fall.candidates.as_slice() {
+        [] => "; nothing that was recorded changed with it".to_owned(),
+        candidates => format!("; what changed with it: {}", candidates.join("; ")),
+    };
+    format!(
+        "{how}, from {:.0} to {:.0} operations/s ({:.0} % less){with}",
+        fall.before,
+        fall.after,
+        fall.share() * 100.0
+    )
+}
+
+fn until_steady(run: &Run) -> Judgement {
+    let Some(asked) = &run.details.until_steady else { return Judgement::Clear };
+    let written = proof::written_bytes(&run.details.timeline);
+    let volume = match asked.volume_bytes {
+        0 => String::new(),
+        bytes => format!(", after {} were written", size(bytes)),
+    };
+    let found = match asked.steady_from_s {
+        Some(from_s) => info(
+            "until-steady",
+            format!(
+                "the run ended after {:.0} s because it was steady from {from_s:.0} s on{volume}",
+                run.summary.elapsed_s
+            ),
+            "Quote the figures of the steady stretch; RUN_TIME was only the limit.",
+        ),
+        None => warning(
+            "until-steady",
+            format!(
+                "RUN_TIME ended the run before it was proven steady; {} were written, {} and a \
+                 whole checkpoint cycle in every window were asked for",
+                written.map_or("an unknown number of bytes".to_owned(), size),
+                size(asked.volume_bytes)
+            ),
+            "Raise RUN_TIME, or look at what keeps the rate from settling.",
+        ),
+    };
+    found
+        .with("volume_bytes", asked.volume_bytes)
+        .with("written_bytes", written)
+        .with("steady_from_s", asked.steady_from_s)
+        .judged()
+}
+
+/// Steady by the numbers, while not every window holds a whole checkpoint cycle.
+fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
+    let Some(count) = writes::checkpoints(run).filter(|_| run.summary.ops.update > 0) else {
+        return Judgement::Clear;
+    };
+    if count >= WINDOWS as u64 && windows.have_cycles() != Some(false) {
+        return Judgement::Clear;
+    }
+    info(
+        "too-short-to-judge",
+        format!(
+            "the rate was steady, but {count} checkpoints do not give each of the {WINDOWS} windows \
+             a whole cycle"
+        ),
+        "Run longer, until every window holds a whole checkpoint cycle.",
+    )
+    .with("checkpoints", count)
+    .with("range_share", windows.range_share)
+    .judged()
+}
+
+fn stalled(run: &Run) -> Judgement {
+    let (from_s, to_s) = window(run);
+    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let stalled = super::stalls(&seconds);
+    if stalled.is_empty() {
+        return Judgement::Clear;
+    }
+    let at: Vec<String> =
+        stalled.iter().take(STALLS_NAMED).map(|second| format!("{:.0} s", second.from_s)).collect();
+    let more = stalled.len().saturating_sub(STALLS_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let candidates = candidates(&seconds, &stalled);
+    let longest = longest_stall(&stalled);
+    let lasted = longest.map_or(String::new(), |stall| {
+        format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
+    });
+    let named = if candidates.is_empty() {
+        "nothing in the record stands out in them".to_owned()
+    } else {
+        format!("in them {}", candidates.join(", "))
+    };
+    info(
+        "stalls",
+        format!(
+            "{} of {} seconds ran at under half the median rate (at {}{more}){lasted}; {named}",
+            stalled.len(),
+            seconds.len(),
+            at.join(", ")
+        ),
+        "Look at those seconds in timeline.csv beside the device's and the database's own logs.",
+    )
+    .with("longest_stall_s", longest.map(|stall| stall.seconds))
+    .with("stalled_at_s", stalled.iter().map(|second| second.from_s).collect::<Vec<_>>())
+    .with("median_ops_per_second", median(seconds.iter().map(|s| rate(s))))
+    .judged()
+}
+
+/// What was out of the ordinary in the stalled seconds, by the record's own figures.
+fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
+    type Figure = fn(&Second) -> Option<f64>;
+    let figures: [(Figure, f64, &str); 4] = [
+        (|s| Some(s.io?.physical_write_bytes? as f64), 2.0, "the database wrote more (checkpoint)"),
+        (
+            |s| Some(s.device?.write_bytes as f64),
+            2.0,
+            "the device wrote more (checkpoint, write-back)",
+        ),
+        (|s| Some(s.cpu?.steal + 1.0), 2.0, "processor time was stolen"),
+        (|s| Some(s.cpu?.iowait + 1.0), 1.5, "processors waited for I/O (drive cache, throttling)"),
+    ];
+    figures
+        .iter()
+        .filter_map(|(figure, factor, words)| {
+            let usual = median(all.iter().filter_map(|second| figure(second)))?;
+            let here = median(stalled.iter().filter_map(|second| figure(second)))?;
+            (here > usual * factor && here > 0.0).then(|| (*words).to_owned())
+        })
+        .collect()
+}

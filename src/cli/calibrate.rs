@@ -1,0 +1,213 @@
+//! `petal calibrate`: what the device alone can do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use time::OffsetDateTime;
+
+use crate::analysis::calibration::Bound;
+use crate::driver::calibrate::{Plan, calibrate};
+use crate::engine::Stop;
+use crate::engine::device::Device;
+use crate::engine::device::gauge::Wanted;
+use crate::record::calibration::{self, Calibration};
+use crate::record::{Folder, Status};
+use crate::report;
+use crate::settings::Settings;
+use crate::settings::read::{self, Sources};
+use crate::settings::size::parse_bytes;
+use crate::settings::table::CommandKind;
+use crate::settings::url::TargetUrl;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::series::draw_seed;
+use super::{signals, source};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal calibrate /data/petal-calibrate.dat            a file that is made, measured and removed
+  petal calibrate /dev/nvme1n1 --destroy-data /dev/nvme1n1
+  petal calibrate /data/x.dat --max-latency read.p99=10ms --max-latency write.p99=20ms
+  petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
+
+Kept in petal-results/<UTC stamp>-calibrate/ and, for later runs on the same device to be compared
+with, in the folder of --calibrations. Ctrl-C keeps what was measured until then.";
+
+const DEPTH_MAX: u32 = 4096;
+/// Parameters that a flag of this command stands for; others of the file and the environment
+/// belong to runs.
+const FLAGS: [&str; 5] = ["BLOCK_SZ", "STORAGE_CACHE", "DIRECT_IO", "OUT", "CALIBRATIONS"];
+
+pub fn command() -> Command {
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let command = Command::new("calibrate")
+        .about("Measure the device alone: requests per second and latency at every depth")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("path").value_name("PATH").required(true).help(
+                "A file that is not there yet, one of an earlier calibration, or a block device",
+            ),
+        )
+        .arg(
+            text("block-size", "SIZE", "Bytes of a random request [default: BLOCK_SZ, else 8K]")
+                .alias("block-sz"),
+        )
+        .arg(text(
+            "size",
+            "SIZE",
+            "Bytes to measure on [default: 8G, four times STORAGE_CACHE if that is more, at most \
+             half of what is free]",
+        ))
+        .arg(
+            text("seconds", "N", "Time for all measurements together; filling comes before")
+                .value_parser(value_parser!(u64).range(1..))
+                .default_value("180"),
+        )
+        .arg(
+            text("depths", "N,N...", "Requests in flight")
+                .value_parser(value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))
+                .value_delimiter(',')
+                .default_value("1,2,4,8,16,32,64,128,256"),
+        )
+        .arg(
+            text("mix", "PERCENT", "Reads in the mixed curve, per cent")
+                .value_parser(value_parser!(u8).range(1..=99))
+                .default_value("70"),
+        )
+        .arg(
+            text("threads", "N", "Threads that share the depth [default: one for each 64]")
+                .value_parser(value_parser!(u32).range(1..=1024)),
+        )
+        .arg(
+            text(
+                "max-latency",
+                "BOUND",
+                "Tell the most requests per second under it: read.p99=10ms",
+            )
+            .action(ArgAction::Append),
+        )
+        .arg(
+            Arg::new("keep")
+                .long("keep")
+                .action(ArgAction::SetTrue)
+                .help("Leave the file that was made, for the next calibration"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print the calibration as JSON, and only it, on stdout"),
+        )
+        .arg(text("storage-cache", "SIZE", "The storage's cache as you know it [default: none]"))
+        .arg(text("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE where it works]"))
+        .arg(text(
+            "out",
+            "PATH",
+            "Folder that gets a folder for each result [default: petal-results]",
+        ))
+        .arg(text(
+            "calibrations",
+            "PATH",
+            "Folder where later runs look [default: petal/calibrations in XDG_DATA_HOME]",
+        ));
+    source::destroy_arg(command)
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let settings = settings(matches)?;
+    let plan = plan(matches, &settings)?;
+    plan.rounds()?; // Refused before anything is made.
+    let size = matches.get_one::<String>("size").map(|text| {
+        parse_bytes(text).map_err(|error| {
+            Failure::usage(format!("--size {text}: {error}; give a size such as 1G or 500M"))
+        })
+    });
+    let wanted = Wanted {
+        bytes: size.transpose()?,
+        storage_cache: settings.storage_cache,
+        keep: matches.get_flag("keep"),
+    };
+    let stop = Stop::unlimited(signals::count());
+    let device = Device::open(&settings)?;
+    let gauge = device.gauge(&wanted, console, &stop)?;
+    let measured = calibrate(&gauge, &plan, console, &stop);
+    drop(gauge);
+    let measured = measured?;
+    let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
+    let text = report::calibration::render(&measured);
+    folder.write_atomically(report::calibration::TEXT_NAME, text.as_bytes())?;
+    if matches.get_flag("json") {
+        console.result(&json(&measured)?);
+    } else {
+        console.result(&text);
+    }
+    let kept_in = settings.calibrations.as_deref();
+    let (path, kept) = calibration::save(&folder, kept_in, &measured)?;
+    console.warn(&format!("the calibration is in {}", path.display()));
+    if let Some(kept) = kept {
+        console.warn(&format!("later runs on this device are compared with {}", kept.display()));
+    }
+    Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
+}
+
+fn json(calibration: &Calibration) -> Result<String, Failure> {
+    serde_json::to_string_pretty(calibration)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::new(Exit::Failed, format!("the calibration is no JSON: {error}")))
+}
+
+/// The settings of the directory, read as a run there would; the target is the path.
+fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
+    let given = |key: &'static str| {
+        let flag = match key {
+            "BLOCK_SZ" => "block-size".to_owned(),
+            key => key.to_ascii_lowercase().replace('_', "-"),
+        };
+        Some((key, matches.get_one::<String>(&flag)?.clone()))
+    };
+    let mut settings = read::read(&Sources {
+        command: CommandKind::Target,
+        flags: FLAGS.into_iter().filter_map(given).collect(),
+        environment: &read::process_environment,
+        conf: None,
+        directory: Some(PathBuf::from(".")),
+        schemas: None,
+    })?;
+    let path = matches.get_one::<String>("path").cloned().unwrap_or_default();
+    let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
+    settings.db = TargetUrl::parse(&url)
+        .map_err(|error| Failure::usage(format!("{url}: it {}; {}", error.rule, error.way_out)))?;
+    settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
+    Ok(settings)
+}
+
+fn plan(matches: &ArgMatches, settings: &Settings) -> Result<Plan, Failure> {
+    let mut depths: Vec<u32> = matches.get_many("depths").unwrap_or_default().copied().collect();
+    depths.sort_unstable();
+    depths.dedup();
+    let bounds: Result<Vec<Bound>, Failure> = matches
+        .get_many::<String>("max-latency")
+        .unwrap_or_default()
+        .map(|text| {
+            Bound::parse(text).map_err(|rule| {
+                Failure::usage(format!(
+                    "--max-latency {text}: {rule}; write for instance read.p99=10ms"
+                ))
+            })
+        })
+        .collect();
+    Ok(Plan {
+        block_bytes: settings.block_sz.unwrap_or(8192),
+        depths,
+        mix_read_pct: matches.get_one("mix").copied().unwrap_or(70),
+        length: Duration::from_secs(matches.get_one("seconds").copied().unwrap_or(180)),
+        threads: matches.get_one("threads").copied(),
+        storage_cache: settings.storage_cache,
+        bounds: bounds?,
+        seed: draw_seed()?,
+    })
+}

@@ -1,0 +1,261 @@
+//! `petal compare`: runs, sweeps or tables of figures set against each other; one alone is
+//! analysed as petals.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::analysis::compare::gate::{self, Held, Outcome};
+use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
+use crate::analysis::petals::Petals;
+use crate::record::observation::Observation;
+use crate::record::{self, RecordError, plain_csv, sweep};
+use crate::report;
+use crate::settings::gate::Gate;
+use crate::settings::objective::Objective;
+
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::source;
+
+/// Stands between two sides of several runs each.
+const VERSUS: &str = "vs";
+
+const EXAMPLES: &str = "\
+Examples:
+  petal compare results-before results-after       two sweeps, runs, or folders of runs
+  petal compare petal-results/*-before vs petal-results/*-after
+  petal compare SWEEP --by db                       a sweep over two targets: paired by round
+  petal compare table.csv --by compression          a published table, before and after in it
+  petal compare table.csv                           one side alone: its petals
+  petal compare A B --fail-if 'piops < -5%'         for a script; several may be given
+
+The run is the unit of evidence: three a side give an interval. Sides that were
+run in turn are paired by round; others are compared by Welch's test, and what
+drifted between them is in the difference. Many cells: Holm's correction.
+A table has a header; factor columns stand left of the figures, whose unit ends
+their name (reads_s, read_us, read_ms, mb_s); _node1, _node2 are summed.
+
+Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval is past
+it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit, or there
+is none.";
+
+pub fn command() -> Command {
+    let list = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name(value)
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .help(help)
+    };
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("compare")
+        .about("Compare runs, sweeps or tables of figures, with intervals")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("side")
+                .value_name("SIDE")
+                .required(true)
+                .num_args(1..)
+                .help("A run's or sweep's folder, a folder of runs, or a CSV; `vs` between groups"),
+        )
+        .arg(
+            Arg::new("by")
+                .long("by")
+                .value_name("FACTOR")
+                .help("Make a side of each value of a factor (a column, an axis, a parameter)"),
+        )
+        .arg(
+            Arg::new("baseline")
+                .long("baseline")
+                .value_name("VALUE")
+                .requires("by")
+                .help("The value of --by to compare with [default: the first]"),
+        )
+        .arg(list("factors", "NAME,...", "The factor columns of a CSV; all others are figures"))
+        .arg(list("metric", "NAME,...", "What to compare [default: the usual ones]"))
+        .arg(
+            Arg::new("fail-if")
+                .long("fail-if")
+                .value_name("LIMIT")
+                .action(ArgAction::Append)
+                .value_parser(|text: &str| text.parse::<Gate>())
+                .help("Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'"),
+        )
+        .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
+        .arg(source::objective_arg())
+        .arg(flag("json", "Print the comparison as JSON, and only it, on stdout"))
+        .arg(flag("csv", "Print a row per cell, metric and side").conflicts_with("json"))
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let sides = sides(matches, console)?;
+    if let [side] = sides.as_slice() {
+        return alone(side, matches, console);
+    }
+    let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
+    let rules = rules(matches, &sides, &gates)?;
+    let comparison = compare(&sides, &rules)?;
+    let held: Vec<Held> = gates.iter().map(|limit| gate::hold(limit, &comparison)).collect();
+    console.result(&shown(matches, &comparison, &held)?);
+    Ok(match held.iter().map(|held| held.outcome).max() {
+        Some(Outcome::Failed) => Exit::Failed,
+        Some(Outcome::Inconclusive) => Exit::Inconclusive,
+        Some(Outcome::Passed) | None => Exit::Done,
+    })
+}
+
+/// What is compared: the metrics asked for or the usual ones, and those of the limits.
+fn rules(matches: &ArgMatches, sides: &[Side], gates: &[&Gate]) -> Result<Rules, Failure> {
+    let asked = matches.get_many::<String>("metric").unwrap_or_default();
+    let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();
+    let in_turn = matches.get_flag("in-turn");
+    if metrics.is_empty() && !gates.is_empty() {
+        metrics = compare(sides, &Rules { metrics, in_turn })?.metrics;
+    }
+    for limit in gates {
+        if !metrics.contains(&limit.metric) {
+            metrics.push(limit.metric.clone());
+        }
+    }
+    Ok(Rules { metrics, in_turn })
+}
+
+fn shown(matches: &ArgMatches, comparison: &Comparison, held: &[Held]) -> Result<String, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Failed, format!("the comparison cannot be written: {error}"))
+    };
+    if matches.get_flag("json") {
+        report::json::comparison(comparison, held).map_err(|error| failed(&error))
+    } else if matches.get_flag("csv") {
+        report::compare::csv(comparison).map_err(|error| failed(&error))
+    } else {
+        Ok(report::compare::render(comparison, held))
+    }
+}
+
+/// One side has nothing to be compared with: its lines are shown.
+fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    if let Some(limit) = matches.get_many::<Gate>("fail-if").and_then(|mut limits| limits.next()) {
+        return Err(Failure::usage(format!(
+            "{limit}: there is only {}, and nothing to compare it with; name a second side, or a \
+             factor with --by",
+            side.name
+        )));
+    }
+    if matches.get_flag("csv") {
+        return Err(Failure::usage(format!(
+            "--csv: there is only {}, and nothing to compare it with; petal report of a sweep \
+             leaves sweep.csv",
+            side.name
+        )));
+    }
+    let objective: Option<&Objective> = matches.get_one("objective");
+    let petals = Petals::of(&side.observations).with_objective(objective);
+    let text = if matches.get_flag("json") {
+        report::json::petals(&petals).map_err(|error| {
+            Failure::new(Exit::Failed, format!("the petals cannot be written: {error}"))
+        })?
+    } else {
+        report::lines::alone(&side.name, &petals, objective)
+    };
+    console.result(&text);
+    Ok(Exit::Done)
+}
+
+fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, Failure> {
+    let arguments: Vec<&String> = matches.get_many("side").unwrap_or_default().collect();
+    let factors: Option<Vec<String>> =
+        matches.get_many::<String>("factors").map(|names| names.cloned().collect());
+    let groups: Vec<&[&String]> = if arguments.iter().any(|argument| *argument == VERSUS) {
+        arguments.split(|argument| *argument == VERSUS).collect()
+    } else {
+        arguments.chunks(1).collect()
+    };
+    let mut sides = Vec::new();
+    for group in groups {
+        let [first, rest @ ..] = group else {
+            return Err(Failure::usage(format!("`{VERSUS}` stands between sides, not beside one")));
+        };
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        let mut side = Side { name: format!("{first}{more}"), observations: Vec::new() };
+        for path in group {
+            side.observations.extend(load(Path::new(path.as_str()), factors.as_deref())?);
+        }
+        sides.push(side);
+    }
+    let by = matches.get_one::<String>("by").map(|name| name.trim().to_lowercase());
+    let targets = || by_targets(&sides, console);
+    let Some(by) = by.or_else(targets) else { return Ok(sides) };
+    let names: Vec<String> = sides.iter().map(|side| side.name.clone()).collect();
+    let all = sides.into_iter().flat_map(|side| side.observations).collect();
+    let baseline = matches.get_one::<String>("baseline").map(String::as_str);
+    Side::split(&names.join(", "), all, &by, baseline).map_err(Failure::usage)
+}
+
+/// A sweep over several targets, alone, is a comparison of these.
+fn by_targets(sides: &[Side], console: &Console) -> Option<String> {
+    let [side] = sides else { return None };
+    let targets = || side.observations.iter().map(|seen| seen.factor("db"));
+    let first = targets().next()??;
+    targets().any(|db| db.is_some_and(|db| db != first)).then(|| {
+        console.warn("the targets of this sweep are compared (--by db)");
+        "db".to_owned()
+    })
+}
+
+/// The runs of a sweep, of one run's folder, of a folder of runs, or the rows of a table.
+fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Failure> {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if path.is_file() && !is_json {
+        return Ok(plain_csv::read(path, factors)?);
+    }
+    if sweep::is_one(path) {
+        let swept = sweep::load(path)?;
+        let numbers = swept.sweep.cells.iter().map(|cell| cell.number);
+        let mut cells: Vec<(u32, Observation)> = numbers.zip(swept.observations()).collect();
+        // In the order of the plan, so that the first target asked for is the baseline.
+        cells.sort_by_key(|(number, seen)| (*number, seen.repeat));
+        let named = cells.into_iter().map(|(_, seen)| {
+            let source = path.join(&seen.source).display().to_string();
+            Observation { source, ..seen }
+        });
+        return Ok(named.collect());
+    }
+    match report::load(path) {
+        Ok(run) => Ok(vec![Observation::of_run(&path.display().to_string(), Vec::new(), &run)]),
+        Err(error @ RecordError::NotARecord { .. }) => {
+            let runs = runs_within(path)?;
+            if runs.is_empty() { Err(error.into()) } else { Ok(runs) }
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Every run of a folder of runs, in the order of their names, which begin with their start.
+fn runs_within(path: &Path) -> Result<Vec<Observation>, Failure> {
+    let entries = std::fs::read_dir(path).map_err(|source| RecordError::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.retain(|folder| record::is_one(folder));
+    folders.sort();
+    let mut runs = Vec::new();
+    for folder in folders {
+        let run = report::load(&folder)?;
+        runs.push(Observation::of_run(&folder.display().to_string(), Vec::new(), &run));
+    }
+    Ok(runs)
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

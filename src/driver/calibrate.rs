@@ -1,0 +1,399 @@
+//! A calibration: every curve at every depth, in rounds, so that a drift falls on all points alike.
+//! A stop keeps what was measured until then.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::analysis::calibration::{Bound, best, under};
+use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH, LOG_BYTES, Measured, Work};
+use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::record::Status;
+use crate::record::calibration::{
+    Calibration, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, Point, READ, WRITE,
+};
+use crate::stats::devices::{self, DataDevices};
+use crate::stats::histogram::{Latencies, LatencySummary};
+use crate::stats::os::{DeviceCounts, Probe};
+
+/// A point is measured so many times, if each time lasts at least so long.
+const ROUNDS: u32 = 3;
+const LENGTH_MIN: Duration = Duration::from_millis(500);
+/// A single round may be shorter; under this nothing is told any more.
+const LENGTH_LEAST: Duration = Duration::from_millis(50);
+/// One thread keeps so many requests in flight before another helps.
+const DEPTH_PER_THREAD: u32 = 64;
+/// A thread that is busier than this limits what is measured.
+const THREAD_BUSY_SHARE: f64 = 0.95;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub block_bytes: u32,
+    /// Ascending.
+    pub depths: Vec<u32>,
+    pub mix_read_pct: u8,
+    /// For all measurements together.
+    pub length: Duration,
+    /// None: by depth and processors.
+    pub threads: Option<u32>,
+    pub storage_cache: Option<u64>,
+    pub bounds: Vec<Bound>,
+    pub seed: u64,
+}
+
+/// One measurement of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Curve(&'static str, u32),
+    InOrder(&'static str),
+    Log,
+}
+
+/// All rounds of a step.
+#[derive(Default)]
+struct Sum {
+    rounds: u32,
+    seconds: f64,
+    reads: Latencies,
+    writes: Latencies,
+    iops: Vec<f64>,
+    thread_cpu_share: f64,
+    device: Option<DeviceCounts>,
+}
+
+impl Plan {
+    fn steps(&self) -> Vec<Step> {
+        let curves = self
+            .depths
+            .iter()
+            .flat_map(|&depth| [READ, WRITE, MIX].map(|curve| Step::Curve(curve, depth)));
+        curves.chain([READ, WRITE].map(Step::InOrder)).chain([Step::Log]).collect()
+    }
+
+    /// How many rounds, and how long each measurement. An error where there is no time for one.
+    pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
+        let steps = self.steps().len() as u32;
+        let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
+        (1..=ROUNDS)
+            .rev()
+            .map(|rounds| (rounds, self.length / (rounds * steps)))
+            .find(|&(rounds, length)| length >= enough(rounds))
+            .ok_or_else(|| {
+                EngineError::Setting(format!(
+                    "--seconds {}: {steps} measurements need at least {:.0}; give more time, or \
+                     fewer --depths",
+                    self.length.as_secs(),
+                    self.length_min().as_secs_f64().ceil(),
+                ))
+            })
+    }
+
+    /// The shortest that can be measured.
+    fn length_min(&self) -> Duration {
+        LENGTH_LEAST * self.steps().len() as u32
+    }
+
+    fn work(&self, step: Step) -> Option<Work> {
+        let at_random = |read_pct: u8, depth: u32| {
+            let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+            let threads = self.threads.unwrap_or(depth.div_ceil(DEPTH_PER_THREAD).min(cpus));
+            let request_bytes = self.block_bytes;
+            Work { read_pct, request_bytes, in_order: false, depth, threads }
+        };
+        let in_order = |read_pct: u8| Work {
+            read_pct,
+            request_bytes: LARGE_BYTES,
+            in_order: true,
+            depth: LARGE_DEPTH,
+            threads: 1,
+        };
+        match step {
+            Step::Curve(READ, depth) => Some(at_random(100, depth)),
+            Step::Curve(WRITE, depth) => Some(at_random(0, depth)),
+            Step::Curve(_, depth) => Some(at_random(self.mix_read_pct, depth)),
+            Step::InOrder(READ) => Some(in_order(100)),
+            Step::InOrder(_) => Some(in_order(0)),
+            Step::Log => None,
+        }
+    }
+
+    fn is_read_only(&self, step: Step) -> bool {
+        self.work(step).is_some_and(|work| work.read_pct == 100)
+    }
+}
+
+impl Sum {
+    fn add(&mut self, measured: &Measured, device: Option<DeviceCounts>) {
+        self.iops.push(measured.requests() as f64 / measured.seconds.max(1e-9));
+        self.device = match self.rounds {
+            0 => device,
+            _ => self.device.zip(device).map(|(sum, one)| sum.plus(&one)),
+        };
+        self.rounds += 1;
+        self.seconds += measured.seconds;
+        self.reads.add(&measured.reads);
+        self.writes.add(&measured.writes);
+        self.thread_cpu_share = self.thread_cpu_share.max(measured.thread_cpu_share);
+    }
+
+    fn all(&self) -> Latencies {
+        let mut all = self.reads.clone();
+        all.add(&self.writes);
+        all
+    }
+
+    fn per_second(&self) -> f64 {
+        (self.reads.count() + self.writes.count()) as f64 / self.seconds.max(1e-9)
+    }
+
+    fn mb_per_s(&self, request_bytes: u32) -> f64 {
+        self.per_second() * f64::from(request_bytes) / 1e6
+    }
+
+    fn point(&self, work: &Work) -> Point {
+        let summary = |latencies: &Latencies| -> Option<LatencySummary> {
+            (latencies.count() > 0).then(|| latencies.summary())
+        };
+        let iops = self.per_second();
+        Point {
+            depth: work.depth,
+            threads: work.threads.clamp(1, work.depth),
+            rounds: self.rounds,
+            seconds: self.seconds,
+            reads: self.reads.count(),
+            writes: self.writes.count(),
+            iops,
+            iops_min: self.iops.iter().copied().fold(f64::INFINITY, f64::min),
+            iops_max: self.iops.iter().copied().fold(0.0, f64::max),
+            mb_per_s: self.mb_per_s(work.request_bytes),
+            read_latency_us: summary(&self.reads),
+            write_latency_us: summary(&self.writes),
+            latency_us: self.all().summary(),
+            // More than petal had in flight: somebody else's were counted too.
+            device_depth: self
+                .device
+                .and_then(|device| device_depth(&device, iops))
+                .filter(|depth| *depth <= f64::from(work.depth)),
+            thread_cpu_share: self.thread_cpu_share,
+        }
+    }
+}
+
+/// Rate x await. The rate is that of the counted time; the kernel's counts include its ramp, which
+/// the await does not mind.
+fn device_depth(device: &DeviceCounts, iops: f64) -> Option<f64> {
+    let requests = device.read_requests + device.write_requests.saturating_sub(device.flushes);
+    let ms = (device.read_ms + device.write_ms) as f64;
+    (requests > 0 && ms > 0.0).then(|| iops * ms / 1000.0 / requests as f64)
+}
+
+/// Measures, round after round. An error means that nothing was measured.
+pub fn calibrate(
+    gauge: &Gauge,
+    plan: &Plan,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<Calibration, EngineError> {
+    let (rounds, length) = plan.rounds()?;
+    let devices = devices::find(&[gauge.path().to_owned()]);
+    let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
+    let started_at = OffsetDateTime::now_utc();
+    let began = Instant::now();
+    let steps = plan.steps();
+    let mut sums: BTreeMap<Step, Sum> = BTreeMap::new();
+    let all = u64::from(rounds) * steps.len() as u64;
+    progress.phase("measuring", all, ProgressUnit::Items);
+    'rounds: for round in 0..rounds {
+        for at in 0..steps.len() {
+            // There and back again: what warms up or wears off does not favour one end.
+            let step = if round % 2 == 0 { steps[at] } else { steps[steps.len() - 1 - at] };
+            if stop.is_requested() {
+                break 'rounds;
+            }
+            let before = probe.as_ref().map(Probe::sample);
+            let seed = plan.seed ^ u64::from(round) << 48 ^ (at as u64) << 40;
+            let measured = match plan.work(step) {
+                Some(work) => gauge.measure(&work, length, seed, stop)?,
+                None => gauge.log(length, stop)?,
+            };
+            let after = probe.as_ref().map(Probe::sample);
+            if !plan.is_read_only(step) {
+                gauge.sync()?;
+            }
+            if stop.is_requested() {
+                break 'rounds; // Cut short, it is no measurement like the others.
+            }
+            let device =
+                before.zip(after).and_then(|(before, after)| after.since(&before).device());
+            sums.entry(step).or_default().add(&measured, device);
+            progress.advance(1);
+        }
+    }
+    if sums.is_empty() {
+        return Err(EngineError::Interrupted);
+    }
+    let is_whole = steps.iter().all(|step| sums.get(step).is_some_and(|sum| sum.rounds == rounds));
+    let mut calibration = Calibration {
+        status: if is_whole { Status::Complete } else { Status::Interrupted },
+        started_at: started_at.format(&Rfc3339).unwrap_or_default(),
+        elapsed_s: began.elapsed().as_secs_f64(),
+        rounds,
+        ..about(gauge, plan, &devices)
+    };
+    for (step, sum) in &sums {
+        put(&mut calibration, plan, *step, sum);
+    }
+    calibration.best = calibration
+        .curves
+        .iter()
+        .filter_map(|(name, points)| Some((name.clone(), best(points)?)))
+        .collect();
+    calibration.under = plan.bounds.iter().map(|bound| under(bound, &calibration)).collect();
+    calibration.notes = notes(&calibration, &devices);
+    Ok(calibration)
+}
+
+fn about(gauge: &Gauge, plan: &Plan, devices: &DataDevices) -> Calibration {
+    let system = rustix::system::uname();
+    let path = std::path::absolute(gauge.path()).unwrap_or_else(|_| gauge.path().to_owned());
+    let name = devices.names().into_iter().next();
+    Calibration {
+        format: FORMAT.to_owned(),
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: system.nodename().to_string_lossy().into_owned(),
+        kernel: system.release().to_string_lossy().into_owned(),
+        path: path.display().to_string(),
+        kind: if gauge.is_block_device() { "block device" } else { "file" }.to_owned(),
+        bytes: gauge.bytes(),
+        storage_cache: plan.storage_cache,
+        direct_io: gauge.direct_io().clone(),
+        requests_by: gauge.requests_by(),
+        device: name.zip(devices.drives()).map(|(name, drives)| MeasuredDevice { name, drives }),
+        block_bytes: plan.block_bytes.into(),
+        mix_read_pct: plan.mix_read_pct,
+        ..Calibration::default()
+    }
+}
+
+/// Steps come in the order of their depths.
+fn put(calibration: &mut Calibration, plan: &Plan, step: Step, sum: &Sum) {
+    match (step, plan.work(step)) {
+        (Step::Curve(name, _), Some(work)) => {
+            calibration.curves.entry(name.to_owned()).or_default().push(sum.point(&work));
+        }
+        (Step::InOrder(name), Some(work)) => {
+            let in_order = InOrder {
+                request_bytes: work.request_bytes.into(),
+                depth: work.depth,
+                seconds: sum.seconds,
+                mb_per_s: sum.mb_per_s(work.request_bytes),
+                latency_us: sum.all().summary(),
+            };
+            calibration.in_order.insert(name.to_owned(), in_order);
+        }
+        _ => {
+            calibration.log = Some(LogWrites {
+                bytes: LOG_BYTES,
+                seconds: sum.seconds,
+                per_second: sum.per_second(),
+                latency_us: sum.writes.summary(),
+            });
+        }
+    }
+}
+
+fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
+    let mut notes = Vec::new();
+    if calibration.status != Status::Complete {
+        notes.push("interrupted: curves have fewer points, or points fewer rounds".to_owned());
+    }
+    if !calibration.direct_io.used {
+        let reason = calibration.direct_io.reason.as_deref().unwrap_or("it was not asked for");
+        notes.push(format!("no direct I/O ({reason}): the page cache was measured, not a device"));
+    }
+    let busiest = calibration.curves.values().flatten().map(|point| point.thread_cpu_share);
+    if busiest.fold(0.0, f64::max) > THREAD_BUSY_SHARE {
+        notes.push(
+            "at some depths petal's own threads were busy all the time: the device may do more \
+             (--threads)"
+                .to_owned(),
+        );
+    }
+    let unknown = |point: &&Point| point.device_depth.is_none();
+    if calibration.device.is_some()
+        && calibration.curves.values().flatten().filter(unknown).count() > 0
+    {
+        notes.push(
+            "somebody else used the device meanwhile: at some depths more requests were in flight \
+             there than petal's"
+                .to_owned(),
+        );
+    }
+    if calibration.device.is_none() {
+        let several = || format!("it lies on several devices: {}", devices.names().join(", "));
+        let why = devices.unseen.first().cloned().unwrap_or_else(several);
+        notes.push(format!("runs cannot be compared with this: {why}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plan(seconds: u64, depths: Vec<u32>) -> Plan {
+        Plan {
+            block_bytes: 8192,
+            depths,
+            mix_read_pct: 70,
+            length: Duration::from_secs(seconds),
+            threads: None,
+            storage_cache: None,
+            bounds: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_measurements_fit_the_time_they_were_given(seconds in 1u64..10_000, depths in 1usize..9) {
+            let plan = plan(seconds, (0..depths).map(|n| 1 << n).collect());
+            match plan.rounds() {
+                Ok((rounds, length)) => {
+                    prop_assert!((1..=ROUNDS).contains(&rounds) && length >= LENGTH_LEAST);
+                    prop_assert!(length * rounds * plan.steps().len() as u32 <= plan.length);
+                    prop_assert!(rounds == ROUNDS || length < LENGTH_MIN * 2);
+                }
+                Err(_) => prop_assert!(plan.length < plan.length_min()),
+            }
+        }
+    }
+
+    #[test]
+    fn every_point_is_measured_once_a_round() {
+        let plan = plan(100, vec![1, 16]);
+        let steps = plan.steps();
+        assert_eq!(steps.len(), 2 * 3 + 3);
+        let reading = steps.iter().filter(|step| plan.is_read_only(**step)).count();
+        assert_eq!(reading, 3, "two points of the read curve, and reading in order");
+        assert_eq!(plan.work(Step::Curve(MIX, 16)).unwrap().read_pct, 70);
+    }
+
+    #[test]
+    fn depth_is_rate_times_await() {
+        let device = DeviceCounts {
+            read_requests: 900,
+            write_requests: 110,
+            flushes: 10,
+            read_ms: 1800,
+            write_ms: 200,
+            ..DeviceCounts::default()
+        };
+        assert_eq!(device_depth(&device, 5000.0), Some(10.0));
+        assert_eq!(device_depth(&DeviceCounts::default(), 5000.0), None);
+    }
+}

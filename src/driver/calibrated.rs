@@ -1,0 +1,27 @@
+//! Which calibration a run is compared with: of those that are kept, the newest of the same drives
+//! that has a curve for the run's size and mix.
+
+use std::path::Path;
+
+use crate::analysis::calibration;
+use crate::record::Run;
+use crate::record::calibration::{CalibratedShare, Calibration, of_drives};
+
+/// None where none of these drives is kept there, or the run's device was not counted.
+pub fn beside(kept_in: Option<&Path>, drives: &[String], run: &Run) -> Option<CalibratedShare> {
+    let mut kept = of_drives(kept_in?, drives);
+    // A loop device has a cache of its own, a volume a path: the very same one comes first.
+    let is_same = |calibration: &Calibration| {
+        let name = calibration.device.as_ref().map(|device| &device.name);
+        name.is_some_and(|name| run.details.devices.contains(name))
+    };
+    if kept.iter().any(|(_, calibration)| is_same(calibration)) {
+        kept.retain(|(_, calibration)| is_same(calibration));
+    }
+    let shares: Vec<CalibratedShare> = kept
+        .into_iter()
+        .filter_map(|(path, kept)| calibration::share(run, &path.display().to_string(), &kept))
+        .collect();
+    let with_curve = shares.iter().position(|share| share.curve.is_some());
+    shares.into_iter().nth(with_curve.unwrap_or(0))
+}

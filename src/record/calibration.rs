@@ -1,0 +1,276 @@
+//! What `petal calibrate` leaves: the versioned format `petal-calibrate/1`, in a folder of its own
+//! beside the runs, and a copy where later runs on the same device find it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Folder, RecordError, Status};
+use crate::stats::histogram::LatencySummary;
+use crate::stats::target::DirectIo;
+
+pub const FORMAT: &str = "petal-calibrate/1";
+pub const NAME: &str = "calibrate.json";
+
+/// The curves' names.
+pub const READ: &str = "read";
+pub const WRITE: &str = "write";
+pub const MIX: &str = "mix";
+
+/// A whole calibration: what `petal calibrate --json` prints. Names never change; what is unknown
+/// is null, never 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    pub format: String,
+    pub petal_version: String,
+    /// `interrupted`: curves have fewer points, or points fewer rounds.
+    pub status: Status,
+    /// UTC, RFC 3339.
+    pub started_at: String,
+    pub elapsed_s: f64,
+    /// Name and kernel of the host.
+    pub host: String,
+    pub kernel: String,
+    /// The file or block device that was measured on.
+    pub path: String,
+    pub kind: String,
+    /// Bytes that requests went to.
+    pub bytes: u64,
+    pub storage_cache: Option<u64>,
+    pub direct_io: DirectIo,
+    pub requests_by: String,
+    pub device: Option<MeasuredDevice>,
+    pub block_bytes: u64,
+    /// Per cent of the mix's requests that are reads.
+    pub mix_read_pct: u8,
+    /// Rounds that were planned.
+    pub rounds: u32,
+    /// By name: `read`, `write`, `mix`; points by depth.
+    pub curves: BTreeMap<String, Vec<Point>>,
+    /// The most requests per second of each curve.
+    pub best: BTreeMap<String, Best>,
+    /// `read` and `write`, in large requests one after the other.
+    pub in_order: BTreeMap<String, InOrder>,
+    pub log: Option<LogWrites>,
+    /// `--max-latency`: the most requests per second under each bound.
+    pub under: Vec<Under>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// The device behind the path, as later runs recognise it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredDevice {
+    /// Whose requests were counted, as /proc/diskstats prints it.
+    pub name: String,
+    /// The drives that it lies on.
+    pub drives: Vec<String>,
+}
+
+/// One curve at one depth, over all its rounds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    pub depth: u32,
+    pub threads: u32,
+    pub rounds: u32,
+    pub seconds: f64,
+    pub reads: u64,
+    pub writes: u64,
+    /// Requests per second: all over all seconds.
+    pub iops: f64,
+    /// Of the slowest and the fastest round.
+    pub iops_min: f64,
+    pub iops_max: f64,
+    /// Millions of bytes per second.
+    pub mb_per_s: f64,
+    /// From submit to completion; null where there were none.
+    pub read_latency_us: Option<LatencySummary>,
+    pub write_latency_us: Option<LatencySummary>,
+    /// Reads and writes together.
+    pub latency_us: LatencySummary,
+    /// Requests in flight at the device on average: rate x await, by the kernel's counters.
+    pub device_depth: Option<f64>,
+    /// The busiest thread's share of a processor.
+    pub thread_cpu_share: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    pub iops: f64,
+    pub depth: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct InOrder {
+    pub request_bytes: u64,
+    pub depth: u32,
+    pub seconds: f64,
+    /// Millions of bytes per second.
+    pub mb_per_s: f64,
+    pub latency_us: LatencySummary,
+}
+
+/// Small writes, each synced before the next; latencies of write and sync together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogWrites {
+    pub bytes: u64,
+    pub seconds: f64,
+    pub per_second: f64,
+    pub latency_us: LatencySummary,
+}
+
+/// The most requests per second of those points that keep a bound. None kept it: nulls.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Under {
+    /// As it was given: `read.p99=10ms`.
+    pub bound: String,
+    pub iops: Option<f64>,
+    pub depth: Option<u32>,
+    pub latency_us: Option<f64>,
+}
+
+/// What a run reached of the calibrated device; in the run's record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CalibratedShare {
+    /// The calibration: its file, when and on what it was made.
+    pub calibration: String,
+    pub calibrated_at: String,
+    pub path: String,
+    pub block_bytes: u64,
+    /// The curve that the run's mix is nearest to, if one is near enough.
+    pub curve: Option<String>,
+    /// Per cent of the run's device requests that are reads, as the curve's too.
+    pub read_pct: f64,
+    pub curve_read_pct: Option<f64>,
+    /// The run's requests per second at the device, without flushes.
+    pub device_iops: f64,
+    /// rate x await, over reads and writes.
+    pub device_depth: f64,
+    /// Flushes for each of its requests: curves have none.
+    pub flush_share: f64,
+    /// What the curve has at this depth, and at its best.
+    pub curve_iops: Option<f64>,
+    pub curve_iops_max: Option<f64>,
+    pub curve_depth_max: Option<u32>,
+    /// device_iops over these two.
+    pub of_depth: Option<f64>,
+    pub of_max: Option<f64>,
+    /// Why a figure is not known.
+    pub unknown: Option<String>,
+}
+
+/// Writes it into a folder of its own, and where runs look. Returns both paths; the second is None
+/// where the device is not seen or no folder for it is known.
+pub fn save(
+    folder: &Folder,
+    kept_in: Option<&Path>,
+    calibration: &Calibration,
+) -> Result<(PathBuf, Option<PathBuf>), RecordError> {
+    let mut text = serde_json::to_vec_pretty(calibration).map_err(|cause| RecordError::Encode {
+        what: "the calibration",
+        path: folder.path().join(NAME),
+        why: cause.to_string(),
+    })?;
+    text.push(b'\n');
+    let path = folder.write_atomically(NAME, &text)?;
+    let Some(kept_in) = kept_in.filter(|_| calibration.device.is_some()) else {
+        return Ok((path, None));
+    };
+    fs::create_dir_all(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
+    let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
+    let kept = Folder::open(kept_in).write_atomically(&name, &text)?;
+    Ok((path, Some(kept)))
+}
+
+/// Reads one, by its folder or file.
+pub fn load(path: &Path) -> Result<Calibration, RecordError> {
+    let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
+    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let damaged =
+        |why: String| RecordError::Damaged { path: path.clone(), wanted: "a calibration", why };
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
+    match value.get("format").and_then(|format| format.as_str()) {
+        Some(FORMAT) => {}
+        found => {
+            let found = found.unwrap_or_default().to_owned();
+            return Err(RecordError::Format { path, found, wanted: FORMAT });
+        }
+    }
+    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+}
+
+/// The calibrations that are kept there of a device that lies on these drives, newest first. What
+/// cannot be read is passed over: it is no reason to refuse a run.
+pub fn of_drives(kept_in: &Path, drives: &[String]) -> Vec<(PathBuf, Calibration)> {
+    let entries = fs::read_dir(kept_in).into_iter().flatten().flatten();
+    let mut found: Vec<(PathBuf, Calibration)> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter_map(|path| load(&path).ok().map(|calibration| (path, calibration)))
+        .filter(|(_, calibration)| {
+            let device = calibration.device.as_ref();
+            !drives.is_empty() && device.is_some_and(|device| device.drives == drives)
+        })
+        .collect();
+    found.sort_by(|a, b| b.1.started_at.cmp(&a.1.started_at).then_with(|| b.0.cmp(&a.0)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(drives: &[&str], started_at: &str) -> Calibration {
+        Calibration {
+            format: FORMAT.to_owned(),
+            started_at: started_at.to_owned(),
+            device: Some(MeasuredDevice {
+                name: "sda".into(),
+                drives: drives.iter().map(|drive| (*drive).to_owned()).collect(),
+            }),
+            ..Calibration::default()
+        }
+    }
+
+    #[test]
+    fn the_newest_of_the_same_drives_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, kept_in) = (dir.path().join("out"), dir.path().join("kept"));
+        for (drives, at) in [
+            (&["wwid-1"][..], "2026-01-01T00:00:00Z"),
+            (&["wwid-1"], "2026-03-01T00:00:00Z"),
+            (&["wwid-1", "wwid-2"], "2026-04-01T00:00:00Z"),
+            (&["wwid-1"], "2026-02-01T00:00:00Z"),
+        ] {
+            let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
+            let calibration = of(drives, at);
+            let (path, kept) = save(&folder.unwrap(), Some(&kept_in), &calibration).unwrap();
+            assert_eq!(load(&path).unwrap(), calibration);
+            assert_eq!(load(&kept.unwrap()).unwrap(), calibration);
+            assert_eq!(load(path.parent().unwrap()).unwrap(), calibration);
+        }
+        fs::write(kept_in.join("broken.json"), "{").unwrap();
+        fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/1"}"#).unwrap();
+        let found = of_drives(&kept_in, &["wwid-1".to_owned()]);
+        let months: Vec<&str> = found.iter().map(|(_, one)| &one.started_at[5..7]).collect();
+        assert_eq!(months, ["03", "02", "01"]);
+        assert!(of_drives(&kept_in, &[]).is_empty(), "what is not known is not the same");
+        assert!(load(&kept_in.join("other.json")).unwrap_err().to_string().contains(FORMAT));
+    }
+
+    #[test]
+    fn a_device_that_is_not_seen_is_not_kept_for_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder =
+            Folder::create(dir.path(), "calibrate", time::OffsetDateTime::now_utc()).unwrap();
+        let unseen = Calibration { device: None, ..of(&[], "2026-01-01T00:00:00Z") };
+        let (_, kept) = save(&folder, Some(&dir.path().join("kept")), &unseen).unwrap();
+        assert_eq!(kept, None);
+        assert!(!dir.path().join("kept").exists());
+    }
+}

@@ -1,0 +1,59 @@
+//! What a run was made with and on, as text: what two sides of a comparison may differ in.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::record::Run;
+
+/// Differences in these say nothing: they are drawn, named or counted anew for each run.
+const NOT_COMPARED: [&str; 5] = ["seed", "out", "repeats", "until_steady", "external_script"];
+
+pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
+    let mut context = BTreeMap::new();
+    for (key, value) in &run.summary.settings {
+        if !NOT_COMPARED.contains(&key.as_str()) {
+            context.insert(key.clone(), text(value));
+        }
+    }
+    let target = &run.summary.target;
+    let mut put = |name: &str, value: String| {
+        if !value.trim().is_empty() {
+            context.insert(name.to_owned(), value);
+        }
+    };
+    put("engine", run.summary.engine.clone());
+    put("database", format!("{} {}", target.product, target.version));
+    put("target", target.url.clone());
+    put("block_size", target.block_size.to_string());
+    put("cache_bytes", target.cache_bytes.map_or(String::new(), |bytes| bytes.to_string()));
+    put("petal", run.details.petal_version.clone());
+    put("schemas", run.summary.schemas.to_string());
+    put("active_bytes", run.summary.active_bytes.to_string());
+    for (name, value) in &run.details.target.settings {
+        put(&format!("database {name}"), value.clone());
+    }
+    if let Some(host) = &run.details.host {
+        put("host", host.name.clone());
+        put("kernel", host.kernel.clone());
+        put("cpus", host.cpus.to_string());
+        put("cpu_model", host.cpu_model.clone().unwrap_or_default());
+        put("memory_bytes", host.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()));
+        for device in &host.devices {
+            let model = device.model.clone().unwrap_or_default();
+            let system = device.file_system.clone().unwrap_or_default();
+            put("device", format!("{} {model} {system}", device.name).trim().to_owned());
+            put("io_scheduler", device.scheduler.clone().unwrap_or_default());
+            put("write_cache", device.write_cache.clone().unwrap_or_default());
+        }
+    }
+    context
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "unset".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

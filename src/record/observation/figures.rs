@@ -1,0 +1,147 @@
+//! The figures of a run by name: what charts draw, comparisons compare and causes rest on.
+
+use std::collections::BTreeMap;
+
+use super::metric;
+use crate::record::Run;
+use crate::stats::counters::{IoCounts, WaitClass};
+use crate::stats::histogram::LatencySummary;
+use crate::workload::op::Kind;
+
+pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
+    let summary = &run.summary;
+    let per = &summary.per_second;
+    let mb = |bytes: Option<f64>| bytes.map(|bytes| bytes / 1e6);
+    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
+    let io = |kind: &str| summary.io_latency_us.get(kind).and_then(|latency| latency.mean);
+    let mut metrics = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            metrics.insert(name.to_owned(), value);
+        }
+    };
+    put(metric::PIOPS, summary.piops());
+    put(metric::READS, per.physical_read_requests);
+    put(metric::WRITES, per.physical_write_requests);
+    put(metric::MB, mb(both(per.physical_read_bytes, per.physical_write_bytes)));
+    put(metric::READ_MB, mb(per.physical_read_bytes));
+    put(metric::WRITE_MB, mb(per.physical_write_bytes));
+    put(metric::REDO_MB, mb(per.redo_bytes));
+    put(metric::LOGICAL_READS, per.logical_reads);
+    put(metric::OPS, per.ops);
+    put(metric::COMMITS, per.commits);
+    put(metric::READ_US, io("read"));
+    put(metric::WRITE_US, io("write"));
+    put(metric::LOG_US, io("log"));
+    put(metric::CPU_IDLE, summary.cpu.map(|cpu| cpu.idle));
+    for (kind, latency) in &summary.latency_us {
+        operation(kind, latency, &mut put);
+    }
+    if let Some(all) = all_operations(run) {
+        operation("op", all, &mut put);
+    }
+    for (kind, latency) in &summary.io_latency_us {
+        put(&format!("{kind}_p50_us"), latency.p50);
+        put(&format!("{kind}_p99_us"), latency.p99);
+    }
+    processors(run, &mut put);
+    device(run, &mut put);
+    put(metric::HIT, hit_pct(&run.details.io));
+    waits(run, &mut put);
+    for value in run.details.hooks.iter().flat_map(|hook| &hook.values) {
+        put(&format!("hook_{}", value.name), Some(value.value));
+    }
+    metrics
+}
+
+/// Latencies of all operations together: from their merged histograms where the record has them;
+/// of a single kind its own.
+fn all_operations(run: &Run) -> Option<&LatencySummary> {
+    run.details.op_latency_us.as_ref().or_else(|| {
+        let kinds = Kind::ALL.iter().filter_map(|kind| run.summary.latency(*kind));
+        let mut known = kinds.filter(|latency| latency.count > 0);
+        let first = known.next()?;
+        known.next().is_none().then_some(first)
+    })
+}
+
+type Put<'a> = &'a mut dyn FnMut(&str, Option<f64>);
+
+fn operation(kind: &str, latency: &LatencySummary, put: Put<'_>) {
+    let figures = [
+        ("mean", latency.mean),
+        ("p50", latency.p50),
+        ("p90", latency.p90),
+        ("p95", latency.p95),
+        ("p99", latency.p99),
+        ("p99_9", latency.p99_9),
+    ];
+    for (name, value) in figures {
+        put(&format!("{kind}_{name}_us"), value);
+    }
+}
+
+fn processors(run: &Run, put: Put<'_>) {
+    let (summary, details) = (&run.summary, &run.details);
+    let server = summary.cpu.filter(|_| details.target.local);
+    put(metric::CPU_BUSY, server.map(|cpu| (100.0 - cpu.idle - cpu.iowait).clamp(0.0, 100.0)));
+    let host_s = details.host.as_ref().map(|host| f64::from(host.cpus) * summary.elapsed_s);
+    let petal = summary.petal_cpu_s.zip(host_s).filter(|(_, host_s)| *host_s > 0.0);
+    let is_separate = !details.target.in_process;
+    put(metric::PETAL_CPU, petal.filter(|_| is_separate).map(|(own, host)| own / host * 100.0));
+}
+
+fn device(run: &Run, put: Put<'_>) {
+    let Some(counts) = &run.details.device else { return };
+    let elapsed_ms = run.summary.elapsed_s * 1e3;
+    let devices = run.details.devices.len().max(1) as f64;
+    if elapsed_ms > 0.0 {
+        let busy = counts.busy_ms as f64 / elapsed_ms / devices;
+        put(metric::DEVICE_UTIL, Some((busy * 100.0).min(100.0)));
+        let in_flight = (counts.read_ms + counts.write_ms) as f64 / elapsed_ms;
+        put(metric::DEVICE_QUEUE, Some(in_flight));
+    }
+    let await_us =
+        |ms: u64, requests: u64| (requests > 0).then(|| ms as f64 * 1e3 / requests as f64);
+    put(metric::DEVICE_READ_AWAIT, await_us(counts.read_ms, counts.read_requests));
+    put(metric::DEVICE_WRITE_AWAIT, await_us(counts.write_ms, counts.write_requests));
+}
+
+fn hit_pct(io: &IoCounts) -> Option<f64> {
+    let (logical, physical) = io.logical_reads.zip(io.physical_read_blocks)?;
+    let missed = physical + io.log_read_blocks.unwrap_or(0);
+    (logical > 0).then(|| (100.0 - missed as f64 * 100.0 / logical as f64).max(0.0))
+}
+
+/// The share of DB time of each class in which a session waits.
+fn waits(run: &Run, put: Put<'_>) {
+    use WaitClass::{Application, Commit, Concurrency, Configuration, Network, Other, UserIo};
+    let db_time_us = run.details.db_time_s * 1e6;
+    if db_time_us <= 0.0 || run.summary.waits.is_empty() {
+        return;
+    }
+    for class in [UserIo, Commit, Concurrency, Application, Configuration, Network, Other] {
+        let of_class = run.summary.waits.iter().filter(|wait| wait.class == class);
+        let time_us: f64 = of_class.map(|wait| wait.time_us).sum();
+        put(&metric::wait(class), Some(time_us / db_time_us * 100.0));
+    }
+}
+
+/// PIOPS per session of each endpoint; empty where there is one, or one does not tell.
+pub(super) fn by_endpoint(run: &Run) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let elapsed_s = run.summary.elapsed_s;
+    let endpoints = &run.summary.endpoints;
+    if endpoints.len() < 2 || elapsed_s <= 0.0 {
+        return BTreeMap::new();
+    }
+    let piops: Option<BTreeMap<String, f64>> = endpoints
+        .iter()
+        .map(|endpoint| {
+            let (io, sessions) = (&endpoint.io, f64::from(endpoint.sessions));
+            let requests = io.physical_read_requests? + io.physical_write_requests?;
+            let each = requests as f64 / elapsed_s / sessions;
+            each.is_finite().then(|| (endpoint.endpoint.clone(), each))
+        })
+        .collect();
+    piops.map(|piops| BTreeMap::from([(metric::PIOPS.to_owned(), piops)])).unwrap_or_default()
+}

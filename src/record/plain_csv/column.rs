@@ -1,0 +1,185 @@
+//! What a column of a plain CSV is, by its name: a factor, a figure, or one of the few that say
+//! when and how long.
+
+use csv::StringRecord;
+
+use crate::record::observation::metric;
+use crate::settings::table;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Column {
+    Factor(String),
+    Repeat,
+    Elapsed,
+    Started,
+    ActiveBytes,
+    /// `complete`, `interrupted` or `failed`.
+    Status,
+    /// Where the figures are from.
+    Source,
+    /// The number of a sweep's cell: its factors say the same.
+    Cell,
+    Figure {
+        name: String,
+        /// To the unit of the name.
+        scale: f64,
+        endpoint: Option<String>,
+    },
+}
+
+/// Names that people give to figures, and petal's.
+const ALIASES: [(&str, &str); 13] = [
+    ("iops", metric::PIOPS),
+    ("piops", metric::PIOPS),
+    ("reads", metric::READS),
+    ("read_iops", metric::READS),
+    ("writes", metric::WRITES),
+    ("write_iops", metric::WRITES),
+    ("us", metric::READ_US),
+    ("ms", "read_ms"),
+    ("ops", metric::OPS),
+    ("mbps", metric::MB),
+    ("waits", metric::READ_WAITS),
+    ("wait_s", metric::READ_WAIT_S),
+    ("time_waited_s", metric::READ_WAIT_S),
+];
+
+/// What may end a figure's name.
+const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
+const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
+
+impl Column {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Factor(name) | Self::Figure { name, .. } => name,
+            Self::Repeat => "repeat",
+            Self::Elapsed => "elapsed_s",
+            Self::Started => "started_at",
+            Self::ActiveBytes => "active_bytes",
+            Self::Status => "status",
+            Self::Source => "folder",
+            Self::Cell => "cell",
+        }
+    }
+
+    pub(super) fn is_of_endpoint(&self, of: &str) -> bool {
+        matches!(self, Self::Figure { name, endpoint: Some(_), .. } if name == of)
+    }
+}
+
+/// Every column, in order. Without `factors`, what stands before the first figure is a factor, and
+/// after it what is no number.
+pub(super) fn recognise(
+    header: &StringRecord,
+    rows: &[StringRecord],
+    factors: Option<&[String]>,
+) -> Result<Vec<Column>, String> {
+    let names: Vec<String> = header.iter().map(normal).collect();
+    if let Some(nameless) = names.iter().position(String::is_empty) {
+        return Err(format!("column {} has no name; give it one", nameless + 1));
+    }
+    let columns = match factors {
+        Some(factors) => by_factors(&names, factors)?,
+        None => by_name(&names, rows),
+    };
+    if !columns.iter().any(|column| matches!(column, Column::Figure { .. })) {
+        return Err("no column is known as a figure: name the factor columns with --factors, or \
+                    let the unit end a figure's name (reads_s, read_us, mb_s)"
+            .to_owned());
+    }
+    let twice = columns.iter().enumerate().find(|(at, column)| columns[..*at].contains(column));
+    match twice {
+        Some((_, column)) => Err(format!(
+            "two columns are called {}; a figure of several nodes ends in _node1, _node2",
+            column.name()
+        )),
+        None => Ok(columns),
+    }
+}
+
+fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<Column>, String> {
+    let factors: Vec<String> = factors.iter().map(|name| normal(name)).collect();
+    if let Some(missing) = factors.iter().find(|name| !names.contains(name)) {
+        return Err(format!(
+            "there is no column {missing:?}; the columns are {}",
+            names.join(", ")
+        ));
+    }
+    let column = |name: &String| {
+        if factors.contains(name) {
+            Column::Factor(name.clone())
+        } else {
+            known(name).unwrap_or_else(|| figure(name))
+        }
+    };
+    Ok(names.iter().map(column).collect())
+}
+
+fn by_name(names: &[String], rows: &[StringRecord]) -> Vec<Column> {
+    let is_figure = |name: &String| matches!(known(name), Some(Column::Figure { .. }));
+    let first = names.iter().position(is_figure).unwrap_or(names.len());
+    names
+        .iter()
+        .enumerate()
+        .map(|(at, name)| match known(name) {
+            Some(column) => column,
+            None if at > first && is_numeric(rows, at) => figure(name),
+            None => Column::Factor(name.clone()),
+        })
+        .collect()
+}
+
+fn is_numeric(rows: &[StringRecord], at: usize) -> bool {
+    let mut fields = rows.iter().filter_map(|row| row.get(at));
+    fields.all(|field| field.is_empty() || field == "-" || field.parse::<f64>().is_ok())
+}
+
+/// What the name alone tells; None of a name that could be anything.
+fn known(name: &str) -> Option<Column> {
+    match name {
+        "repeat" | "round" | "run" => return Some(Column::Repeat),
+        "elapsed_s" | "run_time_s" => return Some(Column::Elapsed),
+        "started_at" => return Some(Column::Started),
+        "active_bytes" => return Some(Column::ActiveBytes),
+        "status" => return Some(Column::Status),
+        "folder" | "source" => return Some(Column::Source),
+        "cell" => return Some(Column::Cell),
+        _ if table::find(&name.to_uppercase()).is_some() => {
+            return Some(Column::Factor(name.to_owned()));
+        }
+        _ => {}
+    }
+    let (bare, _) = split_endpoint(name);
+    let is_alias = ALIASES.iter().any(|(alias, _)| *alias == bare);
+    (is_alias || UNITS.iter().any(|unit| bare.ends_with(unit))).then(|| figure(name))
+}
+
+fn figure(name: &str) -> Column {
+    let (bare, endpoint) = split_endpoint(name);
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == bare);
+    let bare = alias.map_or(bare, |(_, name)| name);
+    let (name, scale) = match bare.strip_suffix("_ms") {
+        Some(stem) => (format!("{stem}_us"), 1000.0),
+        None => (bare.to_owned(), 1.0),
+    };
+    Column::Figure { name, scale, endpoint }
+}
+
+/// `reads_s_node1` and `reads_s_node_1` are the figure `reads_s` of `node1`.
+fn split_endpoint(name: &str) -> (&str, Option<String>) {
+    let digits = name.len() - name.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (stem, number) = name.split_at(name.len() - digits);
+    let stem = stem.strip_suffix('_').unwrap_or(stem);
+    let Some((bare, word)) = stem.rsplit_once('_').filter(|_| digits > 0) else {
+        return (name, None);
+    };
+    if NODES.contains(&word) { (bare, Some(format!("{word}{number}"))) } else { (name, None) }
+}
+
+/// `Reads/s` is `reads_s`.
+fn normal(name: &str) -> String {
+    let lower = name.trim().trim_start_matches('\u{feff}').to_lowercase();
+    let words =
+        lower.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '.');
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+}

@@ -1,0 +1,153 @@
+//! A calibration as text: what to know in a few lines, then every point.
+
+use super::numbers::{bytes, decimal, micros, or_dash, whole};
+use super::table::{Table, paragraph};
+use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
+use crate::stats::histogram::LatencySummary;
+
+pub const TEXT_NAME: &str = "report.txt";
+
+/// The whole report.
+pub fn render(calibration: &Calibration) -> String {
+    let mut out = head(calibration);
+    out.push('\n');
+    out.push_str(&figures(calibration));
+    for name in [READ, MIX, WRITE] {
+        if let Some(points) = calibration.curves.get(name) {
+            out.push_str(&format!("\n{}\n", title(calibration, name)));
+            out.push_str(&curve(points));
+        }
+    }
+    out.push('\n');
+    for note in &calibration.notes {
+        out.push_str(&paragraph("note: ", "  ", note));
+    }
+    let reading = "us from submit to completion, petal's clock. Least and most are the rounds'. At \
+                   the device: requests in flight there on average, rate x await by the kernel's \
+                   counters; runs are compared by that.";
+    out.push_str(&paragraph("", "", reading));
+    out
+}
+
+fn head(calibration: &Calibration) -> String {
+    let mut out = format!("petal {} calibration\n\n", calibration.petal_version);
+    let device = calibration.device.as_ref().map_or("-", |device| &device.name);
+    let lines = [
+        ("status", calibration.status.name().to_owned()),
+        ("measured", format!("{} ({}), on device {device}", calibration.path, calibration.kind)),
+        ("on", format!("{} of incompressible data", bytes(calibration.bytes))),
+        ("blocks of", format!("{} bytes", calibration.block_bytes)),
+        ("direct I/O", if calibration.direct_io.used { "on" } else { "off" }.to_owned()),
+        ("requests by", calibration.requests_by.clone()),
+        ("host", format!("{}, Linux {}", calibration.host, calibration.kernel)),
+        (
+            "began",
+            format!("{}, took {} s", calibration.started_at, decimal(calibration.elapsed_s, 0)),
+        ),
+    ];
+    for (name, value) in lines {
+        out.push_str(&paragraph(&format!("{name:<14}"), &" ".repeat(14), &value));
+    }
+    out
+}
+
+fn title(calibration: &Calibration, name: &str) -> String {
+    let reads = calibration.mix_read_pct;
+    match name {
+        READ => "RANDOM READS".to_owned(),
+        WRITE => "RANDOM WRITES".to_owned(),
+        _ => format!("RANDOM MIX, {reads} % reads and {} % writes", 100 - reads),
+    }
+}
+
+/// The figures that a person asks for first.
+fn figures(calibration: &Calibration) -> String {
+    let mut table =
+        Table::of_figures(&["", "requests/s", "MB/s", "depth", "mean us", "p50 us", "p99 us"]);
+    let latencies = |latency: &LatencySummary| {
+        [or_dash(latency.mean, micros), or_dash(latency.p50, micros), or_dash(latency.p99, micros)]
+    };
+    for (name, words) in [(READ, "read"), (MIX, "mix"), (WRITE, "write")] {
+        let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
+        let best = calibration.best.get(name);
+        let at_best =
+            points.iter().find(|point| best.is_some_and(|best| best.depth == point.depth));
+        for (when, point) in [("most", at_best), ("first", points.first())] {
+            let Some(point) = point else { continue };
+            let head = [
+                if when == "most" {
+                    format!("{words}, most")
+                } else {
+                    format!("{words}, least depth")
+                },
+                decimal(point.iops, 0),
+                decimal(point.mb_per_s, 1),
+                point.depth.to_string(),
+            ];
+            table.row(head.into_iter().chain(latencies(&point.latency_us)));
+        }
+    }
+    for (name, in_order) in &calibration.in_order {
+        let head = [
+            format!("{name} in order, {} each", bytes(in_order.request_bytes)),
+            "-".to_owned(),
+            decimal(in_order.mb_per_s, 1),
+            in_order.depth.to_string(),
+        ];
+        table.row(head.into_iter().chain(latencies(&in_order.latency_us)));
+    }
+    if let Some(log) = &calibration.log {
+        let head = [
+            format!("log write and sync, {} each", bytes(log.bytes)),
+            decimal(log.per_second, 0),
+            decimal(log.per_second * log.bytes as f64 / 1e6, 1),
+            "1".to_owned(),
+        ];
+        table.row(head.into_iter().chain(latencies(&log.latency_us)));
+    }
+    let mut out = table.render();
+    for under in &calibration.under {
+        let line = match (under.iops, under.depth, under.latency_us) {
+            (Some(iops), Some(depth), Some(us)) => format!(
+                "under {}: {} requests/s at depth {depth}, with {} us",
+                under.bound,
+                decimal(iops, 0),
+                micros(us)
+            ),
+            _ => format!("under {}: no measured depth keeps it", under.bound),
+        };
+        out.push_str(&paragraph("", "  ", &line));
+    }
+    out
+}
+
+fn curve(points: &[Point]) -> String {
+    let mut table = Table::of_figures(&[
+        "depth",
+        "requests/s",
+        "least",
+        "most",
+        "MB/s",
+        "mean us",
+        "p50 us",
+        "p99 us",
+        "max us",
+        "at the device",
+    ]);
+    for point in points {
+        let latency = &point.latency_us;
+        table.row([
+            whole(point.depth.into()),
+            decimal(point.iops, 0),
+            decimal(point.iops_min, 0),
+            decimal(point.iops_max, 0),
+            decimal(point.mb_per_s, 1),
+            or_dash(latency.mean, micros),
+            or_dash(latency.p50, micros),
+            or_dash(latency.p99, micros),
+            or_dash(latency.max, micros),
+            or_dash(point.device_depth, |depth| decimal(depth, 1)),
+        ]);
+    }
+    table.render()
+}

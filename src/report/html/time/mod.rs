@@ -1,0 +1,168 @@
+//! The run over time. A long run is drawn in a few hundred pieces of whole seconds: rates are the
+//! mean of a piece with the least and the most of its seconds kept; percentiles, which have no
+//! mean, are those of its middle and of its worst second. The note of each chart says so.
+
+mod latency;
+mod processors;
+mod rates;
+
+use super::super::charts::{Axis, ChartError, Figure, Plot, Scale};
+use super::super::text::seconds::SECOND_S_MIN;
+use crate::record::{Run, Second};
+
+/// Pieces of a chart at most.
+const PIECES_MAX: usize = 180;
+const WIDTH: f64 = 556.0;
+const HEIGHT: f64 = 275.0;
+
+/// Some seconds in a row.
+struct Piece<'a> {
+    seconds: &'a [Second],
+}
+
+impl Piece<'_> {
+    fn from_s(&self) -> f64 {
+        self.seconds.first().map_or(0.0, |second| second.from_s)
+    }
+
+    fn to_s(&self) -> f64 {
+        self.seconds.last().map_or(0.0, |second| second.from_s + second.length_s)
+    }
+
+    fn middle_s(&self) -> f64 {
+        (self.from_s() + self.to_s()) / 2.0
+    }
+}
+
+fn pieces(timeline: &[Second]) -> Vec<Piece<'_>> {
+    // What is left of the last second has no rate to compare.
+    let whole = match timeline.split_last() {
+        Some((last, before)) if last.length_s < SECOND_S_MIN => before,
+        _ => timeline,
+    };
+    let length = whole.len().div_ceil(PIECES_MAX).max(1);
+    whole.chunks(length).map(|seconds| Piece { seconds }).collect()
+}
+
+/// Mean, least and most of a figure in one piece; None where a second lacks it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Level {
+    mean: f64,
+    least: f64,
+    most: f64,
+}
+
+/// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
+fn level(piece: &Piece<'_>, amount: &Pick<'_>, per: &Pick<'_>) -> Option<Level> {
+    let mut sum = (0.0, 0.0);
+    let (mut least, mut most) = (f64::MAX, f64::MIN);
+    for second in piece.seconds {
+        let (amount, per) = (amount(second)?, per(second)?);
+        if per > 0.0 {
+            sum = (sum.0 + amount, sum.1 + per);
+            (least, most) = (least.min(amount / per), most.max(amount / per));
+        }
+    }
+    (sum.1 > 0.0).then(|| Level { mean: sum.0 / sum.1, least, most })
+}
+
+type Pick<'a> = dyn Fn(&Second) -> Option<f64> + 'a;
+
+fn length(second: &Second) -> Option<f64> {
+    Some(second.length_s)
+}
+
+/// All charts over time; those without a known value are left out.
+pub(super) fn figures(run: &Run) -> Result<Vec<Figure>, ChartError> {
+    let pieces = pieces(&run.details.timeline);
+    let mut figures = Vec::new();
+    if pieces.len() < 2 {
+        return Ok(figures);
+    }
+    figures.extend(rates::io(run, &pieces)?);
+    figures.extend(rates::operations(run, &pieces)?);
+    for (number, kind) in run.summary.latency_us.keys().enumerate() {
+        figures.extend(latency::of_kind(run, &pieces, kind, number)?);
+    }
+    figures.extend(processors::parts(run, &pieces)?);
+    figures.extend(rates::device(run, &pieces)?);
+    figures.extend(rates::device_wait(run, &pieces)?);
+    Ok(figures)
+}
+
+/// Seconds in a piece, as a note tells it.
+fn pieces_note(pieces: &[Piece<'_>], what: &str) -> String {
+    match pieces.first().map_or(1, |piece| piece.seconds.len()) {
+        1 => String::new(),
+        seconds => format!(" Drawn in pieces of {seconds} s: {what}."),
+    }
+}
+
+fn time_axis(run: &Run, pieces: &[Piece<'_>]) -> Axis {
+    let to = pieces.last().map_or(run.summary.elapsed_s, Piece::to_s);
+    let from = pieces.first().map_or(0.0, Piece::from_s);
+    Axis::new(Scale::between(from, to), "seconds since the trigger")
+}
+
+/// A pointer finds the piece in which it is.
+fn hits(plot: &mut Plot, pieces: &[Piece<'_>]) {
+    for (row, piece) in pieces.iter().enumerate() {
+        plot.hit_column(piece.from_s(), piece.to_s(), row, "");
+    }
+}
+
+/// The values in a row without a gap, each at the middle of its piece.
+fn known_runs<T: Copy>(pieces: &[Piece<'_>], values: &[Option<T>]) -> Vec<Vec<(f64, T)>> {
+    let mut runs = vec![Vec::new()];
+    for (piece, value) in pieces.iter().zip(values) {
+        match (value, runs.last_mut()) {
+            (Some(value), Some(run)) => run.push((piece.middle_s(), *value)),
+            _ => runs.push(Vec::new()),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn pieces_keep_the_least_and_the_most_and_every_second() {
+        let minute = fixture::timeline(60);
+        let mut timeline: Vec<Second> = minute.iter().cycle().take(3600).cloned().collect();
+        timeline[1234].ops.total = 7;
+        let pieces = pieces(&timeline);
+        assert!(pieces.len() <= PIECES_MAX);
+        assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
+        let amount = |second: &Second| Some(second.ops.total as f64);
+        let levels: Vec<Level> =
+            pieces.iter().filter_map(|piece| level(piece, &amount, &length)).collect();
+        let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
+        assert_eq!(least, 7.0);
+        assert!(levels.iter().all(|level| level.least <= level.mean && level.mean <= level.most));
+    }
+
+    #[test]
+    fn an_unknown_second_is_a_gap() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline[20].io = None;
+        let figures = figures(&run).unwrap();
+        let shown = figures.iter().find(|figure| figure.id == "io").unwrap();
+        assert_eq!(shown.rows[20][1..], ["-", "-"]);
+        // A line on either side, for reads and for writes.
+        assert_eq!(shown.variants[0].svg.matches("stroke-width=\"1.6\"").count(), 4);
+    }
+
+    #[test]
+    fn figures_that_nobody_knows_have_no_chart() {
+        let mut run = fixture::mixed_run();
+        run.details.timeline.iter_mut().for_each(|second| {
+            second.device = None;
+            second.cpu = None;
+        });
+        let ids: Vec<String> = figures(&run).unwrap().into_iter().map(|f| f.id).collect();
+        assert_eq!(ids, ["io", "operations", "latency-0", "latency-1"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! What the processors did over time.
+
+use super::super::super::charts::{
+    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+};
+use super::super::super::numbers::{decimal, or_dash};
+use super::{HEIGHT, Piece, WIDTH, hits, known_runs, length, level, pieces_note, time_axis};
+use crate::record::{Run, Second};
+
+/// The parts of the processors' time, one upon the other.
+pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+    type Pick = fn(&crate::stats::os::CpuShare) -> f64;
+    let parts: [(&str, Ink, Pick); 4] = [
+        ("user", Ink::Series(0), |cpu| cpu.user),
+        ("system", Ink::Series(4), |cpu| cpu.system),
+        ("steal", Ink::Series(3), |cpu| cpu.steal),
+        ("waiting for I/O", Ink::Series(5), |cpu| cpu.iowait),
+    ];
+    let shares: Vec<Option<[f64; 4]>> = pieces
+        .iter()
+        .map(|piece| {
+            let mut levels = [0.0; 4];
+            for (share, (_, _, pick)) in levels.iter_mut().zip(&parts) {
+                let amount = |second: &Second| Some(pick(&second.cpu?) * second.length_s);
+                *share = level(piece, &amount, &length)?.mean;
+            }
+            Some(levels)
+        })
+        .collect();
+    if shares.iter().flatten().next().is_none() {
+        return Ok(None);
+    }
+    let mut plot = Plot::new(&Frame {
+        id: "processors",
+        title: "Processors over time",
+        description: "User, system, steal and waiting for I/O, one upon the other, in per cent.",
+        width: WIDTH,
+        height: HEIGHT,
+        x: time_axis(run, pieces),
+        y: Axis::new(
+            Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]),
+            "per cent of all processors (the operating system)",
+        ),
+        shown: Use::Page,
+    });
+    for (number, (_, ink, _)) in parts.iter().enumerate() {
+        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+            for run in known_runs(pieces, &shares) {
+                let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
+                let band: Vec<_> = run
+                    .iter()
+                    .map(|(x, shares)| (*x, below(shares), below(shares) + shares[number]))
+                    .collect();
+                plot.band(&band, *ink, if number == 3 { 0.3 } else { 0.75 });
+            }
+        });
+    }
+    hits(&mut plot, pieces);
+    let row = |(piece, shares): (&Piece<'_>, &Option<[f64; 4]>)| {
+        let mut cells = vec![decimal(piece.from_s(), 0)];
+        cells.extend((0..4).map(|part| or_dash(*shares, |shares| decimal(shares[part], 1))));
+        let rest = |shares: [f64; 4]| (100.0 - shares.iter().sum::<f64>()).max(0.0);
+        cells.push(or_dash(*shares, |shares| decimal(rest(shares), 1)));
+        cells
+    };
+    let names = parts.iter().enumerate();
+    Ok(Some(Figure {
+        id: "processors".to_owned(),
+        title: "Processors over time".to_owned(),
+        note: format!(
+            "Of this host as a whole; what is empty was idle.{}",
+            pieces_note(pieces, "each the mean of its seconds")
+        ),
+        is_wide: false,
+        variants: vec![Variant { name: "linear", svg: plot.finish()? }],
+        series: names.map(|(number, (name, ink, _))| Series::area(number, name, *ink)).collect(),
+        head: ["from s", "user %", "system %", "steal %", "waiting for I/O %", "idle %"]
+            .map(str::to_owned)
+            .into(),
+        rows: pieces.iter().zip(&shares).map(row).collect(),
+    }))
+}

@@ -1,0 +1,132 @@
+//! Petals in words: peak, knee and bend-back of each line, what it ran into and why, the highest
+//! load within an objective; and the points as a table, with their intervals.
+
+use super::numbers::{micros, or_dash, rate, whole};
+use super::table::{Table, paragraph};
+use super::text::section;
+use crate::analysis::petals::{Estimate, Line, Petals};
+use crate::settings::objective::Objective;
+
+/// One sweep or table by itself, without settings that it may not have.
+pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
+    let mut out = paragraph("petals of ", "  ", name);
+    section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
+    out.push_str(&super::sweep::chart::petals(petals));
+    out.push_str(&lines(petals, objective));
+    section(&mut out, "points", "means, 95 % intervals");
+    out.push_str(&points(petals));
+    if !petals.notes.is_empty() {
+        section(&mut out, "before you believe it", "");
+        petals.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
+    }
+    out
+}
+
+/// A paragraph per line.
+pub fn lines(petals: &Petals, objective: Option<&Objective>) -> String {
+    petals.lines.iter().map(|line| paragraph("- ", "  ", &words(line, objective))).collect()
+}
+
+fn words(line: &Line, objective: Option<&Objective>) -> String {
+    let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
+    let mut told = format!("{}: peak {}; knee {}", line.name, at(line.peak), at(line.knee));
+    let mut because = |what: &str, cause: &str, evidence: &[String]| {
+        told.push_str(&format!("; {what}, cause: {cause} ({})", evidence.join("; ")));
+    };
+    match (&line.bend_back, &line.limit) {
+        (Some(bend), _) => {
+            let what = format!("bends back at {}", point(line, bend.at));
+            because(&what, &bend.cause, &bend.evidence);
+        }
+        (None, Some(limit)) => because("flat from the knee on", &limit.cause, &limit.evidence),
+        (None, None) => {}
+    }
+    if let Some(objective) = objective {
+        let met = match line.within_objective {
+            Some(position) => format!("{objective} is met up to {}", point(line, position)),
+            None => format!("{objective} is met by no point that was measured"),
+        };
+        told.push_str(&format!("; {met}"));
+    }
+    told
+}
+
+fn point(line: &Line, position: usize) -> String {
+    let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
+    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+    format!("{} sessions ({piops} PIOPS, {read} us)", whole(u64::from(point.sessions)))
+}
+
+/// A table per line: means and half of their 95 % intervals.
+pub fn points(petals: &Petals) -> String {
+    let names = ["sess", "n", "PIOPS", "+-", "read us", "+-", "MB/s", "ops/s", "p50", "p99", ""];
+    let tables = petals.lines.iter().map(|line| {
+        let mut table = Table::of_figures(&names);
+        for (at, point) in line.points.iter().enumerate() {
+            let mean = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                or_dash(estimate.as_ref(), |estimate| show(estimate.mean))
+            };
+            let half = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
+                or_dash(estimate.as_ref().and_then(|estimate| estimate.half_width), show)
+            };
+            table.row([
+                point.sessions.to_string(),
+                point.sources.len().to_string(),
+                mean(&point.piops, rate),
+                half(&point.piops, rate),
+                mean(&point.read_us, micros),
+                half(&point.read_us, micros),
+                mean(&point.mb_s, rate),
+                mean(&point.ops_s, rate),
+                mean(&point.op_p50_us, micros),
+                mean(&point.op_p99_us, micros),
+                marks(line, at),
+            ]);
+        }
+        format!("{}\n\n{}", line.name, table.render())
+    });
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+fn marks(line: &Line, at: usize) -> String {
+    let marks = [
+        (line.knee == Some(at), "knee"),
+        (line.peak == Some(at), "peak"),
+        (line.bend_back.as_ref().is_some_and(|bend| bend.at == at), "bends back"),
+    ];
+    let told: Vec<&str> = marks.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::plain_csv;
+
+    #[test]
+    fn a_published_line() {
+        let text = include_str!("../../tests/samples/flash-pcie.csv");
+        let objective: Objective = "read.avg=500us".parse().unwrap();
+        let petals = Petals::of(&plain_csv::parse(text, "pcie.csv", None).unwrap());
+        let petals = petals.with_objective(Some(&objective));
+        insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
+        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); knee 16 sessions (70,122 PIOPS, 160.0 us); flat
+          from the knee on, cause: storage (from 16 to 64 sessions PIOPS went from 70122 to 99060 while a
+          read went from 160.0 to 602.0 us: storage answers slower); read.avg=500us is met up to 32 sessions
+          (92,185 PIOPS, 275.0 us)
+        ");
+        insta::assert_snapshot!(points(&petals), @"
+        all
+
+        sess  n   PIOPS  +-  read us  +-  MB/s  ops/s  p50  p99
+        ----  -  ------  --  -------  --  ----  -----  ---  ---  ----
+        1     1   7,139   -    107.0   -     -      -    -    -
+        4     1  24,883   -    122.0   -     -      -    -    -
+        8     1  41,569   -    136.0   -     -      -    -    -
+        16    1  70,122   -    160.0   -     -      -    -    -  knee
+        32    1  92,185   -    275.0   -     -      -    -    -
+        64    1  99,060   -    602.0   -     -      -    -    -  peak
+        ");
+    }
+}

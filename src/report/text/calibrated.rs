@@ -1,0 +1,54 @@
+//! The run beside the calibration of its device.
+
+use super::super::numbers::{decimal, or_dash};
+use super::super::table::{Table, paragraph};
+use super::section;
+use crate::record::Run;
+
+pub(super) fn render(out: &mut String, run: &Run) {
+    let Some(share) = &run.details.calibrated else { return };
+    section(out, "beside the calibrated device", "the device");
+    let per_cent = |part: f64| format!("{} %", decimal(part * 100.0, 0));
+    let line = format!(
+        "{} of the device at this depth, {} of its maximum",
+        or_dash(share.of_depth, per_cent),
+        or_dash(share.of_max, per_cent),
+    );
+    out.push_str(&paragraph("", "", &line));
+    let mut table = Table::of_figures(&["", "requests/s", "in flight", "reads %"]);
+    table.row([
+        "this run, by the device's counters".to_owned(),
+        decimal(share.device_iops, 0),
+        decimal(share.device_depth, 1),
+        decimal(share.read_pct, 0),
+    ]);
+    let reads = or_dash(share.curve_read_pct, |reads| decimal(reads, 0));
+    table.row([
+        "calibrated, as many in flight".to_owned(),
+        or_dash(share.curve_iops, |iops| decimal(iops, 0)),
+        decimal(share.device_depth, 1),
+        reads.clone(),
+    ]);
+    table.row([
+        "calibrated, its maximum".to_owned(),
+        or_dash(share.curve_iops_max, |iops| decimal(iops, 0)),
+        or_dash(share.curve_depth_max, |depth| depth.to_string()),
+        reads,
+    ]);
+    out.push_str(&table.render());
+    if let Some(unknown) = &share.unknown {
+        out.push_str(&paragraph("not compared: ", "  ", unknown));
+    }
+    if share.flush_share > 0.0 {
+        let flushes = format!(
+            "the run flushed the device {} times for each 100 requests; the curves have no flushes",
+            decimal(share.flush_share * 100.0, 1)
+        );
+        out.push_str(&paragraph("", "", &flushes));
+    }
+    let whence = format!(
+        "calibrated {} on {} with blocks of {} bytes: {}",
+        share.calibrated_at, share.path, share.block_bytes, share.calibration
+    );
+    out.push_str(&paragraph("", "", &whence));
+}

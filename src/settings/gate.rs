@@ -1,0 +1,87 @@
+//! A limit for a difference, as people state it for a script: `piops < -5%`, `read_us > 10%`. Its
+//! grammar lives here; holding it against a comparison does not.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A change that is not to be: of a metric, past a share of the baseline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    text: String,
+    pub metric: String,
+    pub side: Past,
+    /// -0.05 is five per cent less than the baseline.
+    pub share: f64,
+}
+
+/// On which side of the limit the forbidden changes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    Below,
+    Above,
+}
+
+/// Why a text is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} {why}; write METRIC < N% or METRIC > N%, such as 'piops < -5%' or 'read_us > 10%'"
+)]
+pub struct GateError {
+    text: String,
+    why: &'static str,
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |why| GateError { text: text.to_owned(), why };
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("holds neither < nor >"))?;
+        let (metric, rest) = text.split_at(at);
+        let side = if rest.starts_with('<') { Past::Below } else { Past::Above };
+        let metric = metric.trim().to_ascii_lowercase();
+        if metric.is_empty() {
+            return Err(wrong("names no metric"));
+        }
+        let percent = rest[1..]
+            .trim()
+            .strip_suffix('%')
+            .ok_or_else(|| wrong("does not end in %: a limit is a share of the baseline"))?;
+        let percent: f64 = percent.trim().parse().map_err(|_| wrong("has no number before %"))?;
+        if !percent.is_finite() || percent <= -100.0 {
+            return Err(wrong("is past what can happen: nothing falls by 100 % or more"));
+        }
+        Ok(Self { text: text.trim().to_owned(), metric, side, share: percent / 100.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write() {
+        let gate: Gate = " piops < -5% ".parse().unwrap();
+        assert_eq!((gate.metric.as_str(), gate.side), ("piops", Past::Below));
+        assert_eq!((gate.share, gate.to_string()), (-0.05, "piops < -5%".to_owned()));
+        let gate: Gate = "READ_US>+12.5 %".parse().unwrap();
+        assert_eq!((gate.metric.as_str(), gate.side, gate.share), ("read_us", Past::Above, 0.125));
+    }
+
+    #[test]
+    fn what_is_none_says_what_would_be() {
+        let why = |text: &str| text.parse::<Gate>().unwrap_err().to_string();
+        insta::assert_snapshot!(why("piops -5%"), @r#""piops -5%" holds neither < nor >; write METRIC < N% or METRIC > N%, such as 'piops < -5%' or 'read_us > 10%'"#);
+        assert!(why("< -5%").contains("names no metric"));
+        assert!(why("piops < -5").contains("does not end in %"));
+        assert!(why("piops < five%").contains("no number"));
+        assert!(why("piops < -100%").contains("nothing falls"));
+        assert!(why("piops < nan%").contains("nothing falls"));
+    }
+}

@@ -1,0 +1,126 @@
+//! An objective for latency, as people state it: `op.p99=2ms`, `read.avg=500us`. Its grammar lives
+//! here; finding the load that meets it does not.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Operations, petal's clock: all of them, or one kind.
+const OPERATIONS: [&str; 4] = ["op", "select", "scan", "update"];
+const OPERATION_FIGURES: [&str; 6] = ["avg", "p50", "p90", "p95", "p99", "p99.9"];
+/// Single reads and writes of the data and writes of the log, as the database timed them.
+const IO: [&str; 3] = ["read", "write", "log"];
+const IO_FIGURES: [&str; 3] = ["avg", "p50", "p99"];
+const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+
+/// A latency that is not to be exceeded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objective {
+    /// As it was written.
+    text: String,
+    /// The figure's name among those of an observation, such as `op_p99_us`.
+    metric: String,
+    pub limit_us: f64,
+}
+
+/// Why a text is no objective.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} {why}; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us")]
+pub struct ObjectiveError {
+    text: String,
+    why: String,
+}
+
+impl Objective {
+    /// The name of the figure that it limits.
+    pub fn metric(&self) -> &str {
+        &self.metric
+    }
+
+    /// True of a figure within the limit, in microseconds.
+    pub fn is_met(&self, value_us: f64) -> bool {
+        value_us <= self.limit_us
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Objective {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |why: String| ObjectiveError { text: text.to_owned(), why };
+        let lower = text.trim().to_ascii_lowercase();
+        let (figure, time) =
+            lower.split_once('=').ok_or_else(|| wrong("sets no limit".to_owned()))?;
+        let (what, figure) = figure
+            .trim()
+            .split_once('.')
+            .ok_or_else(|| wrong("does not say which figure is limited".to_owned()))?;
+        let (figures, is_operation): (&[&str], bool) = if OPERATIONS.contains(&what) {
+            (&OPERATION_FIGURES, true)
+        } else if IO.contains(&what) {
+            (&IO_FIGURES, false)
+        } else {
+            let all = [OPERATIONS.as_slice(), &IO].concat().join(", ");
+            return Err(wrong(format!("limits {what:?}, which is none of {all}")));
+        };
+        let figure = if figure == "mean" { "avg" } else { figure };
+        if !figures.contains(&figure) {
+            let known = figures.join(", ");
+            return Err(wrong(format!("limits {figure:?} of {what}, which is none of {known}")));
+        }
+        let limit_us = micros(time.trim())
+            .ok_or_else(|| wrong("has no time above zero in us, ms or s".to_owned()))?;
+        let metric = match (figure, is_operation) {
+            ("avg", true) => format!("{what}_mean_us"),
+            ("avg", false) => format!("{what}_us"),
+            (figure, _) => format!("{what}_{}_us", figure.replace('.', "_")),
+        };
+        Ok(Self { text: lower, metric, limit_us })
+    }
+}
+
+fn micros(time: &str) -> Option<f64> {
+    let digits = time.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let (_, factor) = UNITS.into_iter().find(|(unit, _)| time[digits.len()..] == **unit)?;
+    let value: f64 = digits.trim().parse().ok()?;
+    Some(value * factor).filter(|us| us.is_finite() && *us > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write() {
+        let read = |text: &str| {
+            let objective: Objective = text.parse().unwrap();
+            (objective.metric().to_owned(), objective.limit_us)
+        };
+        assert_eq!(read("op.p99=2ms"), ("op_p99_us".to_owned(), 2000.0));
+        assert_eq!(read(" READ.avg = 500us "), ("read_us".to_owned(), 500.0));
+        assert_eq!(read("update.p99.9=0.5s"), ("update_p99_9_us".to_owned(), 500_000.0));
+        assert_eq!(read("select.mean=1.5ms"), ("select_mean_us".to_owned(), 1500.0));
+        assert_eq!(read("log.p50=80us"), ("log_p50_us".to_owned(), 80.0));
+        let objective: Objective = "op.p99=2ms".parse().unwrap();
+        assert!(objective.is_met(2000.0) && !objective.is_met(2000.1));
+        assert_eq!(objective.to_string(), "op.p99=2ms");
+    }
+
+    #[test]
+    fn what_is_none_says_what_would_be() {
+        let why = |text: &str| text.parse::<Objective>().unwrap_err().to_string();
+        insta::assert_snapshot!(why("op.p99"), @r#""op.p99" sets no limit; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("2ms=op"), @r#""2ms=op" does not say which figure is limited; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("reads.p99=2ms"), @r#""reads.p99=2ms" limits "reads", which is none of op, select, scan, update, read, write, log; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        insta::assert_snapshot!(why("read.p95=2ms"), @r#""read.p95=2ms" limits "p95" of read, which is none of avg, p50, p99; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us"#);
+        for text in ["op.p99=2", "op.p99=ms", "op.p99=-2ms", "op.p99=0us", "op.p99=2m", "op.p99=µs"]
+        {
+            assert!(why(text).contains("no time above zero"), "{text}");
+        }
+    }
+}

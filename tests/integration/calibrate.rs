@@ -1,0 +1,217 @@
+//! `petal calibrate` on small files and loop devices, and the runs that are compared with it.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{ALONE, Loop, Petal, Workplace, number, record, run};
+
+const SCHEMA: &str = include_str!("../../docs/petal-calibrate.schema.json");
+const SHORT: &[&str] = &["--size", "32M", "--seconds", "3", "--depths", "4,1"];
+
+fn calibrate(work: &Workplace, path: &str, more: &[&str]) -> Petal {
+    work.petal([&["calibrate", path][..], more].concat())
+}
+
+fn is_valid(calibration: &Value) {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(calibration).map(|error| format!("{error}")).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn a_file_is_made_measured_and_removed() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat").display().to_string();
+    let bounds = ["--json", "--max-latency", "read.p99=100s", "--max-latency", "mix.p50=1us"];
+    let ended = calibrate(&work, &path, &[SHORT, &bounds].concat()).exits(0);
+    let found = ended.json();
+    is_valid(&found);
+    assert_eq!(found["status"], "complete");
+    for (curve, reads, writes) in
+        [("read", true, false), ("write", false, true), ("mix", true, true)]
+    {
+        let points = found["curves"][curve].as_array().unwrap();
+        let depths: Vec<u64> =
+            points.iter().map(|point| point["depth"].as_u64().unwrap()).collect();
+        assert_eq!(depths, [1, 4], "{curve}");
+        for point in points {
+            let count = |name: &str| point[name].as_u64().unwrap();
+            assert_eq!((count("reads") > 0, count("writes") > 0), (reads, writes), "{point}");
+            let sum = (count("reads") + count("writes")) as f64;
+            let iops = number(point, "/iops");
+            assert!((iops - sum / number(point, "/seconds")).abs() < 1e-6 * iops);
+            assert!(number(point, "/iops_min") <= iops && iops <= number(point, "/iops_max"));
+            // Little's law: so many were in flight all the time, but for submitting them.
+            let in_flight = iops * number(point, "/latency_us/mean") / 1e6;
+            let depth = count("depth") as f64;
+            assert!((0.5 * depth..1.1 * depth).contains(&in_flight), "{in_flight} of {depth}");
+        }
+        let most = points.iter().map(|point| number(point, "/iops")).fold(0.0, f64::max);
+        assert_eq!(number(&found, &format!("/best/{curve}/iops")), most);
+    }
+    let share = {
+        let mix = &found["curves"]["mix"][1];
+        number(mix, "/reads") / (number(mix, "/reads") + number(mix, "/writes"))
+    };
+    assert!((share - 0.7).abs() < 0.05, "{share}");
+    assert!(number(&found, "/in_order/read/mb_per_s") > 0.0);
+    assert!(number(&found, "/log/latency_us/p99") > 0.0);
+    let read_best = number(&found, "/best/read/iops");
+    assert_eq!(number(&found, "/under/0/iops"), read_best);
+    assert_eq!(found["under"][1]["iops"], Value::Null);
+    assert!(!work.path("cal.dat").exists(), "it was made for this");
+    let folder = work.run_folder();
+    let kept: Value =
+        serde_json::from_slice(&fs::read(folder.join("calibrate.json")).unwrap()).unwrap();
+    assert_eq!(kept, found);
+    let text = fs::read_to_string(folder.join("report.txt")).unwrap();
+    assert!(text.contains("RANDOM MIX, 70 % reads") && text.contains("under read.p99=100s: "));
+}
+
+#[test]
+fn a_kept_file_is_used_again_and_dropped() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat").display().to_string();
+    let seconds = ["--seconds", "1", "--depths", "1"];
+    calibrate(&work, &path, &[&seconds[..], &["--size", "32M", "--keep"]].concat()).exits(0);
+    let before = fs::metadata(&path).unwrap().len();
+    assert_eq!(before, 33 << 20);
+    // Without a size it takes what is there, and leaves it.
+    let found = calibrate(&work, &path, &[&seconds[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(found["bytes"], 32 << 20);
+    assert_eq!(fs::metadata(&path).unwrap().len(), before);
+    let url = format!("device:{path}");
+    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["no petal schema"]);
+    work.petal(["drop", "--db", &url]).exits(0);
+    assert!(!work.path("cal.dat").exists());
+}
+
+#[test]
+fn what_is_not_petals_and_what_is_loaded_is_refused_and_kept() {
+    let work = Workplace::new();
+    let foreign = work.write("precious.txt", vec![7; 1 << 20]);
+    let path = foreign.display().to_string();
+    calibrate(&work, &path, SHORT).exits(3).telling(&["petal did not fill it", "--destroy-data"]);
+    let elsewhere = ["--destroy-data", "/tmp/other"];
+    calibrate(&work, &path, &[SHORT, &elsewhere].concat()).exits(3).telling(&["not this"]);
+    assert!(fs::read(&foreign).unwrap() == vec![7; 1 << 20], "something was written");
+    let loaded = work.path("petal.dat").display().to_string();
+    let url = format!("device:{loaded}?log=1M");
+    work.petal(["setup", "--scale", "16M", "--db", &url]).exits(0);
+    let before = fs::read(&loaded).unwrap();
+    calibrate(&work, &loaded, SHORT).exits(3).telling(&["1 schemas are loaded there"]);
+    assert!(fs::read(&loaded).unwrap() == before, "something was written");
+    calibrate(&work, &path, &[SHORT, &["--destroy-data", &path]].concat()).exits(0);
+    assert!(foreign.exists(), "it was not made here");
+}
+
+#[test]
+fn a_mounted_device_is_refused_whatever_is_said() {
+    let Some(disk) = Loop::new(64) else { return };
+    let work = Workplace::new();
+    run("mkfs.ext4", &["-q", disk.device()]).unwrap();
+    let point = work.path("mounted");
+    fs::create_dir(&point).unwrap();
+    let point = point.to_str().unwrap();
+    run("mount", &["-o", "ro,noload", disk.device(), point]).unwrap();
+    let before = disk.bytes();
+    let more = ["--destroy-data", disk.device()];
+    let refused = calibrate(&work, disk.device(), &[SHORT, &more].concat()).ends();
+    let is_kept = before == disk.bytes();
+    run("umount", &[point]).unwrap();
+    refused.exited(3).telling(&["is mounted on"]);
+    assert!(is_kept, "something was written");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_made() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat").display().to_string();
+    let refused = |more: &[&str], telling: &[&str]| {
+        calibrate(&work, &path, more).exits(2).telling(telling);
+        assert!(!work.path("cal.dat").exists());
+    };
+    refused(&["--max-latency", "read.p98=1ms"], &["read.p98=1ms", "mean, p50 or p99"]);
+    refused(&["--size", "32M", "--storage-cache", "64M"], &["STORAGE_CACHE (64M)"]);
+    refused(&["--size", "1M"], &["at least 16M"]);
+    refused(&["--seconds", "1"], &["--seconds 1", "fewer --depths"]);
+    refused(&["--depths", "0"], &["0"]);
+    refused(&["--block-size", "5000"], &["BLOCK_SZ"]);
+    calibrate(&work, "/nowhere/cal.dat", SHORT).exits(3).telling(&["/nowhere"]);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat");
+    let args = ["--size", "32M", "--seconds", "60", "--depths", "1,2", "--json"];
+    let mut running = calibrate(&work, path.to_str().unwrap(), &args).start();
+    running.until("file", || path.exists());
+    // A measurement lasts 60 s / (3 rounds x 9), and filling less than one.
+    std::thread::sleep(Duration::from_secs(7));
+    running.signal(Signal::INT);
+    let found = running.ends().exited(130).json();
+    is_valid(&found);
+    assert_eq!(found["status"], "interrupted");
+    let points: Vec<&Value> =
+        found["curves"].as_object().unwrap().values().flat_map(|c| c.as_array().unwrap()).collect();
+    assert!((1..6).contains(&points.len()), "{}", points.len());
+    assert!(points.iter().all(|point| number(point, "/iops") > 0.0));
+    assert!(!path.exists());
+    assert!(work.run_folder().join("calibrate.json").exists());
+}
+
+#[test]
+fn where_io_uring_is_forbidden_calls_do_and_it_is_told() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat").display().to_string();
+    let ended = calibrate(&work, &path, &[SHORT, &["--json"]].concat()).without_uring().exits(0);
+    let means = ended.json()["requests_by"].to_string();
+    assert!(means.contains("io_uring is refused"), "{means}");
+}
+
+#[test]
+fn a_later_run_tells_its_share_of_the_device() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Loop::new(256) else { return };
+    let work = Workplace::new();
+    let data_home = work.path("data-home");
+    let more = ["--size", "128M", "--seconds", "8", "--depths", "1,2,4,8", "--json"];
+    let found = calibrate(&work, disk.device(), &more).env("XDG_DATA_HOME", &data_home);
+    let found = found.exits(0).json();
+    assert!(found["device"]["drives"][0].is_string(), "{}", found["device"]);
+    let kept = fs::read_dir(data_home.join("petal/calibrations")).unwrap().count();
+    assert_eq!(kept, 1);
+    // The device engine on it, and SQLite on a file system there.
+    let url = format!("device:{}?log=2M", disk.device());
+    work.petal(["setup", "-s", "2", "--scale", "32M", "--db", &url]).exits(0);
+    let reading = ["run", "-t", "2", "--update-pct", "0", "--run-time", "4", "--db"];
+    let compared = |url: &str| -> (Value, String) {
+        let args = [&reading[..], &[url]].concat();
+        work.petal(args).env("XDG_DATA_HOME", &data_home).watching().exits(0);
+        let folder = work.runs().pop().unwrap();
+        let report = fs::read_to_string(folder.join("report.txt")).unwrap();
+        (record(&folder)["details"]["calibrated"].clone(), report)
+    };
+    let (share, report) = compared(&url);
+    assert_eq!(share["curve"], "read", "{share}");
+    assert!(number(&share, "/of_depth") > 0.2 && number(&share, "/of_max") > 0.1, "{share}");
+    assert!(report.contains("of the device at this depth"), "{report}");
+    work.petal(["drop", "--db", &url]).exits(0);
+    run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();
+    let point = work.path("mounted");
+    fs::create_dir(&point).unwrap();
+    run("mount", &[disk.device(), point.to_str().unwrap()]).unwrap();
+    let url = format!("sqlite:{}", point.join("data").display());
+    work.petal(["setup", "-s", "2", "--scale", "32M", "--db", &url]).exits(0);
+    let (share, report) = compared(&url);
+    run("umount", &[point.to_str().unwrap()]).unwrap();
+    assert_eq!(share["curve"], "read", "{share}");
+    assert!(number(&share, "/of_max") > 0.01, "{share}");
+    assert!(report.contains("calibrated, its maximum"), "{report}");
+}

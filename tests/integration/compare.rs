@@ -1,0 +1,233 @@
+//! Comparisons as a person and a script meet them: published tables, real runs and sweeps, limits
+//! with their exit codes, and what cannot be compared.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::support::{Workplace, number};
+
+fn sample(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
+    fs::read_to_string(path).unwrap()
+}
+
+/// A workplace with the published tables in it.
+fn tables() -> Workplace {
+    let work = Workplace::new();
+    for name in ["compression-two-nodes.csv", "flash-pcie.csv", "flash-infiniband.csv"] {
+        work.write(name, sample(name));
+    }
+    work
+}
+
+/// The change of a metric in a cell of a comparison, in per cent.
+fn change(comparison: &Value, cell: usize, metric: &str) -> f64 {
+    let mut figures = comparison["cells"][cell]["figures"].as_array().unwrap().iter();
+    let figure = figures.find(|figure| figure["metric"] == metric).unwrap();
+    number(figure, "/changes/0/share") * 100.0
+}
+
+fn notes(comparison: &Value) -> Vec<&str> {
+    comparison["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_published_table_gives_the_cost_of_compression() {
+    let work = tables();
+    let table = "compression-two-nodes.csv";
+    let compare = ["compare", table, "--by", "compression", "--metric", "reads_s"];
+    let text = work.petal(compare).exits(0).stdout;
+    let rows: Vec<&str> = text.lines().filter(|line| line.ends_with("yes")).collect();
+    assert_snapshot!(rows.join("\n"), @"
+    0           3  79,537    467  3  56,994  1,855     -28.3  -30.6  -26.1  0.0003  yes
+    30          3  56,856    472  3  42,699  1,200     -24.9  -26.8  -23.0  0.0002  yes
+    50          3  48,871  1,921  3  37,360    942     -23.6  -25.9  -21.0  0.0003  yes
+    ");
+    assert!(text.contains("uneven-endpoints: compression-two-nodes.csv row 9"), "{text}");
+    assert!(text.contains("drift: "), "{text}");
+
+    let json = work.petal([&compare[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(json["format"], "petal-compare/1");
+    assert_eq!([0, 1, 2].map(|cell| change(&json, cell, "reads_s").round()), [-28.0, -25.0, -24.0]);
+    // The other way round, compression off is a gain.
+    let back = [&compare[..], &["--baseline", "on", "--json"]].concat();
+    assert!(change(&work.petal(back).exits(0).json(), 0, "reads_s") > 39.0);
+
+    let csv = work.petal([&compare[..], &["--csv"]].concat()).exits(0).stdout;
+    assert_eq!(csv.lines().count(), 4);
+    assert!(csv.starts_with("update_pct,metric,side,baseline_runs,"), "{csv}");
+}
+
+#[test]
+fn a_table_alone_is_analysed() {
+    let work = tables();
+    let args = ["compare", "flash-pcie.csv", "--max-latency", "read.avg=300us"];
+    let text = work.petal(args).exits(0).stdout;
+    assert!(text.contains("knee 16 sessions (70,122 PIOPS, 160.0 us)"), "{text}");
+    assert!(text.contains("read.avg=300us is met up to 32 sessions"), "{text}");
+    let json = work.petal(["compare", "flash-infiniband.csv", "--json"]).exits(0).json();
+    assert_eq!(json["lines"][0]["points"].as_array().unwrap().len(), 7);
+    let [note] = notes(&json)[..] else { panic!("{json}") };
+    assert!(note.starts_with("mixed-run-lengths"), "{note}");
+    assert!(note.contains("between 32 and 64 sessions"), "{note}");
+}
+
+#[test]
+fn limits_end_with_a_code_of_their_own() {
+    let work = tables();
+    let held = |limits: &[&str], code: i32| {
+        let compare = ["compare", "compression-two-nodes.csv", "--by", "compression"];
+        let limits = limits.iter().flat_map(|limit| ["--fail-if", limit]);
+        work.petal(compare.into_iter().chain(limits)).exits(code).stdout
+    };
+    let text = held(&["reads_s < -5%"], 1);
+    assert!(text.contains("FAILED        reads_s < -5%: UPDATE_PCT 0: -28.3 %"), "{text}");
+    held(&["reads_s < -40%", "reads_s > 5%"], 0);
+    // Latencies that were rounded to 0.1 ms prove nothing.
+    held(&["read_us > 80%"], 4);
+    // -25 % lies within the interval of UPDATE_PCT 30; that of 0 is wholly past it.
+    held(&["reads_s < -25%"], 1);
+    assert!(held(&["reads_s < -31%", "reads_s > -27%"], 1).contains("passed"), "both are told");
+    assert!(held(&["reads_s < -30.3%"], 4).contains("INCONCLUSIVE"));
+    // The worst of several stands.
+    held(&["reads_s < -30.3%", "reads_s < -5%"], 1);
+    held(&["reads_s < -30.3%", "reads_s < -60%"], 4);
+}
+
+#[test]
+fn real_runs_are_compared_by_hand_and_by_folder() {
+    let work = Workplace::loaded(1, "8M");
+    let run = |name: &str, more: &[&str]| {
+        let args =
+            ["run", "--work-loop", "40", "--work-unit", "8", "--name", name, "--repeats", "3"];
+        work.petal([&args[..], more].concat()).exits(0);
+    };
+    let hook = work.script("hook", "[ \"$1\" = post ] && echo 'pool_used=40 %'; exit 0");
+    run("before", &["--external-script", hook.to_str().unwrap()]);
+    run("after", &["--redo-stress", "HEAVY", "--external-script", hook.to_str().unwrap()]);
+    let folders = |name: &str| -> Vec<String> {
+        let all = work.runs();
+        let mine = all.iter().filter(|run| run.to_str().unwrap().contains(name));
+        mine.map(|run| run.display().to_string()).collect()
+    };
+    let (before, after) = (folders("-before"), folders("-after"));
+    assert_eq!((before.len(), after.len()), (3, 3));
+
+    let versus = vec!["vs".to_owned()];
+    let args = [vec!["compare".to_owned(), "--json".to_owned()], before.clone(), versus, after];
+    let json = work.petal(args.concat()).exits(0).json();
+    assert_eq!(json["cells"].as_array().unwrap().len(), 1);
+    assert_eq!(json["sides"][0]["runs"], 3);
+    let figures = json["cells"][0]["figures"].as_array().unwrap();
+    let metrics: Vec<&str> = figures.iter().map(|f| f["metric"].as_str().unwrap()).collect();
+    for metric in ["piops", "read_us", "ops_s", "op_p99_us", "hook_pool_used"] {
+        assert!(metrics.contains(&metric), "{metric} in {metrics:?}");
+    }
+    // Every run of a side counts, and its figure is the record's own.
+    let piops = figures.iter().find(|figure| figure["metric"] == "piops").unwrap();
+    let recorded = crate::support::record(Path::new(&before[0]));
+    let requests = number(&recorded, "/per_second/physical_read_requests")
+        + number(&recorded, "/per_second/physical_write_requests");
+    let values: Vec<f64> = piops["sides"][0]["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|value| value.as_f64().unwrap())
+        .collect();
+    assert_eq!(values.len(), 3);
+    assert!(values.iter().any(|value| (value - requests).abs() < 1e-6), "{values:?} {requests}");
+    let differs = json["differences"].as_array().unwrap();
+    let stress = differs.iter().find(|one| one["name"] == "redo_stress").unwrap();
+    assert_eq!(stress["values"], serde_json::json!(["LITE", "HEAVY"]));
+    assert!(notes(&json).iter().any(|note| note.starts_with("drift")), "{json}");
+    // One after the other, they are not paired.
+    assert_eq!(piops["changes"][0]["method"], "welch");
+
+    // A folder of runs is a side; by a parameter it is split again.
+    let args = ["compare", "petal-results", "--by", "redo_stress", "--json"];
+    let by = work.petal(args).exits(0).json();
+    let names: Vec<&str> =
+        by["sides"].as_array().unwrap().iter().map(|side| side["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["redo_stress LITE", "redo_stress HEAVY"]);
+    assert!((change(&by, 0, "piops") - change(&json, 0, "piops")).abs() < 1e-9);
+
+    // One run a side: shown, and of unknown significance.
+    let single = [vec!["compare".to_owned()], before[..2].to_vec()].concat();
+    let text = work.petal(single.clone()).exits(0).stdout;
+    assert!(text.contains("single-run:") && text.contains("unknown"), "{text}");
+    let limit = ["--fail-if".to_owned(), "piops < -99%".to_owned()];
+    work.petal([single, limit.to_vec()].concat()).exits(4);
+}
+
+#[test]
+fn a_sweep_over_two_targets_is_paired_by_round() {
+    let work = Workplace::loaded(1, "8M");
+    work.petal(["setup", "--scale", "8M", "--db", "sqlite:other"]).exits(0);
+    let dir = work.path("both");
+    let args = [
+        "sweep",
+        "--work-loop",
+        "60",
+        "--work-unit",
+        "8",
+        "--sessions",
+        "1,2",
+        "--repeats",
+        "3",
+        "--db",
+        "sqlite:petal-data",
+        "--db",
+        "sqlite:other",
+        "--out",
+    ];
+    work.petal(args.iter().copied().chain([dir.to_str().unwrap()])).exits(0);
+    let ended = work.petal(["compare", "both", "--json"]).exits(0).telling(&["--by db"]);
+    let json = ended.json();
+    assert_eq!(json["cells"].as_array().unwrap().len(), 2);
+    let methods: Vec<&Value> = json["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| &cell["figures"][0]["changes"][0]["method"])
+        .collect();
+    assert_eq!(methods, ["paired", "paired"]);
+    assert!(!notes(&json).iter().any(|note| note.starts_with("drift")), "{json}");
+    // The sweep's own table says the same.
+    let csv = dir.join("sweep.csv").display().to_string();
+    let table = work.petal(["compare", &csv, "--by", "db", "--json"]).exits(0).json();
+    for cell in [0, 1] {
+        assert!((change(&table, cell, "piops") - change(&json, cell, "piops")).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_says_why_and_the_way_out() {
+    let work = tables();
+    work.write("words.csv", "mode,reads_s\na,many\n");
+    work.write("empty.csv", "");
+    work.write("bare.csv", "mode,load\na,x\n");
+    fs::create_dir(work.path("nothing")).unwrap();
+    let told = |args: &[&str], code: i32, words: &[&str]| {
+        let ended = work.petal([&["compare"], args].concat()).exits(code).telling(words);
+        assert_eq!(ended.stdout, "");
+    };
+    told(&["none.csv", "flash-pcie.csv"], 3, &["none.csv", "check the path"]);
+    told(&["nothing"], 3, &["nothing", "no petal run"]);
+    told(&["words.csv"], 2, &["words.csv", "row 1", "\"many\" is no number", "--factors"]);
+    told(&["empty.csv"], 2, &["empty.csv", "holds no rows"]);
+    told(&["bare.csv"], 2, &["bare.csv", "no column is known as a figure"]);
+    let table = "compression-two-nodes.csv";
+    told(&[table, "--by", "cache"], 2, &["no factor cache", "compression, update_pct"]);
+    told(&[table, "--by", "compression", "--baseline", "half"], 2, &["never half", "off, on"]);
+    told(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
+    told(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
+    told(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
+    told(&[table, "--fail-if", "reads_s < -5%"], 2, &["nothing to compare it with", "--by"]);
+    told(&["vs", table], 2, &["stands between sides"]);
+    told(&[table, "flash-pcie.csv"], 2, &["no cell is on both sides"]);
+    told(&[table, "--max-latency", "p99=2ms"], 2, &["op.p99=2ms"]);
+    told(&[], 2, &["SIDE"]);
+}
