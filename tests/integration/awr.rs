@@ -4,8 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use petal::analysis::petals::Petals;
-use petal::record::observation::Observation;
 use serde_json::Value;
 
 use crate::support::Workplace;
@@ -86,30 +84,15 @@ fn every_output_of_the_same_report() {
     work.petal(["awr", "--csv", "--json", "awr.txt.64"]).exits(2).telling(&["--csv", "--json"]);
 }
 
-/// Two observations of a kind make a line.
-fn has_lines() -> bool {
-    let seen = |sessions: &str| Observation {
-        factors: vec![("sessions".to_owned(), sessions.to_owned())],
-        metrics: ["piops", "read_us"].map(|name| (name.to_owned(), 1.0)).into(),
-        ..Observation::default()
-    };
-    !Petals::of(&[seen("1"), seen("2")]).lines.is_empty()
-}
-
 #[test]
 fn petals_of_a_folder_at_once() {
     let work = series();
-    if has_lines() {
-        work.petal(["awr", "--petals", "out.html", "."]).exits(0).telling(&["out.html"]);
-        let page = fs::read_to_string(work.path("out.html")).unwrap();
-        assert!(page.contains("<svg") && page.contains("AWR reports"));
-        work.petal(["awr", "--petals", "out.svg", "."]).exits(0);
-        assert!(fs::read_to_string(work.path("out.svg")).unwrap().contains("<svg"));
-        work.petal(["awr", "--petals", "no/where/out.svg", "."]).exits(3).telling(&["no/where"]);
-    } else {
-        // Not skip(): this ends as soon as lines are made.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: this petal makes no petals yet");
-    }
+    work.petal(["awr", "--petals", "out.html", "."]).exits(0).telling(&["out.html"]);
+    let page = fs::read_to_string(work.path("out.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("AWR reports"));
+    work.petal(["awr", "--petals", "out.svg", "."]).exits(0);
+    assert!(fs::read_to_string(work.path("out.svg")).unwrap().contains("<svg"));
+    work.petal(["awr", "--petals", "no/where/out.svg", "."]).exits(3).telling(&["no/where"]);
     work.petal(["awr", "--petals", "out.png", "."]).exits(2).telling(&["out.png", ".html or .svg"]);
     let alone = Workplace::new();
     fs::copy(sample("awr_12c.txt"), alone.path("report.txt")).unwrap();
