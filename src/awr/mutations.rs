@@ -223,8 +223,8 @@ fn fuzz() {
         slowest = slowest.max(at.elapsed());
         count += 1;
     }
-    let took = begun.elapsed();
-    tell(&format!("{count} damaged reports in {took:?}, the slowest in {slowest:?}"));
+    let taken = begun.elapsed();
+    tell(&format!("{count} damaged reports in {taken:?}, the slowest in {slowest:?}"));
 }
 
 #[test]

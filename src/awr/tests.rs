@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What a reader of the test's output should see.
+/// What a reader of the test's output should see, past the harness's capture.
 pub(super) fn tell(line: &str) {
     // A test that cannot speak still tests.
     let _ = writeln!(std::io::stderr(), "{line}");
