@@ -84,7 +84,7 @@ impl Labels {
     ) -> Option<(f64, f64)> {
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         // Words that must be seen are bold.
-        let letter = if weight == Weight::Must { LETTER * 1.12 } else { LETTER };
+        let letter = if weight == Weight::Must { LETTER * 1.2 } else { LETTER };
         let width = longest as f64 * size * letter;
         let height = text.lines().count() as f64 * size * LINE - size * (LINE - 0.95);
         let (cost, best) = places(x, y, width, height)
