@@ -236,7 +236,7 @@ fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Fai
     }
 }
 
-/// Every run of a folder of runs, in the order of their names, which begin with their start.
+/// Every run of a folder of runs, in the order in which they began.
 fn runs_within(path: &Path) -> Result<Vec<Observation>, Failure> {
     let entries = std::fs::read_dir(path).map_err(|source| RecordError::Io {
         action: "read",
@@ -245,12 +245,12 @@ fn runs_within(path: &Path) -> Result<Vec<Observation>, Failure> {
     })?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.retain(|folder| record::is_one(folder));
-    folders.sort();
     let mut runs = Vec::new();
     for folder in folders {
         let run = report::load(&folder)?;
         runs.push(Observation::of_run(&folder.display().to_string(), Vec::new(), &run));
     }
+    runs.sort_by(|a, b| a.started().cmp(&b.started()).then_with(|| a.source.cmp(&b.source)));
     Ok(runs)
 }
 

@@ -86,7 +86,7 @@ fn a_kept_file_is_used_again_and_dropped() {
     assert_eq!(found["bytes"], 32 << 20);
     assert_eq!(fs::metadata(&path).unwrap().len(), before);
     let url = format!("device:{path}");
-    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["no petal schema"]);
+    work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["not loaded"]);
     work.petal(["drop", "--db", &url]).exits(0);
     assert!(!work.path("cal.dat").exists());
 }

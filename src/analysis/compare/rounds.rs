@@ -1,7 +1,6 @@
 //! Did two sides run in turn? Only then does a round's pair share what drifted meanwhile.
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::record::observation::Observation;
 
@@ -21,16 +20,12 @@ pub(super) fn ran_in_turn(a: &[&Observation], b: &[&Observation]) -> bool {
 
 fn in_order(a: &[&Observation], b: &[&Observation]) -> Option<Vec<Start>> {
     let starts = |runs: &[&Observation], side: usize| -> Option<Vec<Start>> {
-        runs.iter().map(|seen| Some((started(seen)?, side))).collect()
+        runs.iter().map(|seen| Some((seen.started()?, side))).collect()
     };
     let mut order = starts(a, 0)?;
     order.extend(starts(b, 1)?);
     order.sort();
     Some(order)
-}
-
-fn started(seen: &Observation) -> Option<OffsetDateTime> {
-    OffsetDateTime::parse(seen.started_at.as_deref()?, &Rfc3339).ok()
 }
 
 /// The figure of both sides, round by round; a round that lacks it on either side is left out.
@@ -49,7 +44,7 @@ pub(super) fn pairs(a: &[&Observation], b: &[&Observation], metric: &str) -> Vec
     }
     let in_time = |runs: &[&Observation]| -> Vec<usize> {
         let mut order: Vec<usize> = (0..runs.len()).collect();
-        order.sort_by_key(|&at| (started(runs[at]), at));
+        order.sort_by_key(|&at| (runs[at].started(), at));
         order
     };
     let rounds = in_time(a).into_iter().zip(in_time(b));

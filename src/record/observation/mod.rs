@@ -7,6 +7,9 @@ mod figures;
 
 use std::collections::BTreeMap;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use super::{Run, Status};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
@@ -86,6 +89,11 @@ pub struct Observation {
 impl Observation {
     pub fn factor(&self, name: &str) -> Option<&str> {
         self.factors.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// When it began; None where nobody says so.
+    pub fn started(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::parse(self.started_at.as_deref()?, &Rfc3339).ok()
     }
 
     pub fn metric(&self, name: &str) -> Option<f64> {
