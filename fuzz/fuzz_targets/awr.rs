@@ -1,5 +1,5 @@
 //! Whatever stands in a file, reading it as an AWR or Statspack report ends and panics nowhere.
-//! Begin with the samples: `cargo +nightly fuzz run awr tests/data/awr`.
+//! Begin with the samples: `cargo +nightly fuzz run awr fuzz/corpus/awr tests/data/awr`.
 
 #![no_main]
 
