@@ -72,6 +72,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         fresh: false,
         again_failed: false,
         os_data: None,
+        objective: None,
     };
     let swept = sweep::sweep(&request, console);
     if swept.is_err() {

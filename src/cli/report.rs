@@ -95,13 +95,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
-    if let Err(error) = report::write_sweep(&Folder::open(path), &swept) {
+    let objective = matches.get_one("objective");
+    if let Err(error) = report::write_sweep(&Folder::open(path), &swept, objective) {
         console.warn(&error.to_string());
     }
     if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
-        let objective = matches.get_one("objective");
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         console.result(&report::sweep::render(&swept, &petals, objective));
     }

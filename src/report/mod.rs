@@ -25,6 +25,7 @@ use crate::analysis;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run};
+use crate::settings::objective::Objective;
 
 pub const TEXT_NAME: &str = "report.txt";
 pub const CSV_NAME: &str = "timeline.csv";
@@ -46,8 +47,12 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
 }
 
 /// Writes every report of a sweep into its folder, and returns their paths.
-pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, RecordError> {
-    let petals = Petals::of(&swept.observations());
+pub fn write_sweep(
+    folder: &Folder,
+    swept: &Swept,
+    objective: Option<&Objective>,
+) -> Result<Vec<PathBuf>, RecordError> {
+    let petals = Petals::of(&swept.observations()).with_objective(objective);
     let rows = sweep::csv::sweep(swept).map_err(|cause| RecordError::Encode {
         what: "the sweep's table",
         path: folder.path().join(SWEEP_CSV_NAME),
@@ -56,7 +61,7 @@ pub fn write_sweep(folder: &Folder, swept: &Swept) -> Result<Vec<PathBuf>, Recor
     let page =
         html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     let mut written = vec![
-        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, None).as_bytes())?,
+        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, objective).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
         folder.write_atomically(html::NAME, page.as_bytes())?,
     ];

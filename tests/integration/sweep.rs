@@ -196,7 +196,9 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
         ["sweep", "--sessions", "1,2", "--repeats", "2", "--run-time", "2", "--update-pct", "0"];
     let mut petal = work.petal(args).start();
     petal.until("a cell", || {
-        work.path("petal-results").exists() && !marks(&folder(&work)).is_empty()
+        let results = work.path("petal-results");
+        let is_begun = results.exists() && !names(&results).is_empty();
+        is_begun && !marks(&folder(&work)).is_empty()
     });
     thread::sleep(Duration::from_millis(700));
     petal.signal(Signal::INT);
@@ -214,6 +216,10 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
     let after = marks(&dir);
     assert_eq!(after.len(), 4);
     assert!(before.iter().all(|(name, mark)| after[name] == *mark));
+    // An objective is told where it is asked for, and in the files that this leaves.
+    let shown = work.petal(["report", dir.to_str().unwrap(), "--max-latency", "op.p99=100s"]);
+    assert!(shown.exits(0).stdout.contains("op.p99=100s"));
+    assert!(fs::read_to_string(dir.join("report.txt")).unwrap().contains("op.p99=100s"));
 }
 
 #[test]

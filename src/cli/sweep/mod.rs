@@ -16,6 +16,7 @@ use crate::record::Status;
 use crate::record::sweep::Swept;
 use crate::report;
 use crate::settings::axes::Asked;
+use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 
@@ -51,6 +52,8 @@ pub struct Request<'a> {
     pub again_failed: bool,
     /// What `petal os` records on the database's host.
     pub os_data: Option<PathBuf>,
+    /// `--max-latency`: the report marks the highest load that meets it.
+    pub objective: Option<Objective>,
 }
 
 pub fn command() -> Command {
@@ -105,6 +108,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         fresh: matches.get_flag("fresh"),
         again_failed: matches.get_flag("again-failed"),
         os_data: matches.get_one("os-data").cloned(),
+        objective: matches.get_one("objective").cloned(),
     };
     if matches.get_flag("dry-run") {
         let planned = plan::plan(&request, &Default::default(), console)?;
@@ -116,7 +120,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if matches.get_flag("json") {
         console.result(&json(&swept)?);
     } else {
-        let objective = matches.get_one("objective");
+        let objective = request.objective.as_ref();
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         console.result(&report::sweep::render(&swept, &petals, objective));
     }
@@ -148,7 +152,7 @@ pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), 
     }
     let driven = cells::run(&planned, &mut held, &signals, console);
     let swept = crate::record::sweep::load(held.folder.path())?;
-    let written = report::write_sweep(&held.folder, &swept)?;
+    let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
     if let Some(path) = written.first() {
         console.warn(&format!("the report is {}", path.display()));
     }
