@@ -3,7 +3,7 @@
 //! that is unknown.
 
 use super::judgement::{Judgement, NotJudged};
-use super::{calibration, limits, others, physical, trust, writes};
+use super::{calibration, limits, others, physical, server_report, trust, writes};
 use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
@@ -38,6 +38,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     all.extend(calibration::judge(run));
     all.extend(others::judge(run));
     all.extend(writes::judge(run));
+    all.extend(server_report::judge(run));
     all
 }
 
