@@ -252,6 +252,14 @@ mod tests {
         gains(&["moved-rows"], |run| {
             run.details.data_bytes_after = run.details.data_bytes_before.map(|bytes| bytes + 8192);
         });
+        let followed = |run: &mut Run, fetches: u64| {
+            (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);
+            run.summary.counters.insert("table fetch continued row".into(), fetches);
+        };
+        let one_in_a_hundred = fixture::mixed_run().summary.rows.total() / 100;
+        gains(&[], |run| followed(run, one_in_a_hundred));
+        let run = gains(&["moved-rows"], |run| followed(run, one_in_a_hundred + 1));
+        assert!(message(&run, "moved-rows").contains("into a second block"));
         let run = gains(&["wal-not-reset"], |run| {
             run.summary.counters.insert("wal_reset_failures".into(), 3);
             run.summary.counters.insert("wal_bytes_max".into(), 1 << 30);

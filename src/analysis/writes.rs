@@ -11,6 +11,10 @@ use crate::stats::counters::WaitClass;
 
 /// The raw counter of checkpoints that ended in the run.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// The raw counter of rows that went on, or lay, in another block than where they were looked for.
+const MOVED_FETCHES: &str = "table fetch continued row";
+/// Of the rows visited: a database's own dictionary has such rows too.
+const MOVED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
@@ -132,20 +136,38 @@ fn deferred_writes(run: &Run) -> Judgement {
 
 fn moved_rows(run: &Run) -> Judgement {
     const ID: &str = "moved-rows";
-    match run.details.data_bytes_before.zip(run.details.data_bytes_after) {
-        None => unknown(ID, "the size of the data before or after the run is not known"),
-        Some((before, after)) if before == after => Judgement::Clear,
-        Some((before, after)) => warning(
+    let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
+    let fetches = run.summary.counters.get(MOVED_FETCHES).copied();
+    if let Some((before, after)) = sizes.filter(|(before, after)| before != after) {
+        return warning(
             ID,
             format!(
-                "the data changed its size in the run, from {before} to {after} bytes: updates \
-                 did not stay in place"
+                "the data changed its size in the run, from {before} to {after} bytes: updates did \
+                 not stay in place"
             ),
             "Check the placement with petal check and load again: one row per block is lost.",
         )
         .with("data_bytes_before", before)
         .with("data_bytes_after", after)
+        .judged();
+    }
+    let rows = run.summary.rows.total();
+    match fetches {
+        Some(fetches) if fetches as f64 > rows as f64 * MOVED_SHARE_MAX => warning(
+            ID,
+            format!(
+                "the database followed {fetches} rows into a second block while {rows} were \
+                 visited: rows have moved, or are longer than a block"
+            ),
+            "Load again: a row that moved costs a second read. Other work on the instance counts \
+             here too.",
+        )
+        .with(MOVED_FETCHES, fetches)
+        .with("rows", rows)
         .judged(),
+        Some(_) => Judgement::Clear,
+        None if sizes.is_some() => Judgement::Clear,
+        None => unknown(ID, "the size of the data before or after the run is not known"),
     }
 }
 
