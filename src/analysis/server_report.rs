@@ -115,7 +115,7 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> Comparison {
                 petal,
                 report: figure.value,
                 share,
-                agrees: (petal > 0.0).then(|| off <= petal * allowed.1),
+                agrees: (petal > 0.0).then_some(off <= petal * allowed.1),
             })
         }));
     }

@@ -63,8 +63,11 @@ pub fn of_texts<'t>(files: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<Seen
     gather(files.collect())
 }
 
-fn gather(files: Vec<(String, Result<Source, String>)>) -> Vec<SeenReport> {
-    let mut by_stem: BTreeMap<String, Vec<(String, Result<Source, String>)>> = BTreeMap::new();
+/// A file's name and its text, or why it could not be read.
+type Given = (String, Result<Source, String>);
+
+fn gather(files: Vec<Given>) -> Vec<SeenReport> {
+    let mut by_stem: BTreeMap<String, Vec<Given>> = BTreeMap::new();
     for (name, source) in files {
         let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
         by_stem.entry(stem).or_default().push((name, source));
@@ -89,7 +92,7 @@ fn gather(files: Vec<(String, Result<Source, String>)>) -> Vec<SeenReport> {
 }
 
 /// Of the same report in several files, the first that is whole, else the one with the most in it.
-fn best(mut files: Vec<(String, Result<Source, String>)>) -> Option<SeenReport> {
+fn best(mut files: Vec<Given>) -> Option<SeenReport> {
     let place = |name: &str| ENDINGS.iter().position(|ending| name.ends_with(ending));
     files.sort_by_key(|(name, _)| place(name));
     let mut best: Option<SeenReport> = None;
@@ -215,6 +218,43 @@ mod tests {
         assert_eq!(report.totals["physical read IO requests"], 26_900_500.0);
         assert!(!report.totals.contains_key("physical write bytes"), "it is not there: unknown");
         assert_eq!(report.top_events[0].name, "db file sequential read");
+        assert!(report.findings.iter().any(|finding| finding.id == "not-durable"));
+    }
+
+    /// What the engine makes of PERFSTAT's tables, by a test of its own.
+    #[test]
+    fn what_petal_makes_of_statspacks_tables_is_read_with_every_digit() {
+        let made = include_str!("../../tests/data/awr/sp_petal.txt");
+        let [report] = &seen(&[("statspack.txt", made)])[..] else { panic!("one report") };
+        assert_eq!((report.unread.as_deref(), &report.notes[..]), (None, &[][..]));
+        assert_eq!(
+            (report.kind.as_deref(), report.instance.as_deref()),
+            (Some("sp"), Some("iris"))
+        );
+        assert_eq!(report.release.as_deref(), Some("19.0.0.0.0"));
+        assert_eq!(report.begin_time.as_deref(), Some("02-Jun-25 10:00:00"));
+        assert_eq!(
+            (report.begin_snap.as_deref(), report.end_snap.as_deref()),
+            (Some("101"), Some("102"))
+        );
+        assert_eq!(report.elapsed_s, Some(300.0));
+        let totals = [
+            ("session logical reads", 27_630_120.0),
+            ("physical read bytes", 220_368_896_000.0),
+            ("redo synch writes", 97.0),
+        ];
+        for (name, total) in totals {
+            assert_eq!(report.totals.get(name), Some(&total), "{name}");
+        }
+        let value = |name: &str| report.figure(name).map(|figure| figure.value);
+        assert_eq!(value("logical_reads_per_s"), Some(92_100.4));
+        assert_eq!(value("db_time_per_s"), Some(31.9));
+        // Microseconds over waits: 8,911.6 s over 26,899,900.
+        assert!((value("read_us").unwrap() - 331.29).abs() < 0.01, "{:?}", value("read_us"));
+        assert!((value("log_write_us").unwrap() - 1337.2).abs() < 0.1);
+        assert!((value("cpu_idle_pct").unwrap() - 84.8).abs() < 0.01);
+        let names: Vec<&str> = report.top_events.iter().map(|event| event.name.as_str()).collect();
+        assert_eq!(names, ["db file sequential read", "CPU time", "log file sync"]);
         assert!(report.findings.iter().any(|finding| finding.id == "not-durable"));
     }
 

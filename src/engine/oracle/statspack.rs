@@ -136,7 +136,7 @@ impl Report {
             "\nEnd of Report ( statspack.txt, snapshots {} to {} )",
             self.begin.snapshot, self.end.snapshot
         );
-        out
+        out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
     fn header(&self, out: &mut String) {
