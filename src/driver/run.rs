@@ -325,7 +325,7 @@ fn follow<'scope>(
 /// When a run may end before its time; None where it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
-    let writes = job.settings.writers.map_or(job.settings.update_pct > 0, |writers| writers > 0);
+    let writes = job.workload.writes(&job.seats);
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {

@@ -205,6 +205,15 @@ fn a_run_ends_as_soon_as_it_is_proven_steady() {
 }
 
 #[test]
+fn readers_alone_owe_no_volume_whatever_update_pct_says() {
+    let until_steady = Some(UntilSteady { window: MILLISECOND * 1000, volume_bytes: None });
+    let settings = Settings { update_pct: 25, readers: Some(2), until_steady, ..settings(2, 1) };
+    let run = drive(script(), &settings).unwrap();
+    assert_eq!(run.summary.ops.update, 0);
+    assert_eq!(run.details.until_steady.unwrap().volume_bytes, 0);
+}
+
+#[test]
 fn think_time_is_slept_and_counted_apart() {
     let think = Duration::from_millis(100);
     let think_time = Some(ThinkTime { frequency: 1, min: think, max: think });

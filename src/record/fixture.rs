@@ -14,7 +14,7 @@ use super::os::{HostSeen, SecondSeen};
 use super::os_log::{Header, OsLog};
 use super::{
     Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
-    SettleTimes, Status, Steady, WaitHistogram, WaitRow,
+    SettleTimes, Status, Steady, WaitHistogram,
 };
 use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
@@ -376,8 +376,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.counters = counters(totals);
     summary.endpoints =
         vec![Endpoint { endpoint: "petal-data".into(), sessions: 8, io: totals.io }];
-    summary.waits = waits(totals).iter().map(WaitRow::from).collect();
-    figures::sort_waits(&mut summary.waits);
+    summary.waits = figures::wait_rows(&waits(totals));
     let merged = merged(timeline);
     summary.latency_us = merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect();
     let steady = figures::seconds_within(timeline, 5.0, totals.seconds);

@@ -8,8 +8,10 @@ pub mod figures;
 #[cfg(test)]
 pub mod fixture;
 pub mod folder;
+mod format;
 pub mod journal;
 pub mod latency_log;
+mod lines;
 mod load;
 pub mod observation;
 pub mod os;
