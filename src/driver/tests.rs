@@ -145,6 +145,14 @@ fn more_sessions_than_the_server_admits_are_refused_first() {
 }
 
 #[test]
+fn a_cache_of_unknown_size_is_not_said_to_be_filled() {
+    let settings = Settings { warm_up: WarmUp::Cache, ..settings(1, 1) };
+    let error = drive(script(), &settings).unwrap_err();
+    assert!(matches!(error, DriverError::Setting(_)), "{error}");
+    assert!(error.to_string().contains("WARM_UP=cache"), "{error}");
+}
+
+#[test]
 fn a_failed_closing_snapshot_gives_nulls_and_keeps_the_rest() {
     let settings = Settings { update_pct: 0, ..settings(1, 1) };
     let run = drive(Script { snapshot_fails: true, ..script() }, &settings).unwrap();

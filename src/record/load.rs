@@ -37,6 +37,16 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     Ok(run)
 }
 
+/// The folder of a run that is named as [`load`] takes it.
+pub fn folder_of(path: &Path) -> Folder {
+    let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() {
+        Folder::open(path)
+    } else {
+        Folder::open(beside().unwrap_or(Path::new(".")))
+    }
+}
+
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
     let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
     match (run_path.exists(), journal_path.exists()) {

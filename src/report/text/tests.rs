@@ -496,5 +496,22 @@ fn a_run_that_knows_nothing_shows_dashes_and_no_figure() {
     let profile = report.split("LOAD PROFILE").nth(1).unwrap();
     let redo = profile.lines().find(|line| line.starts_with("redo, MB")).unwrap();
     assert_eq!(redo.split_whitespace().skip(2).collect::<Vec<_>>(), ["-", "-", "-"]);
+    let line = |name: &str| report.lines().find(|line| line.starts_with(name)).unwrap();
+    assert_eq!(line("index ").split_whitespace().collect::<Vec<_>>(), ["index", "-"]);
     assert!(!report.contains("NaN") && !report.contains("inf"));
+}
+
+#[test]
+fn without_the_closing_snapshot_db_time_is_not_said_to_be_work() {
+    let mut run = fixture::mixed_run();
+    let rest = |run: &Run| {
+        let report = render(run);
+        let line = report.lines().find(|line| line.starts_with("CPU + other")).unwrap().to_owned();
+        line.split_whitespace().nth(4).unwrap().to_owned()
+    };
+    assert_eq!(rest(&run), "165.99");
+    run.summary.waits.clear();
+    assert_eq!(rest(&run), "474.00", "nothing was waited for, as the database tells");
+    run.details.io = Default::default();
+    assert_eq!(rest(&run), "-");
 }
