@@ -303,6 +303,17 @@ pub fn timeline(seconds: u64) -> Vec<Second> {
     (0..seconds).map(second).collect()
 }
 
+/// The run over so many seconds, with the operations of each changed.
+pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
+    let mut run = mixed_run();
+    let mut timeline = timeline(seconds);
+    for (at, second) in timeline.iter_mut().enumerate() {
+        second.ops.total = change(at, second.ops.total);
+    }
+    fill(&mut run, timeline);
+    run
+}
+
 /// Wait events since the trigger after so many seconds.
 pub fn waits(totals: &Totals) -> Vec<WaitTotal> {
     let reads = totals.io.physical_read_blocks.unwrap();

@@ -28,7 +28,7 @@ pub(in crate::report) fn facts(run: &Run) -> Facts {
     facts
 }
 
-fn fact(out: &mut Facts, name: &str, value: &str) {
+pub(super) fn fact(out: &mut Facts, name: &str, value: &str) {
     out.push((name.to_owned(), value.to_owned()));
 }
 
