@@ -4,7 +4,7 @@
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
@@ -65,6 +65,8 @@ pub struct Sampler<'a> {
     opening: Vec<Counters>,
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
+    /// Sessions that the journal tells as lost.
+    lost_told: BTreeSet<u32>,
     phase: Phase,
     /// The second that is under way.
     second: u64,
@@ -125,6 +127,7 @@ impl<'a> Sampler<'a> {
             opening: parts.opening,
             journal: parts.journal,
             latency_log: parts.latency_log,
+            lost_told: BTreeSet::new(),
             phase: Phase::Sample,
             second: 0,
             marks: VecDeque::from([first.clone()]),
@@ -277,12 +280,14 @@ impl<'a> Sampler<'a> {
         let petal_cpu_s = self.petal_cpu_s();
         let Some(journal) = &mut self.journal else { return };
         let latest = self.latest.as_ref();
+        let told = &mut self.lost_told;
+        let lost_now = standing.lost.iter().filter(|lost| told.insert(lost.session));
         let line = Line {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             errors: self.totals.errors.clone(),
-            sessions_lost: standing.lost.clone(),
+            sessions_lost: lost_now.cloned().collect(),
             petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
@@ -351,23 +356,50 @@ pub fn sum(counters: &[Counters]) -> Option<Counters> {
 mod tests {
     use super::*;
     use crate::engine::fake::{Fake, Script};
+    use crate::record::{Folder, fixture, journal};
 
-    #[test]
-    fn a_long_run_keeps_few_samples_and_knows_its_steady_window() {
-        let engine = Fake::new(Script::default(), 10_000);
-        let shards = Shards::new(1);
-        let mut sampler = Sampler::new(Parts {
-            engine: &engine,
+    fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
+        Sampler::new(Parts {
+            engine,
             watching: None,
             local: true,
-            shards: &shards,
+            shards,
             trigger: Instant::now(),
             warm_up_s: 0.0,
             opening: engine.snapshot().unwrap(),
             opening_os: None,
-            journal: None,
+            journal,
             latency_log: None,
-        });
+        })
+    }
+
+    #[test]
+    fn a_lost_session_is_journaled_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let opening = journal::Opening::new(fixture::opening());
+        let journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let mut sampler = sampler(&engine, &shards, Some(journal));
+        let lost = |session| SessionLost {
+            session,
+            at_s: 0.5,
+            code: "dead".to_owned(),
+            message: "it died".to_owned(),
+        };
+        for lost in [vec![lost(2)], vec![lost(2)], vec![lost(1), lost(2)]] {
+            let standing = Standing { running: 1, first_done_ns: None, lost };
+            sampler.journal(&Second::default(), &standing);
+        }
+        let path = dir.path().join(journal::NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches("it died").count(), 2, "{text}");
+        assert_eq!(journal::read(&path).unwrap().sessions_lost, [lost(2), lost(1)]);
+    }
+
+    #[test]
+    fn a_long_run_keeps_few_samples_and_knows_its_steady_window() {
+        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let mut sampler = sampler(&engine, &shards, None);
         let standing = Standing { running: 1, first_done_ns: None, lost: Vec::new() };
         for second in 0..100 {
             // As they would be a second later.

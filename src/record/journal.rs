@@ -38,6 +38,7 @@ pub struct Line {
     pub counters: BTreeMap<String, u64>,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
+    /// Since the line before: of a day's run with many of them, each is told once.
     pub sessions_lost: Vec<SessionLost>,
     pub petal_cpu_s: Option<f64>,
     /// Since the trigger, as in [`super::Details`].
@@ -95,6 +96,7 @@ pub struct Read {
     pub seconds: Vec<Second>,
     /// The last line, whose totals are those of the run; None of a run without a second.
     pub last: Option<Line>,
+    pub sessions_lost: Vec<SessionLost>,
     /// True when something after the last readable line was cut off or damaged.
     pub torn: bool,
 }
@@ -103,11 +105,18 @@ pub struct Read {
 pub fn read(path: &Path) -> Result<Read, RecordError> {
     const WANTED: &str = "the first line of a petal journal";
     let (mut seconds, mut last) = (Vec::new(), None);
-    let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, line: Line| {
+    let mut sessions_lost: Vec<SessionLost> = Vec::new();
+    let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, mut line: Line| {
+        for lost in std::mem::take(&mut line.sessions_lost) {
+            // Journals of petal's first days tell all in every line.
+            if sessions_lost.iter().all(|known| known.session != lost.session) {
+                sessions_lost.push(lost);
+            }
+        }
         seconds.push(line.second.clone());
         last = Some(line);
     })?;
-    Ok(Read { opening, seconds, last, torn })
+    Ok(Read { opening, seconds, last, sessions_lost, torn })
 }
 
 #[cfg(test)]
@@ -136,5 +145,24 @@ mod tests {
             journal.second(&Line::default()).unwrap();
             assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
         }
+    }
+
+    #[test]
+    fn a_lost_session_is_one_however_often_it_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let opening = Opening::new(fixture::opening());
+        let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let lost = |session: u32| SessionLost {
+            session,
+            at_s: f64::from(session),
+            code: "dead".to_owned(),
+            message: "it died".to_owned(),
+        };
+        for sessions_lost in [vec![], vec![lost(2)], vec![lost(2), lost(1)], vec![lost(3)], vec![]]
+        {
+            journal.second(&Line { sessions_lost, ..Line::default() }).unwrap();
+        }
+        let read = read(&dir.path().join(NAME)).unwrap();
+        assert_eq!(read.sessions_lost, [lost(2), lost(1), lost(3)]);
     }
 }

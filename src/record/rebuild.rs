@@ -24,6 +24,7 @@ pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
         run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
     }
     fill_totals(&mut run, read.seconds, read.last);
+    run.summary.sessions_lost = read.sessions_lost;
     let log = latency_log::read(&folder.join(latency_log::NAME));
     match &log {
         Ok(intervals) => fill_latencies(&mut run, intervals),
@@ -64,7 +65,6 @@ fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<journal::Line>
         );
         summary.counters = last.counters;
         summary.errors = last.errors;
-        summary.sessions_lost = last.sessions_lost;
         summary.petal_cpu_s = last.petal_cpu_s;
         run.details.db_time_s = last.db_time_s;
         run.details.think_time_s = last.think_time_s;

@@ -221,7 +221,7 @@ fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture::{self, run_over};
+    use crate::record::fixture::run_over;
     use crate::record::{Finding, UntilSteady};
 
     fn found(run: &Run) -> Vec<Finding> {
