@@ -70,16 +70,16 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut runs = Vec::new();
     for path in &folders {
         let mut run = report::load(path)?;
-        read_server_reports(&mut run, path, console);
+        let folder = record::folder_of(path);
+        read_server_reports(&mut run, &folder, console);
         if let Some(file) = os_data {
-            let folder = Folder::open(path);
             os_data::merge(&mut run, file, &folder, console)?;
             if let Err(error) = record::save(&folder, &run) {
                 console.warn(&error.to_string());
             }
         }
         // A record on a read-only medium is still reported.
-        if let Err(error) = report::write_all(&Folder::open(path), &run) {
+        if let Err(error) = report::write_all(&folder, &run) {
             console.warn(&error.to_string());
         }
         runs.push(run);
@@ -98,15 +98,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
-fn read_server_reports(run: &mut Run, path: &Path, console: &Console) {
-    let seen = keep::in_folder(path);
+fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) {
+    let seen = keep::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
         return;
     }
     run.summary.server_reports = seen;
     run.summary.findings = findings::judge(run);
     // A record on a read-only medium is still reported.
-    if let Err(error) = record::save(&Folder::open(path), run) {
+    if let Err(error) = record::save(folder, run) {
         console.warn(&error.to_string());
     }
 }
