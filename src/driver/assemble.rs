@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
+use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_log::Header;
 use crate::record::{
@@ -53,7 +53,7 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
         active_bytes: active_bytes(job, &prepared.target),
         settings: settings_in_force(job, prepared),
         seed: job.workload.seed,
-        started_at: rfc3339(started_at),
+        started_at: moment::exact(started_at),
         settle: Some(settle_times(prepared)),
         ..Summary::default()
     };
@@ -302,8 +302,4 @@ fn settle_times(prepared: &Prepared) -> SettleTimes {
         dirty_bytes_before: prepared.settled.dirty_bytes_before,
         dirty_bytes_after: prepared.settled.dirty_bytes_after,
     }
-}
-
-fn rfc3339(at: OffsetDateTime) -> String {
-    at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }

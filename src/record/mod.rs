@@ -13,6 +13,7 @@ pub mod journal;
 pub mod latency_log;
 mod lines;
 mod load;
+pub mod moment;
 pub mod observation;
 pub mod os;
 pub mod os_log;
