@@ -79,13 +79,15 @@ fn lost_sessions(run: &Run) -> Judgement {
 }
 
 fn short_run(run: &Run) -> Judgement {
-    // A session that slept to the end ran to the end.
-    let took_s = run.details.last_done_s.unwrap_or(0.0).max(run.summary.elapsed_s);
-    // A run of a fixed number of operations is as long as it takes; a timed one no longer than it
-    // was to be, however late its last operation ended.
+    let elapsed_s = run.summary.elapsed_s;
     let timed = run.summary.setting_number("work_loop").unwrap_or(0.0) == 0.0;
-    let limit_s = run.summary.setting_number("run_time").filter(|_| timed);
-    let seconds = limit_s.map_or(took_s, |limit_s| took_s.min(limit_s));
+    let seconds = match run.summary.setting_number("run_time").filter(|_| timed) {
+        // No longer than it was to be, however late its last operation ended; a session that slept
+        // to the end ran to the end.
+        Some(asked_s) => run.details.last_done_s.unwrap_or(0.0).max(elapsed_s).min(asked_s),
+        // A fixed number of operations is as long as it takes.
+        None => elapsed_s,
+    };
     // Clocks end a timed run a little before or after its time.
     if seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S {
         return Judgement::Clear;
