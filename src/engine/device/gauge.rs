@@ -14,7 +14,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::layout::{Found, HEADER_BYTES, Header};
 use super::log::LOG_BLOCK_BYTES;
-use super::queue::{Call, Completion, Means, Queue};
+use super::queue::{Means, Queue};
+use super::request::{Call, Completion};
 use super::target::{AlignedBuffer, Kind, Target, unusable};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};

@@ -3,15 +3,17 @@
 //!
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
 //! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
-//! - `queue`, `uring`: requests in flight
+//! - `request`, `queue`, `uring`, `calls`: requests in flight
 //! - `gauge`: the target measured bare, for `petal calibrate`
-//! - `session`, `flow`, `update`, `scan`: one session's work
+//! - `session`, `flow`, `update`, `scan`, `context`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
 //! There is no recovery: the log is written for what it costs and never read. Blocks that were
 //! committed and not yet written when petal is killed keep their older, whole version.
 
 pub mod block;
+mod calls;
+mod context;
 mod data;
 mod describe;
 mod dirty;
@@ -23,6 +25,7 @@ mod log;
 mod options;
 mod placement;
 mod queue;
+mod request;
 mod safety;
 mod scan;
 mod session;
@@ -48,12 +51,13 @@ use crate::stats::devices::Roots;
 use crate::stats::ledger::locked;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
+use context::BAD_BLOCK;
 use data::Data;
 use dirty::Dirty;
 use layout::{Found, HEADER_BYTES, Header};
 use options::Options;
 use queue::Means;
-use session::{BAD_BLOCK, DeviceSession};
+use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{Kind, Target};
 
