@@ -8,7 +8,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::analysis::calibration::{Bound, best, under};
-use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH, LOG_BYTES, Measured, Work};
+use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH};
+use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::record::Status;
 use crate::record::calibration::{

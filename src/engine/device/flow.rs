@@ -11,6 +11,7 @@ use super::context::Context;
 use super::log::PIECE_BYTES_MAX;
 use super::queue::Queue;
 use super::request::{Call, Completion};
+use super::statistics::Count;
 use super::target::AlignedBuffer;
 use crate::engine::{EngineError, SessionError};
 use crate::workload::op::Operation;
@@ -83,7 +84,8 @@ impl Flow {
         let mut slots: Vec<_> = (0..depth).map(|_| AlignedBuffer::new(block_bytes)).collect();
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;
-        let queue = Queue::new(&shared.means()?, file, slots).map_err(|error| {
+        let means = shared.means()?;
+        let queue = Queue::new(&means, file, slots).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
                  number of sessions, raise the limits of locked memory and open files (ulimit -l, \
@@ -91,6 +93,9 @@ impl Flow {
                 context.target.path.display()
             ))
         })?;
+        if queue.lacks(&means) {
+            shared.statistics.count(Count::UnregisteredQueues, 1);
+        }
         Ok(Self {
             thread: std::thread::current().id(),
             queue,

@@ -2,9 +2,9 @@
 //! on it. What it gives is the limit for any database there.
 //!
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
-//! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
+//! - `target`, `safety`, `load`, `filling`, `placement`: opening, refusing, filling, proving
 //! - `request`, `queue`, `uring`, `calls`: requests in flight
-//! - `gauge`: the target measured bare, for `petal calibrate`
+//! - `gauge`, `measure`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`, `context`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
@@ -17,11 +17,13 @@ mod context;
 mod data;
 mod describe;
 mod dirty;
+mod filling;
 mod flow;
 pub mod gauge;
 pub mod layout;
 mod load;
 mod log;
+pub mod measure;
 mod options;
 mod placement;
 mod queue;
@@ -250,10 +252,6 @@ impl Device {
                 settings.db.redacted()
             )));
         }
-        let only_reads = match (settings.readers, settings.writers) {
-            (None, None) => settings.update_pct == 0,
-            (_, writers) => writers.unwrap_or(0) == 0,
-        };
         let shared = Shared {
             path: PathBuf::from(&url_path),
             url_path,
@@ -263,7 +261,7 @@ impl Device {
             io_depth: settings.io_depth,
             verify: settings.verify,
             redo_stress: settings.redo_stress,
-            only_reads,
+            only_reads: settings.only_reads(),
             destroy_data: settings.destroy_data.clone(),
             precondition: settings.precondition,
             roots: Roots::default(),

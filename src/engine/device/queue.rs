@@ -75,6 +75,15 @@ impl Queue {
         }
     }
 
+    /// The kernel registered less for it than for the queue by which the means were found: the
+    /// limit of locked memory (ulimit -l) counts all of a user's queues together.
+    pub fn lacks(&self, means: &Means) -> bool {
+        match (self, means) {
+            (Self::Ring(ring), Means::Uring { registered }) => ring.registered() != *registered,
+            _ => false,
+        }
+    }
+
     /// The memory of a slot that has no request.
     pub fn slot(&mut self, slot: usize) -> &mut [u8] {
         match self {
