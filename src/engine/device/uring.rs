@@ -73,13 +73,16 @@ impl Ring {
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request, and submits it when enough are queued; [`Ring::wait`] submits the rest.
-    /// A slot has one request at a time.
+    /// Queues a request, after submitting those before it if they are enough: the last ones go with
+    /// the call that waits. A slot has one request at a time.
     pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
+        if self.queued >= SUBMIT_TOGETHER {
+            self.submit()?;
+        }
         self.queue(slot, InFlight { call, tries_left: TRIES_MORE })?;
         self.busy += 1;
-        if self.queued < SUBMIT_TOGETHER { Ok(()) } else { self.submit() }
+        Ok(())
     }
 
     fn queue(&mut self, slot: usize, request: InFlight) -> io::Result<()> {
