@@ -78,6 +78,7 @@ impl Filling<'_> {
                 let piece = make(number, queue.slot(slot));
                 bytes[slot] = u64::from(piece.bytes);
                 queue.push(slot, Call::Write { offset: piece.offset, bytes: piece.bytes })?;
+                queue.submit()?; // It goes off while the next is made.
                 free.pop();
             }
             if free.len() == depth {

@@ -339,8 +339,10 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
             target.path.display(),
         )));
     }
-    let allocated =
-        rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+    // A signal may break it off half way on some file systems; whoever wants to stop is heard next.
+    let allocated = rustix::io::retry_on_intr(|| {
+        rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes)
+    });
     match allocated {
         // Some file systems cannot promise room; they fail when it is used.
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
