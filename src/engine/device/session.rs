@@ -198,8 +198,8 @@ impl DeviceSession {
                 update::logged(flow);
             }
             Use::Sync { begin } => {
-                self.context.record(Event::LogSync, begin, now, 0);
                 update::synced(&self.context, flow, result)?;
+                self.context.record(Event::LogSync, begin, now, 0);
             }
         }
         Ok(())
