@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::{Bound, best, under};
-use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH, LOG_BYTES, Measured, Work};
+use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH};
+use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::record::calibration::{
     Calibration, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, Point, READ, WRITE,
