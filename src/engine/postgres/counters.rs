@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, Statement};
+use tokio_postgres::Statement;
+
+use super::client::Client;
 use serde_json::Value;
 
 use super::connect::{Endpoint, engine_error};
@@ -58,7 +60,7 @@ struct Connected {
 
 impl Connected {
     fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
-        let mut client = endpoint.connect("petal counters")?;
+        let mut client = endpoint.connect_to_look("petal counters")?;
         let timing = timing(&mut client, &endpoint.name)?;
         let all = client
             .prepare(&sql(timing.version))
