@@ -9,6 +9,7 @@ use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_log::Header;
+use crate::record::server_report::SeenReport;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
     Status, Steady, Summary, WaitHistogram,
@@ -40,6 +41,8 @@ pub struct Measured {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
+    /// What the database itself reported of the run.
+    pub server_reports: Vec<SeenReport>,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -112,6 +115,7 @@ fn summary(
         counters: total.raw.clone(),
         endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
         sessions_lost: measured.lost,
+        server_reports: measured.server_reports,
         ..opening
     }
 }

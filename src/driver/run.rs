@@ -394,7 +394,8 @@ fn close(
         }
     };
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
-    gaps.extend(server_report::end(job));
+    let (server_reports, report_gaps) = server_report::end(job);
+    gaps.extend(report_gaps);
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
@@ -414,6 +415,7 @@ fn close(
         last_done_ns: ends.iter().map(|end| end.0).max(),
         backlog: ends.iter().map(|end| end.1).sum(),
         gaps,
+        server_reports,
     }
 }
 

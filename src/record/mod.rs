@@ -20,6 +20,7 @@ pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
 mod rebuild;
+pub mod server_report;
 pub mod sweep;
 
 pub use error::RecordError;
@@ -87,6 +88,9 @@ pub struct Summary {
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<Endpoint>,
     pub settle: Option<SettleTimes>,
+    /// The reports that the database made of the run by itself; empty where it made none.
+    #[serde(default)]
+    pub server_reports: Vec<server_report::SeenReport>,
     pub findings: Vec<Finding>,
 }
 
