@@ -40,6 +40,7 @@ pub struct Measured {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
+    pub bad_blocks: Vec<String>,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -130,6 +131,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
         gaps: measured.gaps.clone(),
+        bad_blocks: measured.bad_blocks.clone(),
         saturated: saturated(&measured.totals),
         backlog: job.workload.rate.map(|_| measured.backlog),
         timeline: measured.timeline.clone(),

@@ -340,7 +340,7 @@ impl DeviceSession {
         Err(SessionError {
             code: BAD_BLOCK.into(),
             message: format!(
-                "{}; it is the {}th in this session; check the device, then load again (petal \
+                "{}; it is bad block number {} in this session; check the device, then load again (petal \
                  setup --replace)",
                 self.last_flaw, self.bad_blocks
             ),
