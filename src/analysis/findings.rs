@@ -485,6 +485,15 @@ mod tests {
     }
 
     #[test]
+    fn wrong_blocks_are_an_error_and_no_gap() {
+        let run = gains(&["bad-blocks"], |run| {
+            run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];
+            run.summary.counters.insert("bad_blocks".into(), 2);
+        });
+        assert!(message(&run, "bad-blocks").starts_with("2 times"));
+    }
+
+    #[test]
     fn short_runs_by_time_or_by_work() {
         gains(&["short-run"], |run| {
             run.summary.settings.insert("run_time".into(), json!(10));

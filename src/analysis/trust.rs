@@ -12,7 +12,8 @@ const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all = vec![partial_record(run), gaps(run), lost_sessions(run), short_run(run)];
+    let mut all =
+        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), short_run(run)];
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -52,6 +53,20 @@ fn gaps(run: &Run) -> Judgement {
         "Figures that rest on them are shown as unknown.",
     )
     .with("gaps", run.details.gaps.clone())
+    .judged()
+}
+
+fn bad_blocks(run: &Run) -> Judgement {
+    if run.details.bad_blocks.is_empty() {
+        return Judgement::Clear;
+    }
+    error(
+        "bad-blocks",
+        run.details.bad_blocks.join("; "),
+        "Somebody else wrote there, or the device does not keep what it is given: find out which \
+         before anything is trusted to it, then load again (petal setup --replace).",
+    )
+    .with("counted", run.summary.counters.get("bad_blocks").copied())
     .judged()
 }
 

@@ -43,6 +43,7 @@ pub struct Measured {
     pub gaps: Vec<String>,
     /// What the database itself reported of the run.
     pub server_reports: Vec<SeenReport>,
+    pub bad_blocks: Vec<String>,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -136,6 +137,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
         gaps: std::mem::take(&mut measured.gaps),
+        bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
         backlog: job.workload.rate.map(|_| measured.backlog),
         timeline: std::mem::take(&mut measured.timeline),

@@ -381,8 +381,11 @@ fn close(
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
     sampler.close_steady();
     let mut gaps = std::mem::take(&mut sampler.gaps);
-    if let Err(error) = job.engine.quiesce() {
-        gaps.push(format!("background work did not end cleanly: {error}"));
+    let mut bad_blocks = Vec::new();
+    match job.engine.quiesce() {
+        Ok(()) => {}
+        Err(EngineError::Data(what)) => bad_blocks.push(what),
+        Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let closing = match job.engine.snapshot() {
         Ok(closing) => Some(super::sampler::since(&closing, &opening)),
@@ -416,6 +419,7 @@ fn close(
         backlog: ends.iter().map(|end| end.1).sum(),
         gaps,
         server_reports,
+        bad_blocks,
     }
 }
 

@@ -112,7 +112,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// The run ends: background work of the engine's own (checkpointers) stops. After this the
-    /// closing snapshot is taken.
+    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
+    /// and were not what was written there.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }

@@ -142,7 +142,7 @@ impl Context {
         Err(SessionError {
             code: BAD_BLOCK.into(),
             message: format!(
-                "{what}; it is the {}th in this session; check the device, then load again (petal \
+                "{what}; it is bad block number {} in this session; check the device, then load again (petal \
                  setup --replace)",
                 self.bad_blocks
             ),

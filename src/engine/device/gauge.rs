@@ -53,7 +53,8 @@ impl Device {
         let shared = &self.shared;
         let before = header_there(shared)?;
         let is_new = target::kind(&shared.path)? == Kind::Missing;
-        let filled_bytes = before.map_or(0, |header| header.gauge_bytes.unwrap_or(0));
+        let filled_bytes = before.as_ref().and_then(|header| header.gauge_bytes).unwrap_or(0);
+        let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
         let bytes = stretch(shared, wanted, filled_bytes, progress)?;
         if is_new {
             load::create(&shared.path)?;
@@ -62,16 +63,26 @@ impl Device {
         let mut made = Made { path: is_new.then(|| shared.path.clone()) };
         let target = shared.target()?;
         let means = shared.means()?;
-        let removed_at_end = is_new && !wanted.keep;
+        let removed_at_end = (is_new || left_behind) && !wanted.keep;
+        if left_behind {
+            progress.note(&format!(
+                "{}: a calibration that was killed left it; it goes when this one ends, unless \
+                 --keep",
+                shared.path.display()
+            ));
+        }
         let gauge = Gauge { target, means, bytes, removed_at_end };
         if filled_bytes < bytes {
             load::make_room(&gauge.target, HEADER_BYTES + bytes)?;
             let path = &shared.path;
             let header = Header::new(super::CAPABILITIES.block_size_default, 0);
+            let header = Header { gauge_goes: removed_at_end, ..header };
             load::wipe_end(&gauge.target)?;
             target::write_header(path, &header)?;
             gauge.fill(progress, stop)?;
             target::write_header(path, &Header { gauge_bytes: Some(bytes), ..header })?;
+        } else if let Some(header) = before.filter(|_| left_behind && wanted.keep) {
+            target::write_header(&shared.path, &Header { gauge_goes: false, ..header })?;
         }
         made.path = None;
         Ok(gauge)
@@ -98,7 +109,9 @@ fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
     shared.refuse_foreign(&found)?;
     let Found::Petal(header) = found else { return Ok(None) };
     if !header.schemas.is_empty() {
-        let found = format!("{} schemas are loaded there", header.schemas.len());
+        let numbers: Vec<String> =
+            header.schemas.iter().map(|area| area.number.to_string()).collect();
+        let found = format!("it bears petal's data (schema {})", numbers.join(", "));
         let given_up = shared.destroy_data.as_deref();
         safety::refuse_foreign(&shared.path, &shared.url_path, &found, given_up)?;
         return Ok(None);

@@ -38,6 +38,10 @@ pub struct Header {
     /// Bytes after the header that a calibration wrote whole, where no schema is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_bytes: Option<u64>,
+    /// A calibration made this file and takes it away when it ends; if it is still there then, it
+    /// was killed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge_goes: bool,
 }
 
 /// One loaded schema.
@@ -65,6 +69,7 @@ impl Header {
             log_bytes,
             schemas: Vec::new(),
             gauge_bytes: None,
+            gauge_goes: false,
         }
     }
 

@@ -302,6 +302,14 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
 
 /// Makes an empty file where none is.
 pub fn create(path: &Path) -> Result<(), EngineError> {
+    safety::refuse_new_among_devices(path, Path::new("/dev"))?;
+    if let Ok(leads_to) = std::fs::read_link(path) {
+        return Err(EngineError::Environment(format!(
+            "{}: it is a link to {}, where nothing is; name that place itself",
+            path.display(),
+            leads_to.display()
+        )));
+    }
     let created = OpenOptions::new().write(true).create_new(true).open(path);
     created.map(drop).map_err(|error| unusable(path, &error))
 }

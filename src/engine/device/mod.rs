@@ -220,7 +220,8 @@ impl Shared {
     fn bad_block(&self, what: &str) {
         self.statistics.count(Count::BadBlocks, 1);
         let mut flaws = locked(&self.flaws);
-        if flaws.len() < FLAWS_TOLD {
+        // One block that is met again and again does not hide the others.
+        if flaws.len() < FLAWS_TOLD && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
         }
     }
@@ -344,7 +345,10 @@ impl Engine for Device {
             return Ok(());
         }
         let all = self.shared.statistics.counted(Count::BadBlocks);
-        Err(EngineError::Data(format!("{all} bad blocks, the first of them: {}", flaws.join("; "))))
+        Err(EngineError::Data(format!(
+            "{all} times a block was read that is not what was written there: {}",
+            flaws.join("; ")
+        )))
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
@@ -381,9 +385,11 @@ impl Engine for Device {
                 format!("petal's header on {}", shared.path.display())
             }
             _ => {
-                let removed = std::fs::remove_file(&shared.path);
-                removed.map_err(|error| target::unusable(&shared.path, &error))?;
-                shared.path.display().to_string()
+                // By a link the file goes that it leads to: the data are there.
+                let path = std::fs::canonicalize(&shared.path);
+                let removed = path.and_then(|path| std::fs::remove_file(&path).map(|()| path));
+                let removed = removed.map_err(|error| target::unusable(&shared.path, &error))?;
+                removed.display().to_string()
             }
         };
         drop(target);
