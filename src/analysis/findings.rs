@@ -273,6 +273,18 @@ mod tests {
         gains(&["moved-rows"], |run| {
             run.details.data_bytes_after = run.details.data_bytes_before.map(|bytes| bytes + 8192);
         });
+        // Rows may move into blocks that are there, which no size shows.
+        for (share, severity) in [(0.0004, Severity::Info), (0.02, Severity::Warning)] {
+            let run = gains(&["moved-rows"], |run| {
+                let rows = (run.summary.rows.update as f64 * share).ceil() as u64;
+                run.summary.counters.insert("rows_moved".into(), rows);
+            });
+            let found = judge(&run).into_iter().find(|found| found.id == "moved-rows").unwrap();
+            assert_eq!(found.severity, severity, "{}", found.message);
+        }
+        gains(&[], |run| {
+            run.summary.counters.insert("rows_moved".into(), 0);
+        });
         let followed = |run: &mut Run, fetches: u64| {
             (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);
             run.summary.counters.insert("table fetch continued row".into(), fetches);
@@ -470,6 +482,15 @@ mod tests {
             "1 of 8 sessions ended before their time; the first was session 3 after 12.5 s: \
              database or disk is full (SQLITE_FULL)"
         );
+    }
+
+    #[test]
+    fn wrong_blocks_are_an_error_and_no_gap() {
+        let run = gains(&["bad-blocks"], |run| {
+            run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];
+            run.summary.counters.insert("bad_blocks".into(), 2);
+        });
+        assert!(message(&run, "bad-blocks").starts_with("2 times"));
     }
 
     #[test]

@@ -112,7 +112,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// The run ends: background work of the engine's own (checkpointers) stops. After this the
-    /// closing snapshot is taken.
+    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
+    /// and were not what was written there.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -194,6 +195,11 @@ pub trait Session: Send {
 /// Cuts the operation in flight of one session; it then ends with [`CUT`].
 pub trait Cancel: Send + Sync {
     fn cancel(&self);
+
+    /// The operation did not end though it was cancelled: gives its connection up, so that who
+    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
+    /// engine without a peer that may fall silent needs none.
+    fn sever(&self) {}
 }
 
 /// The error code of an operation that was cancelled after the stop.

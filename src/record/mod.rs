@@ -13,6 +13,7 @@ pub mod journal;
 pub mod latency_log;
 mod lines;
 mod load;
+pub mod moment;
 pub mod observation;
 pub mod os;
 pub mod os_log;
@@ -288,6 +289,8 @@ pub struct Details {
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
+    /// Blocks that were not what was written there, in the engine's words.
+    pub bad_blocks: Vec<String>,
     /// True when petal was killed and this was rebuilt from the journal.
     pub rebuilt: bool,
     /// Values past a histogram's bound.
