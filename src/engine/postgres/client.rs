@@ -84,6 +84,8 @@ struct Wire {
     runtime: Runtime,
     connection: Connection<Socket, TlsStream>,
     is_over: bool,
+    /// What ended it, until somebody is told: it may come together with a good answer.
+    ended_by: Option<tokio_postgres::Error>,
     patience: Patience,
     line: Arc<Line>,
 }
@@ -96,7 +98,8 @@ impl Client {
         match opened {
             Ok(Ok((asker, connection))) => {
                 let (is_over, patience, line) = (false, Patience::Short, Line::new());
-                Ok(Self { asker, wire: Wire { runtime, connection, is_over, patience, line } })
+                let wire = Wire { runtime, connection, is_over, ended_by: None, patience, line };
+                Ok(Self { asker, wire })
             }
             Ok(Err(error)) => Err(error.into()),
             Err(_) => {
@@ -187,25 +190,27 @@ impl Wire {
         &mut self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Error> {
-        let Self { runtime, connection, is_over, patience, line } = self;
+        let Self { runtime, connection, is_over, ended_by, patience, line } = self;
         let mut answer = pin!(answer);
         let mut silence = None;
         runtime.block_on(poll_fn(|context| {
             if let Some(words) = line.poll_given_up(context) {
                 return Poll::Ready(Err(Error::Silent(words.to_owned())));
             }
-            let failure = if *is_over { None } else { poll(connection, is_over, context) };
-            match (answer.as_mut().poll(context), failure) {
-                (Poll::Ready(Ok(answer)), _) => Poll::Ready(Ok(answer)),
-                // The connection's error is what ended it, unless the server itself answered.
-                (Poll::Ready(Err(error)), Some(why)) if error.as_db_error().is_none() => {
-                    Poll::Ready(Err(why.into()))
+            if !*is_over && let Some(error) = poll(connection, is_over, context) {
+                *ended_by = Some(error);
+            }
+            match answer.as_mut().poll(context) {
+                Poll::Ready(Ok(answer)) => Poll::Ready(Ok(answer)),
+                // What ended the connection says more, unless the server itself answered.
+                Poll::Ready(Err(error)) => Poll::Ready(Err(match ended_by.take() {
+                    Some(why) if error.as_db_error().is_none() => why.into(),
+                    _ => error.into(),
+                })),
+                Poll::Pending if *is_over => {
+                    Poll::Ready(Err(ended_by.take().map_or(Error::Closed, Error::from)))
                 }
-                (Poll::Ready(Err(error)), _) | (Poll::Pending, Some(error)) => {
-                    Poll::Ready(Err(error.into()))
-                }
-                (Poll::Pending, None) if *is_over => Poll::Ready(Err(Error::Closed)),
-                (Poll::Pending, None) => {
+                Poll::Pending => {
                     if *patience == Patience::UntilSevered || !is_long(&mut silence, context) {
                         return Poll::Pending;
                     }
