@@ -1,6 +1,7 @@
 //! A sweep as text: what was asked, the petals in characters, the means of each cell, and the
 //! harness table, a row per run. [`csv`] holds the same for a spreadsheet or R.
 
+mod beside;
 pub mod chart;
 pub mod csv;
 pub mod table;
@@ -29,13 +30,17 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     out
 }
 
-/// Several runs that no sweep holds together, a row each. Those that are not complete are named.
+/// Several runs that no sweep holds together, a row each. Those that are not complete are named,
+/// and databases have the bare device beside them where it ran alike.
 pub fn of_runs(runs: &[&Run]) -> String {
     let mut shown = table::runs(&Rows::of_runs(runs));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
         }
+    }
+    for line in beside::lines(runs) {
+        shown.push_str(&paragraph("", "  ", &line));
     }
     shown
 }
@@ -182,11 +187,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_sweep_with_a_cell_missing() {
-        let shown = render(&swept(), &Petals::of(&swept().observations()), None);
+        let petals = Petals::of(&swept().observations());
+        let shown = render(&swept(), &petals, None);
         for line in shown.lines() {
             assert!(line.chars().count() <= super::super::table::WIDTH, "{line}");
             assert_eq!(line, line.trim_end());
         }
+        // What the chart looks like is its own test's.
+        let shown = shown.replace(&chart::petals(&petals), "(the chart)\n");
         insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report
 
@@ -202,32 +210,7 @@ pub(crate) mod tests {
 
         PETALS: PIOPS AGAINST SINGLE-BLOCK READ                             [the database, means of repeats]
         ====================================================================================================
-          read us
-             400 +
-                 |
-                 |                                                     b16
-                 |                                                   .. .a16
-                 |                                                 .. ..
-             300 +                                               .. ..
-                 |                                             .. ..
-                 |                                           .....
-                 |                                         ....
-             200 +                                       ....
-                 |                                     ....
-                 |                                  .4ba4
-                 |                            .......
-                 |                      .......
-             100 +                 1ba1..
-                 |
-                 |
-                 |
-                 |
-               0 +
-                 ++----------------------+----------------------+----------------------+
-                  0                    5,000                  10,000              15,000
-                                                                 PIOPS, reads and writes
-        a  UPDATE_PCT 0: 1, 4, 16 sessions
-        b  UPDATE_PCT 20: 1, 4, 16 sessions
+        (the chart)
         - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
         - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
 
