@@ -142,8 +142,8 @@ impl Context {
         Err(SessionError {
             code: BAD_BLOCK.into(),
             message: format!(
-                "{what}; it is bad block number {} in this session; check the device, then load again (petal \
-                 setup --replace)",
+                "{what}; it is bad block number {} in this session; check the device, then load \
+                 again (petal setup --replace)",
                 self.bad_blocks
             ),
         })
