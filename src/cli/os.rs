@@ -12,7 +12,7 @@ use crate::driver::os;
 use crate::record::os_log::{Header, OsLog, stamp};
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
-use crate::stats::os::{Probe, ServerProcesses};
+use crate::stats::os::{Database, Probe, ServerProcesses};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -87,7 +87,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let devices = found(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
-    let probe = Probe::watching(&devices, server, true);
+    let database = server.map_or(Database::Unseen, Database::In);
+    let probe = Probe::watching(&devices, database, true);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let header = Header {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -95,7 +96,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         host: Host::collect(Some(&devices)),
         devices: devices.names(),
         allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
-        group_quota: probe.group_quota(),
+        group_quota: probe.group_limit().map(|limit| limit.processors),
         ..Header::default()
     };
     let log = OsLog::begin(&path, &header)?;

@@ -8,6 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
 use crate::record::os::{HostSeen, SecondSeen};
+use crate::record::os_figures::OsFigures;
 use crate::record::os_log::Header;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
@@ -70,7 +71,10 @@ pub fn run(
     let opening = opening(job, &prepared, started_at);
     let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
     let details = details(job, opening.details, &measured, &total);
-    Run { summary: summary(job, opening.summary, measured, &total, &details), details }
+    let summary = summary(job, opening.summary, measured, &total, &details);
+    let mut run = Run { summary, details };
+    run.summary.os = OsFigures::of(&run);
+    run
 }
 
 fn summary(
@@ -154,7 +158,9 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
         os: prepared.probe.as_ref().map(|probe| HostSeen {
             host: prepared.host.as_ref().map(|host| host.name.clone()).unwrap_or_default(),
             allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
-            group_quota: probe.group_quota(),
+            group_quota: probe.group_limit().map(|limit| limit.processors),
+            group_file: probe.group_limit().map(|limit| limit.file.clone()),
+            petal_group: probe.petal_group_limit().cloned(),
             before: prepared.before.clone(),
             ..HostSeen::default()
         }),

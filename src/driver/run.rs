@@ -18,7 +18,7 @@ use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
 use crate::stats::devices::{self, DataDevices};
 use crate::stats::host::Host;
-use crate::stats::os::{Interval, Memory, Probe, Sample};
+use crate::stats::os::{Database, Interval, Memory, Probe, Sample};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
@@ -133,9 +133,13 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
 
 /// Of this host: with a database on another one, petal itself and the network are left to see.
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
-    let server = if details.local { job.engine.server_processes() } else { None };
+    let database = match (details.local, details.in_process) {
+        (true, true) => Database::InPetal,
+        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (false, _) => Database::Unseen,
+    };
     let none = DataDevices::default();
-    Probe::watching(devices.unwrap_or(&none), server, !details.local)
+    Probe::watching(devices.unwrap_or(&none), database, !details.local)
 }
 
 /// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.

@@ -13,6 +13,7 @@ pub mod latency_log;
 mod load;
 pub mod observation;
 pub mod os;
+pub mod os_figures;
 pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
@@ -80,6 +81,9 @@ pub struct Summary {
     pub waits: Vec<WaitRow>,
     pub cpu: Option<CpuShare>,
     pub petal_cpu_s: Option<f64>,
+    /// What the operating system saw, as figures; null where it was not watched.
+    #[serde(default)]
+    pub os: Option<os_figures::OsFigures>,
     /// The database's own counters over the run.
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<Endpoint>,

@@ -9,6 +9,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::figures::{self, Totals};
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
+use super::os_figures::OsFigures;
 use super::os_log::{self, Header, Line, stamp};
 use super::{Folder, PerSecond, RecordError, Run};
 use crate::stats::os::{Interval, Whole};
@@ -92,6 +93,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     fill(run, &seen, is_whole);
     run.details.devices = header.devices;
     run.details.server_os = Some(seen);
+    run.summary.os = OsFigures::of(run);
     Ok(notes)
 }
 
@@ -170,7 +172,7 @@ fn placed(
         if from_s < elapsed_s && from_s + line.interval.seconds > -BEFORE_S {
             let mut interval = line.interval;
             // It is another process than the one that runs.
-            interval.counts.petal_cpu_us = None;
+            interval.counts = interval.counts.without_petal();
             placed.push(Placed { from_s, interval });
         }
     })?;

@@ -10,7 +10,6 @@ pub mod compare;
 pub mod csv;
 mod csv_os;
 pub mod html;
-pub mod iostat;
 pub mod json;
 pub mod lines;
 pub mod numbers;
