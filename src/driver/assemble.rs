@@ -165,6 +165,7 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,
+        clock: prepared.clock.clone(),
         data_bytes_before: prepared.data_bytes,
         ..Details::default()
     }

@@ -15,6 +15,7 @@ use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost, UntilSteady};
 use crate::settings::{Settings, WarmUp};
+use crate::stats::clock::ClockState;
 use crate::stats::counters::Counters;
 use crate::stats::devices::{self, DataDevices};
 use crate::stats::host::Host;
@@ -112,6 +113,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let host = watched.then(|| Host::collect(devices.as_ref()));
     let locked = limit_page_cache(job, &details, host.as_ref())?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
+    let clock = if details.local || !watched { None } else { ClockState::ask() };
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
@@ -125,6 +127,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
         probe,
         before,
         clock_ahead_s,
+        clock,
         settled,
         data_bytes,
         locked,

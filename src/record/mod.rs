@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Given;
+use crate::stats::clock::ClockState;
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::Host;
@@ -263,6 +264,8 @@ pub struct Details {
     pub server_os: Option<os::HostSeen>,
     /// How far the clock of the database's host was ahead of petal's, as the database told.
     pub server_clock_ahead_s: Option<f64>,
+    /// What the clock of petal's host said of itself, where the database is on another one.
+    pub clock: Option<ClockState>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
     /// All operations of the run together, from their merged histograms. None in records made

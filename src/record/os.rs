@@ -32,6 +32,8 @@ pub struct HostSeen {
     pub group_file: Option<String>,
     /// What the control group around petal grants; null without a limit, or of another host.
     pub petal_group: Option<GroupLimit>,
+    /// How its clock and petal's were set beside each other; null where petal saw it itself.
+    pub clock: Option<String>,
     /// The last look before the run, at a host that should have been idle.
     pub before: Option<Interval>,
     pub whole: Whole,

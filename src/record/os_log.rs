@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::RecordError;
+use crate::stats::clock::ClockState;
 use crate::stats::host::Host;
 use crate::stats::os::Interval;
 
@@ -32,6 +33,8 @@ pub struct Header {
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
+    /// What this host's clock said of itself when the file was begun; null where nobody told.
+    pub clock: Option<ClockState>,
 }
 
 /// Every other line.

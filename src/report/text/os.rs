@@ -250,6 +250,9 @@ pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
     if let Some(limit) = own.filter(|own| !is_same(own)) {
         fact(out, "petal's own group", &group_line(limit));
     }
+    if let Some(clock) = &seen.clock {
+        fact(out, "clock", clock);
+    }
     if let Some(before) = &figures.before {
         let told = format!(
             "{} processors at work, {} requests a second at the data's devices",
