@@ -350,6 +350,7 @@ fn build_mixed_run() -> Run {
         output: "hook-post.txt".into(),
         values: vec![HookValue { name: "array_cpu".into(), value: 37.5, unit: "%".into() }],
     }];
+    run.summary.os = super::os_figures::OsFigures::of(&run);
     run
 }
 

@@ -172,7 +172,7 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     row("free memory", ranges.free_bytes, &size);
     row("available without swapping", ranges.available_bytes, &size);
     row("buff", ranges.buffers_bytes, &size);
-    row("cache (files, reclaimable)", ranges.cached_bytes, &size);
+    row("cache", ranges.cached_bytes, &size);
     row("dirty pages", ranges.dirty_bytes, &size);
     row("pages being written", ranges.writeback_bytes, &size);
     row("swap used", ranges.swap_used_bytes, &size);
