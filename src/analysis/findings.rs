@@ -3,7 +3,7 @@
 //! that is unknown.
 
 use super::judgement::{Judgement, NotJudged};
-use super::{calibration, limits, others, physical, trust, writes};
+use super::{calibration, limits, others, physical, server_report, trust, writes};
 use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
@@ -38,6 +38,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     all.extend(calibration::judge(run));
     all.extend(others::judge(run));
     all.extend(writes::judge(run));
+    all.extend(server_report::judge(run));
     all
 }
 
@@ -77,6 +78,27 @@ mod tests {
         assert_eq!(shown, ["too-short-to-judge", "single-run", "small-log"]);
         assert!(findings.iter().all(|finding| finding.severity == Severity::Info));
         assert!(findings.iter().all(|f| !f.evidence.is_empty() && !f.advice.is_empty()));
+    }
+
+    #[test]
+    fn a_run_is_as_short_as_it_was_not_as_was_asked() {
+        // RUN_TIME is 60.
+        gains(&["short-run"], |run| {
+            run.summary.elapsed_s = 4.0;
+            run.details.last_done_s = Some(4.0);
+        });
+        // Its sessions thought, or waited for their turn, to the end.
+        gains(&[], |run| run.summary.elapsed_s = 29.0);
+    }
+
+    #[test]
+    fn waits_that_nobody_told_are_not_taken_for_none() {
+        let mut run = fixture::mixed_run();
+        run.summary.waits.clear();
+        run.details.io = IoCounts::default();
+        let unknown: Vec<_> =
+            not_judged(&run).into_iter().filter(|n| n.id == "small-log").collect();
+        assert!(unknown.iter().any(|n| n.reason.contains("waited for")), "{unknown:?}");
     }
 
     #[test]
@@ -252,6 +274,26 @@ mod tests {
         gains(&["moved-rows"], |run| {
             run.details.data_bytes_after = run.details.data_bytes_before.map(|bytes| bytes + 8192);
         });
+        // Rows may move into blocks that are there, which no size shows.
+        for (share, severity) in [(0.0004, Severity::Info), (0.02, Severity::Warning)] {
+            let run = gains(&["moved-rows"], |run| {
+                let rows = (run.summary.rows.update as f64 * share).ceil() as u64;
+                run.summary.counters.insert("rows_moved".into(), rows);
+            });
+            let found = judge(&run).into_iter().find(|found| found.id == "moved-rows").unwrap();
+            assert_eq!(found.severity, severity, "{}", found.message);
+        }
+        gains(&[], |run| {
+            run.summary.counters.insert("rows_moved".into(), 0);
+        });
+        let followed = |run: &mut Run, fetches: u64| {
+            (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);
+            run.summary.counters.insert("table fetch continued row".into(), fetches);
+        };
+        let one_in_a_hundred = fixture::mixed_run().summary.rows.total() / 100;
+        gains(&[], |run| followed(run, one_in_a_hundred));
+        let run = gains(&["moved-rows"], |run| followed(run, one_in_a_hundred + 1));
+        assert!(message(&run, "moved-rows").contains("into a second block"));
         let run = gains(&["wal-not-reset"], |run| {
             run.summary.counters.insert("wal_reset_failures".into(), 3);
             run.summary.counters.insert("wal_bytes_max".into(), 1 << 30);

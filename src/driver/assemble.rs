@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
+use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::OsFigures;
 use crate::record::os_log::Header;
+use crate::record::server_report::SeenReport;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
-    Status, Steady, Summary, WaitHistogram, WaitRow,
+    Status, Steady, Summary, WaitHistogram,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
@@ -41,6 +42,8 @@ pub struct Measured {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
+    /// What the database itself reported of the run.
+    pub server_reports: Vec<SeenReport>,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -54,7 +57,7 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
         active_bytes: active_bytes(job, &prepared.target),
         settings: settings_in_force(job, prepared),
         seed: job.workload.seed,
-        started_at: rfc3339(started_at),
+        started_at: moment::exact(started_at),
         settle: Some(settle_times(prepared)),
         ..Summary::default()
     };
@@ -65,12 +68,12 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
 pub fn run(
     job: &Job<'_>,
     prepared: Prepared,
-    measured: Measured,
+    mut measured: Measured,
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
     let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
-    let details = details(job, opening.details, &measured, &total);
+    let details = details(job, opening.details, &mut measured, &total);
     let summary = summary(job, opening.summary, measured, &total, &details);
     let mut run = Run { summary, details };
     run.summary.os = OsFigures::of(&run);
@@ -87,7 +90,8 @@ fn summary(
     let totals = &measured.totals;
     let (ops, rows) = (Ops::from(totals), Rows::from(totals));
     let device = details.device.as_ref();
-    let waits = wait_rows(total);
+    let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
+    let waits = figures::wait_rows(&waits);
     Summary {
         status: status(job, &measured),
         elapsed_s: measured.elapsed_s,
@@ -115,11 +119,13 @@ fn summary(
         counters: total.raw.clone(),
         endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
         sessions_lost: measured.lost,
+        server_reports: measured.server_reports,
         ..opening
     }
 }
 
-fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counters) -> Details {
+/// Takes the seconds out of `measured`: those of a day would not be held twice.
+fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Counters) -> Details {
     Details {
         io: total.io,
         device: measured.os.as_ref().and_then(Interval::device),
@@ -133,10 +139,10 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         db_time_s: measured.totals.busy_ns as f64 / 1e9,
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
-        gaps: measured.gaps.clone(),
+        gaps: std::mem::take(&mut measured.gaps),
         saturated: saturated(&measured.totals),
         backlog: job.workload.rate.map(|_| measured.backlog),
-        timeline: measured.timeline.clone(),
+        timeline: std::mem::take(&mut measured.timeline),
         ..opening
     }
 }
@@ -186,13 +192,13 @@ pub fn os_header(opening: &Run) -> Option<Header> {
 }
 
 /// The whole from the samples around the run; the seconds add only how gauges moved.
-fn os_seen(opening: HostSeen, measured: &Measured) -> HostSeen {
+fn os_seen(opening: HostSeen, measured: &mut Measured) -> HostSeen {
     let whole = Whole {
         sum: measured.os.clone().unwrap_or_default(),
         ranges: measured.os_ranges,
         intervals: measured.os_seconds.len() as u64,
     };
-    HostSeen { whole, seconds: measured.os_seconds.clone(), ..opening }
+    HostSeen { whole, seconds: std::mem::take(&mut measured.os_seconds), ..opening }
 }
 
 /// Every parameter as it was in force: what the target decided stands for what was left open.
@@ -266,13 +272,6 @@ fn all_operations(totals: &Tally) -> Option<LatencySummary> {
     (all.count() > 0).then(|| all.summary())
 }
 
-fn wait_rows(total: &Counters) -> Vec<WaitRow> {
-    let timed = total.waits.iter().filter(|wait| wait.time_ns > 0);
-    let mut rows: Vec<WaitRow> = timed.map(|wait| (&WaitTotal::from(wait)).into()).collect();
-    figures::sort_waits(&mut rows);
-    rows
-}
-
 fn endpoints(job: &Job<'_>, counters: &[Counters]) -> Vec<Endpoint> {
     let sessions = |at: usize| job.seats.iter().filter(|seat| seat.endpoint as usize == at).count();
     counters
@@ -314,8 +313,4 @@ fn settle_times(prepared: &Prepared) -> SettleTimes {
         dirty_bytes_before: prepared.settled.dirty_bytes_before,
         dirty_bytes_after: prepared.settled.dirty_bytes_after,
     }
-}
-
-fn rfc3339(at: OffsetDateTime) -> String {
-    at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }

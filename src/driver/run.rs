@@ -37,6 +37,8 @@ use super::{DriverError, hooks, page_cache, quiet, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
+/// A session that has not ended so long after it was first cancelled is given up as lost.
+const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
@@ -47,12 +49,11 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
     raise_file_limit();
     check_admission(job)?;
     let prepared = prepare(job)?;
-    let cache_blocks = cache_blocks_per_session(job, &prepared.target);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     thread::scope(|scope| {
         let connecting = Instant::now();
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
-        let crew = Crew::muster(scope, job, cache_blocks, &trigger, &shards)?;
+        let crew = Crew::muster(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let called = begin(job, &prepared);
         if called.is_err() {
@@ -107,6 +108,7 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 
 fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
@@ -122,6 +124,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     Ok(Prepared {
         target,
         details,
+        cache_blocks,
         host,
         devices,
         probe,
@@ -294,6 +297,7 @@ fn follow<'scope>(
     let mut stop_at = bounds.deadline;
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
+    let mut cancelled_at: Option<Instant> = None;
     while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
         let now = Instant::now();
         if now >= sampler.due() {
@@ -319,6 +323,9 @@ fn follow<'scope>(
         if signals > 1 || now >= stop_at + GRACE {
             bounds.cutting.store(true, Ordering::Relaxed);
             crew.cancel();
+            if cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
+                crew.sever();
+            }
         }
     }
     job.watch.ended();
@@ -332,7 +339,7 @@ fn follow<'scope>(
 /// When a run may end before its time; None where it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
-    let writes = job.settings.writers.map_or(job.settings.update_pct > 0, |writers| writers > 0);
+    let writes = job.workload.writes(&job.seats);
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {
@@ -394,7 +401,8 @@ fn close(
         }
     };
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
-    gaps.extend(server_report::end(job));
+    let (server_reports, report_gaps) = server_report::end(job);
+    gaps.extend(report_gaps);
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
@@ -414,6 +422,7 @@ fn close(
         last_done_ns: ends.iter().map(|end| end.0).max(),
         backlog: ends.iter().map(|end| end.1).sum(),
         gaps,
+        server_reports,
     }
 }
 
@@ -424,15 +433,21 @@ fn warm_up_s(settings: &Settings) -> f64 {
     }
 }
 
-/// Blocks of cache that one session can fill.
-fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> u64 {
-    let cache_bytes = target.cache_bytes.unwrap_or(0);
-    let blocks = cache_bytes / target.block_size.max(1);
-    if job.engine.capabilities().cache_per_session {
-        blocks / (job.seats.len() as u64).max(1)
-    } else {
-        blocks
+/// Blocks of cache that one session fills for WARM_UP=cache; 0 where nothing is to be filled.
+fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, DriverError> {
+    if job.settings.warm_up != WarmUp::Cache {
+        return Ok(0);
     }
+    let Some(cache_bytes) = target.cache_bytes else {
+        return Err(DriverError::Setting(format!(
+            "WARM_UP=cache: {} does not tell the size of its cache, so nobody knows when it is \
+             full; give WARM_UP in seconds",
+            job.settings.db.redacted(),
+        )));
+    };
+    let blocks = cache_bytes / target.block_size.max(1);
+    let sessions = if job.engine.capabilities().cache_per_session { job.seats.len() } else { 1 };
+    Ok(blocks / (sessions as u64).max(1))
 }
 
 /// Sessions need descriptors; the limit that a shell sets is often 1024, the allowed one higher.

@@ -7,6 +7,10 @@
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+#[cfg(any(feature = "postgres", feature = "oracle"))]
+mod kept_values;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
+mod loaders;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]
@@ -190,6 +194,11 @@ pub trait Session: Send {
 /// Cuts the operation in flight of one session; it then ends with [`CUT`].
 pub trait Cancel: Send + Sync {
     fn cancel(&self);
+
+    /// The operation did not end though it was cancelled: gives its connection up, so that who
+    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
+    /// engine without a peer that may fall silent needs none.
+    fn sever(&self) {}
 }
 
 /// The error code of an operation that was cancelled after the stop.
@@ -335,14 +344,18 @@ pub struct Placement {
     /// Blocks that hold rows of the main table.
     pub blocks: u64,
     pub rows_per_block_max: u64,
-    pub overflow_blocks: u64,
+    /// Blocks that hold parts of rows, or none, where one row each should be; None where the
+    /// database does not tell.
+    pub overflow_blocks: Option<u64>,
     /// What was asked, such as `dbstat`.
     pub source: &'static str,
 }
 
 impl Placement {
     pub fn is_one_row_per_block(&self) -> bool {
-        self.rows == self.blocks && self.rows_per_block_max <= 1 && self.overflow_blocks == 0
+        self.rows == self.blocks
+            && self.rows_per_block_max <= 1
+            && self.overflow_blocks.unwrap_or(0) == 0
     }
 }
 

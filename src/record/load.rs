@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
-use super::{FORMAT, Folder, RecordError, Run, journal, rebuild};
+use super::{FORMAT, Folder, RecordError, Run, format, journal, rebuild};
 
 pub const NAME: &str = "run.json";
 
@@ -42,6 +42,16 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     Ok(run)
 }
 
+/// The folder of a run that is named as [`load`] takes it.
+pub fn folder_of(path: &Path) -> Folder {
+    let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() {
+        Folder::open(path)
+    } else {
+        Folder::open(beside().unwrap_or(Path::new(".")))
+    }
+}
+
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
     let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
     match (run_path.exists(), journal_path.exists()) {
@@ -59,26 +69,8 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 }
 
 fn whole(path: &Path) -> Result<Run, RecordError> {
-    let damaged = |why: String| RecordError::Damaged {
-        path: path.to_owned(),
-        wanted: "the record of a run",
-        why,
-    };
     let text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
-    let value: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
-    match value.get("format").and_then(|format| format.as_str()) {
-        Some(FORMAT) => {}
-        Some(found) => {
-            return Err(RecordError::Format {
-                path: path.to_owned(),
-                found: found.to_owned(),
-                wanted: FORMAT,
-            });
-        }
-        None => return Err(damaged("it has no \"format\"".to_owned())),
-    }
-    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+    format::parse(path, &text, FORMAT, "the record of a run")
 }
 
 #[cfg(test)]

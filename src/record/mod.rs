@@ -8,9 +8,12 @@ pub mod figures;
 #[cfg(test)]
 pub mod fixture;
 pub mod folder;
+mod format;
 pub mod journal;
 pub mod latency_log;
+mod lines;
 mod load;
+pub mod moment;
 pub mod observation;
 pub mod os;
 pub mod os_figures;
@@ -18,11 +21,12 @@ pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
 mod rebuild;
+pub mod server_report;
 pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;
-pub use load::{is_one, load, save};
+pub use load::{folder_of, is_one, load, save};
 
 use std::collections::BTreeMap;
 
@@ -89,6 +93,9 @@ pub struct Summary {
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<Endpoint>,
     pub settle: Option<SettleTimes>,
+    /// The reports that the database made of the run by itself; empty where it made none.
+    #[serde(default)]
+    pub server_reports: Vec<server_report::SeenReport>,
     pub findings: Vec<Finding>,
 }
 
@@ -383,6 +390,14 @@ impl Run {
             ..Summary::default()
         };
         Self { summary, details: Details::default() }
+    }
+}
+
+impl Run {
+    /// Whether the database told what it counted: without its closing snapshot a wait that is not
+    /// here is unknown, not zero.
+    pub fn is_counted(&self) -> bool {
+        !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
     }
 }
 

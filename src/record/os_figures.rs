@@ -168,9 +168,9 @@ impl HostFigures {
     pub fn of(seen: &HostSeen) -> Self {
         let sum = &seen.whole.sum;
         let counts = &sum.counts;
-        let per = |count: Option<u64>| rate(count, sum.seconds);
-        let processors = |us: Option<u64>| per(us).map(|us| us / 1e6);
-        let share = |us: Option<u64>| per(us).map(|us| us / 1e4);
+        let per = |count: Option<u64>| sum.per_second(count, 1.0);
+        let processors = |us: Option<u64>| sum.per_second(us, 1e6);
+        let share = |us: Option<u64>| sum.per_second(us, 1e4);
         Self {
             host: seen.host.clone(),
             file: seen.file.clone(),
@@ -243,7 +243,7 @@ impl Processors {
 impl Network {
     fn of(sum: &Interval) -> Option<Self> {
         let counts = &sum.counts;
-        let per = |count: Option<u64>| rate(count, sum.seconds);
+        let per = |count: Option<u64>| sum.per_second(count, 1.0);
         (counts.received_bytes.is_some() || counts.sent_segments.is_some()).then(|| Self {
             received_packets: per(counts.received_packets),
             received_bytes: per(counts.received_bytes),
@@ -262,14 +262,9 @@ impl Before {
         let requests = before.device().map(|device| device.read_requests + device.write_requests);
         Self {
             working_processors: before.working_processors(),
-            device_requests: rate(requests, before.seconds),
+            device_requests: before.per_second(requests, 1.0),
         }
     }
-}
-
-/// Over no time there is no rate.
-fn rate(count: Option<u64>, seconds: f64) -> Option<f64> {
-    count.filter(|_| seconds > 0.0).map(|count| count as f64 / seconds)
 }
 
 #[cfg(test)]
@@ -291,7 +286,7 @@ mod tests {
         assert_eq!(host.devices.unwrap()[0].shown.reads, Some(reads));
         let all: f64 = host.processors.all.unwrap().columns().iter().sum();
         assert!((all - 100.0).abs() < 1e-6, "{all}");
-        let io_some = sum.counts.io_some_us.unwrap() as f64 / sum.seconds / 1e4;
+        let io_some = sum.counts.io_some_us.unwrap() as f64 / 1e4 / sum.seconds;
         assert!((host.pressure_percent.io_some.unwrap() - io_some).abs() < 1e-9);
         assert_eq!((host.network, host.group), (None, None));
     }

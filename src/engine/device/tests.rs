@@ -224,6 +224,44 @@ fn a_lost_write_is_found() {
     place.overwrite(9, &before);
     assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::from([9]));
     assert!(engine.quiesce().unwrap_err().to_string().contains("version 1"));
+    // A petal that is killed leaves older versions, whole, and there is no recovery: the next one
+    // takes what it finds first, and holds the device to that.
+    drop((session, engine));
+    let next = place.engine(|_| {});
+    let mut session = next.connect(seat()).unwrap();
+    assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
+}
+
+#[test]
+fn a_sync_that_failed_is_final_for_every_session() {
+    let place = Place::loaded();
+    let engine = place.engine(|_| {});
+    let mut sessions = [engine.connect(seat()).unwrap(), engine.connect(seat()).unwrap()];
+    let update = operation(Kind::Update, 9, 1);
+    execute(sessions[0].as_mut(), &[update]).unwrap();
+    engine.shared.dirty.fail("the disk is gone");
+    for session in &mut sessions {
+        let error = execute(session.as_mut(), &[update]).unwrap_err();
+        assert_eq!(error.code, "not-durable");
+        assert!(error.message.contains("the disk is gone"), "{}", error.message);
+        // What only reads goes on.
+        assert_eq!(execute(session.as_mut(), &[operation(Kind::Select, 1, 5)]).unwrap(), [0u32; 0]);
+        session.flush_statistics().unwrap();
+    }
+    assert_eq!(engine.snapshot().unwrap()[0].io.commits, Some(1));
+    assert!(engine.quiesce().unwrap_err().to_string().contains("the disk is gone"));
+    assert!(engine.settle(&Silent, &unlimited()).is_err(), "nor does another run begin");
+}
+
+#[test]
+fn a_header_that_was_torn_leaves_what_is_loaded() {
+    let place = Place::loaded();
+    let file = OpenOptions::new().write(true).open(place.path()).unwrap();
+    file.write_all_at(&[0; 4000], 96).unwrap();
+    let engine = place.engine(|_| {});
+    assert_eq!(engine.loaded().unwrap().len(), 1);
+    let mut session = engine.connect(seat()).unwrap();
+    assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
 }
 
 #[test]
@@ -408,6 +446,7 @@ fn a_file_that_was_cut_off_or_damaged_is_refused() {
     let refused = engine.connect(seat()).err().unwrap().to_string();
     assert!(refused.contains("cut off"), "{refused}");
     file.write_all_at(b"?", 30).unwrap();
+    file.write_all_at(b"?", layout::COPY_OFFSET + 30).unwrap();
     let refused = engine.loaded().unwrap_err().to_string();
     assert!(refused.contains("damaged") && refused.contains("--replace"), "{refused}");
     engine.load(&LoadPlan { replace: true, ..plan() }, &Silent, &unlimited()).unwrap();

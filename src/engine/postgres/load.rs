@@ -3,17 +3,16 @@
 //! at most schemas under their loading names, which nobody takes for data and which the next setup
 //! or drop removes.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
-
 use super::account::{Account, IndexWatch};
-use super::connect::{Endpoint, engine_error};
+use super::client::{Client, Error};
+use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
 use super::{placement, routine, schema};
+use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
@@ -21,6 +20,8 @@ use crate::engine::{
 
 /// Between two looks at the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A loader that does not end so long after it was first told to is given up.
+const UNHEARD: Duration = Duration::from_secs(15);
 /// Two setups at once would be in each other's way.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -127,34 +128,8 @@ impl Loader<'_> {
         let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
         let account =
             Account::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
-        let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
-        std::thread::scope(|scope| {
-            for _ in 0..loaders {
-                scope.spawn(|| {
-                    while let Some(&schema) = plan.schemas.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        if failed.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let result = self.load_schema(schema, &account, &failed);
-                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                        results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                    }
-                });
-            }
-        });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (complete, mut errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        // Loaders that were stopped because another failed are not the reason.
-        errors.sort_by_key(|error| matches!(error, Err(EngineError::Interrupted)));
-        if let Some(Err(error)) = errors.into_iter().next() {
-            return Err(error);
-        }
-        let mut complete: Vec<Complete> = complete.into_iter().flatten().collect();
-        complete.sort_by_key(|schema| schema.summary.schema.number);
-        Ok(complete)
+        let failed = AtomicBool::new(false);
+        load_each(plan, &failed, |schema| self.load_schema(schema, &account, &failed))
     }
 
     fn load_schema(
@@ -164,29 +139,37 @@ impl Loader<'_> {
         failed: &AtomicBool,
     ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect(&format!("petal setup {schema}"))?;
-        let process: i32 = client
-            .query_one("SELECT pg_backend_pid()", &[])
-            .map_err(|error| self.error("beginning", &error))?
-            .get(0);
+        let Opened { mut client, process } =
+            self.endpoint.open(&format!("petal setup {schema}"))?;
         let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
-        let token = client.cancel_token();
+        let (token, line) = (self.endpoint.cancel_token(&client), client.line());
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
         let ended = AtomicBool::new(false);
         // Making an index and counting pages take their time, and end only when they are told to.
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
+                let mut over_since: Option<Instant> = None;
                 while !ended.load(Ordering::Relaxed) {
                     if is_over() {
-                        // Asked again until it is heard.
-                        let _ = token.cancel_query(self.endpoint.tls.clone());
+                        // Asked again until it is heard, or it is clear that it is not.
+                        let _ = token.cancel();
+                        if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
+                            line.sever("no answer, nor to being cancelled");
+                        }
                     }
                     index.look();
                     std::thread::park_timeout(LOOK_EVERY);
                 }
             });
-            let filling =
-                Filling { loader: self, schema, account, index: &index, is_over: &is_over };
+            let filling = Filling {
+                endpoint: self.endpoint,
+                plan: self.plan,
+                tablespace: self.tablespace,
+                schema,
+                account,
+                index: &index,
+                is_over: &is_over,
+            };
             let result = self.load_by(&filling, &mut client, begin);
             ended.store(true, Ordering::Relaxed);
             watcher.thread().unpark();
@@ -244,7 +227,7 @@ impl Loader<'_> {
             placement.rows,
             placement.blocks,
             placement.rows_per_block_max,
-            placement.overflow_blocks
+            placement.overflow_blocks.unwrap_or(0)
         )))
     }
 
@@ -292,7 +275,7 @@ impl Loader<'_> {
         }
     }
 
-    pub fn error(&self, doing: &str, error: &postgres::Error) -> EngineError {
+    fn error(&self, doing: &str, error: &Error) -> EngineError {
         engine_error(&self.endpoint.name, doing, error)
     }
 }

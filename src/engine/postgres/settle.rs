@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 
 use super::connect::{Endpoint, engine_error};
 use super::schema;

@@ -54,7 +54,7 @@ fn verifier(
     // As libpq has it: with a root certificate named, `require` verifies it.
     let verifies = checks_name || options.mode == SslMode::VerifyCa || options.root.is_some();
     if !verifies {
-        return Ok(Arc::new(Unverified(Arc::clone(provider))));
+        return Ok(Arc::new(Lenient { provider: Arc::clone(provider), chain: None }));
     }
     let roots = Arc::new(roots(options)?);
     let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
@@ -64,7 +64,10 @@ fn verifier(
             "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
         ))
     })?;
-    Ok(if checks_name { strict } else { Arc::new(AnyName(strict)) })
+    Ok(match checks_name {
+        true => strict,
+        false => Arc::new(Lenient { provider: Arc::clone(provider), chain: Some(strict) }),
+    })
 }
 
 fn roots(options: &TlsOptions) -> Result<RootCertStore, EngineError> {
@@ -102,52 +105,16 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// `prefer` and `require`: encrypted, to whoever answers.
+/// Less than the whole is checked, as the mode says; always that who answers owns the certificate.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    /// `verify-ca`: signed by a trusted authority, whatever its name. None for `prefer` and
+    /// `require`: encrypted, to whoever answers.
+    chain: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// `verify-ca`: signed by a trusted authority, whatever its name.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -156,8 +123,9 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         // The chain is verified before the name.
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
+        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -171,7 +139,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -180,10 +149,11 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

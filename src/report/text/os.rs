@@ -2,7 +2,7 @@
 
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::{Table, paragraph};
-use super::header::Facts;
+use super::header::{Facts, fact};
 use super::section;
 use crate::record::Run;
 use crate::record::os::HostSeen;
@@ -177,10 +177,6 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     row("pages being written", ranges.writeback_bytes, &size);
     row("swap used", ranges.swap_used_bytes, &size);
     table
-}
-
-fn fact(out: &mut Facts, name: &str, value: &str) {
-    out.push((name.to_owned(), value.to_owned()));
 }
 
 /// All else that it saw.
