@@ -38,7 +38,9 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     let mut measured =
         vec![Part::Table(Sheet::of("What one asks for first", &figures(calibration)))];
     let under = unders(calibration);
-    measured.extend((!under.is_empty()).then(|| Part::Notes(under)));
+    if !under.is_empty() {
+        measured.push(Part::Notes(under));
+    }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
             let sheet = Sheet::of(&title(calibration, name), &curve(points));
