@@ -6,7 +6,7 @@
 
 use crate::record::Run;
 use crate::record::calibration::{
-    Best, CalibratedShare, Calibration, MIX, Point, READ, Under, WRITE,
+    Best, CalibratedPoint, CalibratedShare, Calibration, MIX, Point, READ, Under, WRITE,
 };
 
 use super::judgement::{Judgement, unknown, warning};
@@ -186,6 +186,7 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
     };
     let points = calibration.curves.get(curve_name).map_or(&[][..], Vec::as_slice);
     let best = best(points);
+    share.points = points.iter().map(CalibratedPoint::from).collect();
     share.curve = Some(curve_name.to_owned());
     share.curve_read_pct = Some(read_pct);
     share.curve_iops = at_depth(&curve(points), share.device_depth);

@@ -48,6 +48,7 @@ mod tests {
     use crate::record::Severity;
     use crate::record::{Endpoint, SessionLost, fixture};
     use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+    use crate::stats::os::GroupLimit;
     use crate::stats::os::{CpuShare, DeviceCounts};
     use crate::stats::target::{DirectIo, Durability, PlanCheck};
     use serde_json::json;
@@ -383,6 +384,36 @@ mod tests {
         gains(&["processor-bound"], with(1.5, 60_000_000, (400, 600)));
         gains(&[], with(1.5, 80_000_000, (10, 600)));
         assert_eq!(crate::analysis::verdict(&run).limited_by, "processors");
+    }
+
+    #[test]
+    fn petals_own_control_group_is_petals_limit_and_not_the_databases() {
+        let with = |file: &'static str, local: bool| {
+            move |run: &mut Run| {
+                run.summary.engine = "postgres".into();
+                (run.details.target.in_process, run.details.target.local) = (false, local);
+                run.summary.petal_cpu_s = Some(15.0);
+                let seen = seen(run);
+                seen.petal_group = Some(GroupLimit { processors: 0.5, file: file.into() });
+                seen.group_file = local.then(|| "/sys/fs/cgroup/db/cpu.max".into());
+                seen.group_quota = local.then_some(1.5);
+                let counts = &mut seen.whole.sum.counts;
+                (counts.petal_group_throttled_periods, counts.petal_group_periods) =
+                    (Some(400), Some(600));
+                (counts.group_throttled_periods, counts.group_periods) = (Some(0), Some(600));
+            }
+        };
+        for local in [true, false] {
+            let mut run = fixture::mixed_run();
+            with("/sys/fs/cgroup/me/cpu.max", local)(&mut run);
+            let found = ids(&run);
+            assert!(found.contains(&"generator-bound".to_owned()), "{local}: {found:?}");
+            assert!(!found.contains(&"processor-bound".to_owned()), "{local}: {found:?}");
+        }
+        // In the database's own group both were made to wait, and that is told of the database.
+        let mut run = fixture::mixed_run();
+        with("/sys/fs/cgroup/db/cpu.max", true)(&mut run);
+        assert!(!ids(&run).contains(&"generator-bound".to_owned()));
     }
 
     #[test]

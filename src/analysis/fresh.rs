@@ -1,13 +1,19 @@
 //! Whether a drive was so empty that it writes as an empty drive does: flash with few blocks in use
 //! has nothing to collect. Blocks never written are not met: setup writes every one.
+//!
+//! What counts is the drive, not the file system: of what lies outside of it (other partitions and
+//! volumes) nothing is known, so all of that is taken as in use. Only a drive that is nearly empty
+//! even so is a finding.
 
 use super::judgement::{Judgement, size, unknown, warning};
 use crate::record::Run;
 use crate::stats::host::Device;
 
 const ID: &str = "fresh-device";
-/// Of the drive, or of the file system on it, in use.
+/// Of the drive in use.
 const USED_SHARE_MIN: f64 = 0.10;
+/// Volumes on partitions on a disk: no real stack is deeper, and a circle must end.
+const DEEPEST: usize = 8;
 
 pub(super) fn judge(run: &Run) -> Judgement {
     if run.summary.ops.update == 0 {
@@ -18,60 +24,151 @@ pub(super) fn judge(run: &Run) -> Judgement {
     }
     let host = run.details.host.as_ref();
     let devices = host.map_or(&[][..], |host| &host.devices);
+    let is_virtual = host.is_some_and(|host| host.virtual_machine != Some(false));
     // What lies below another device follows it, and has no file system.
     let counted = devices.iter().filter(|device| run.details.devices.contains(&device.name));
     let mut reasons = Vec::new();
     for device in counted {
-        let Some((used, all)) = in_use(device, run) else {
-            reasons.push(format!("how much of {} is in use is not known", device.name));
-            continue;
-        };
-        match device.rotational {
-            Some(false) if (used as f64) < all as f64 * USED_SHARE_MIN => {
-                return found(device, used, all);
-            }
-            // Virtual disks are often called rotating, whatever they are.
-            Some(true) if host.is_some_and(|host| host.virtual_machine != Some(false)) => {
-                reasons.push(format!("what {} is made of is not known", device.name));
-            }
-            None => reasons.push(format!("what {} is made of is not known", device.name)),
-            Some(_) => return Judgement::Clear,
+        match drive_of(device, devices, run) {
+            Ok(drive) => match drive.state(is_virtual) {
+                State::Empty => return found(device, &drive),
+                State::InUse => return Judgement::Clear,
+                State::Unknown(reason) => reasons.push(reason),
+            },
+            Err(reason) => reasons.push(reason),
         }
     }
     let none = || "no device is known that holds the data".to_owned();
     unknown(ID, reasons.into_iter().next().unwrap_or_else(none))
 }
 
-/// Bytes in use, of all: of the file system; without one petal's own, of the device.
-fn in_use(device: &Device, run: &Run) -> Option<(u64, u64)> {
+/// The one drive below a device, and what of it is in use.
+struct Drive<'a> {
+    name: &'a str,
+    bytes: u64,
+    /// By the data's file system, or by petal's own data on a bare device.
+    used_bytes: u64,
+    /// Outside of that device: what others made of it is not known.
+    outside_bytes: u64,
+    rotational: Option<bool>,
+    discards: Option<bool>,
+}
+
+enum State {
+    Empty,
+    InUse,
+    Unknown(String),
+}
+
+impl Drive<'_> {
+    fn state(&self, is_virtual: bool) -> State {
+        let is_little = |bytes: u64| (bytes as f64) < self.bytes as f64 * USED_SHARE_MIN;
+        if !is_little(self.used_bytes) {
+            return State::InUse;
+        }
+        match self.rotational {
+            // Virtual disks are often called rotating, whatever they are.
+            Some(true) if !is_virtual => State::InUse,
+            Some(true) | None => {
+                State::Unknown(format!("what {} is made of is not known", self.name))
+            }
+            Some(false) if !is_little(self.used_bytes.saturating_add(self.outside_bytes)) => {
+                State::Unknown(format!(
+                    "{} of {} lie outside of the data's device, and what is in use there is not \
+                     known",
+                    size(self.outside_bytes),
+                    self.name
+                ))
+            }
+            Some(false) if self.discards == Some(false) => State::Unknown(format!(
+                "{} is never told of blocks that are free again: what was ever written there is \
+                 in use to it",
+                self.name
+            )),
+            Some(false) => State::Empty,
+        }
+    }
+}
+
+fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<Drive<'a>, String> {
+    let name = &device.name;
+    let used_bytes =
+        used(device, run).ok_or_else(|| format!("how much of {name} is in use is not known"))?;
+    let unknown_size = || format!("the size of {name}'s drive is not known");
+    let mut outside_bytes = 0;
+    let mut lowest = device;
+    for _ in 0..DEEPEST {
+        let own = lowest.size_bytes.ok_or_else(unknown_size)?;
+        let disk = lowest.disk.as_deref().unwrap_or(&lowest.name);
+        if disk != lowest.name {
+            let bytes = lowest.disk_bytes.ok_or_else(unknown_size)?;
+            outside_bytes += bytes.saturating_sub(own);
+            return Ok(drive(disk, bytes, used_bytes, outside_bytes, lowest));
+        }
+        match lowest.lies_on.as_slice() {
+            [] => return Ok(drive(disk, own, used_bytes, outside_bytes, lowest)),
+            [below] if *below == lowest.name => {
+                return Ok(drive(disk, own, used_bytes, outside_bytes, lowest));
+            }
+            [below] => {
+                let next = devices.iter().find(|known| known.name == *below);
+                // A loop device's file is none.
+                let next = next.ok_or_else(|| format!("what {name} lies on is not known"))?;
+                outside_bytes += next.size_bytes.ok_or_else(unknown_size)?.saturating_sub(own);
+                lowest = next;
+            }
+            _ => return Err(format!("{name} lies on several drives")),
+        }
+    }
+    Err(format!("what {name} lies on is not known"))
+}
+
+fn drive<'a>(
+    name: &'a str,
+    bytes: u64,
+    used_bytes: u64,
+    outside_bytes: u64,
+    facts: &Device,
+) -> Drive<'a> {
+    let (rotational, discards) = (facts.rotational, facts.discards);
+    Drive { name, bytes, used_bytes, outside_bytes, rotational, discards }
+}
+
+/// Bytes in use of the file system; without one petal's own, of the device.
+fn used(device: &Device, run: &Run) -> Option<u64> {
     if device.file_system.is_some() {
         let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
-        return Some((all.saturating_sub(free), all));
+        return Some(all.saturating_sub(free));
     }
     let own = run
         .details
         .loaded
         .iter()
         .map(|schema| schema.bytes + schema.index_bytes + schema.scan_rows * schema.block_size);
-    Some((own.sum(), device.size_bytes?))
+    Some(own.sum())
 }
 
-fn found(device: &Device, used: u64, all: u64) -> Judgement {
-    let whose = if device.file_system.is_some() { "its file system uses" } else { "petal fills" };
+fn found(device: &Device, drive: &Drive<'_>) -> Judgement {
+    let whose = if device.file_system.is_some() { "the file system" } else { "petal" };
+    let outside = match drive.outside_bytes {
+        0 => String::new(),
+        bytes => format!(", and {} at most outside of {}", size(bytes), device.name),
+    };
     warning(
         ID,
         format!(
-            "{} is nearly empty ({whose} {} of {}): a flash drive with so little in use writes \
-             faster than it will when it is full",
-            device.name,
-            size(used),
-            size(all)
+            "{} is nearly empty ({whose} uses {} of {}{outside}): a flash drive with so little in \
+             use writes faster than it will when it is full",
+            drive.name,
+            size(drive.used_bytes),
+            size(drive.bytes)
         ),
-        "Load most of the drive, or fill the rest of it first (a device: target takes \
-         --precondition 2x), and repeat.",
+        "Load most of the drive (SCALE, more schemas), or fill the rest of it with files that stay, \
+         and repeat.",
     )
-    .with("used_bytes", used)
-    .with("device_bytes", all)
+    .with("used_bytes", drive.used_bytes)
+    .with("outside_bytes", drive.outside_bytes)
+    .with("device_bytes", drive.bytes)
     .judged()
 }
 
@@ -85,8 +182,10 @@ mod tests {
         let host = run.details.host.as_mut().unwrap();
         host.virtual_machine = Some(true);
         let device = host.devices.first_mut().unwrap();
-        device.file_system_bytes = Some(1000);
-        device.free_bytes = Some(950);
+        (device.size_bytes, device.disk) = (Some(1000), Some(device.name.clone()));
+        device.lies_on = vec![device.name.clone()];
+        device.file_system_bytes = Some(990);
+        device.free_bytes = Some(940);
         device.rotational = Some(false);
         change(device);
         run.details.devices = vec![device.name.clone()];
@@ -101,10 +200,50 @@ mod tests {
             move |device: &mut Device| {
                 device.file_system = None;
                 device.size_bytes = Some(size);
+                device.disk_bytes = Some(size);
             }
         };
         assert!(matches!(judged(raw(u64::MAX)), Judgement::Found(_)));
         assert!(matches!(judged(raw(1 << 20)), Judgement::Clear));
+    }
+
+    fn why(change: impl Fn(&mut Device)) -> String {
+        match judged(change) {
+            Judgement::Unknown(not_judged) => not_judged.reason,
+            Judgement::Found(finding) => panic!("{}", finding.message),
+            Judgement::Clear => panic!("clear"),
+        }
+    }
+
+    /// A small file system on a large drive tells nothing of the drive's other partitions.
+    #[test]
+    fn the_drive_counts_and_not_the_file_system_on_a_part_of_it() {
+        let partition = |disk_bytes: u64| {
+            move |device: &mut Device| {
+                (device.disk, device.disk_bytes) = (Some("disk".into()), Some(disk_bytes));
+                device.lies_on = vec!["disk".into()];
+            }
+        };
+        // 50 of 1,000 in use, and 40 at most beside it: nearly empty whatever is there.
+        let Judgement::Found(finding) = judged(partition(1040)) else { panic!("not found") };
+        assert!(finding.message.starts_with("disk is nearly empty"), "{}", finding.message);
+        assert!(why(partition(2000)).contains("lie outside of the data's device"));
+        // As much as a tenth of a small drive is in use by the data's own file system alone.
+        let small = |device: &mut Device| {
+            partition(1000)(device);
+            device.free_bytes = Some(890);
+        };
+        assert!(matches!(judged(small), Judgement::Clear));
+        let several = |device: &mut Device| device.lies_on = vec!["a".into(), "b".into()];
+        assert!(why(several).contains("several drives"));
+        let file = |device: &mut Device| device.lies_on = vec!["/data/disk.img".into()];
+        assert!(why(file).contains("lies on is not known"));
+    }
+
+    #[test]
+    fn a_drive_that_is_never_told_of_free_blocks_may_be_full() {
+        assert!(why(|device| device.discards = Some(false)).contains("in use to it"));
+        assert!(matches!(judged(|device| device.discards = Some(true)), Judgement::Found(_)));
     }
 
     #[test]

@@ -39,7 +39,7 @@ enum Full {
     /// All that it may use.
     All { busy: f64 },
     /// Its control group granted no more.
-    Group { quota: f64, used_share: Option<f64>, throttled_share: Option<f64> },
+    Group(Granted),
     /// The one that carried the log writer.
     LogWriter { cpu: u32, busy: f64, share: f64 },
 }
@@ -51,18 +51,53 @@ fn full(run: &Run) -> Option<Full> {
     all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
 }
 
+/// What a control group granted, and how much of it was taken.
+struct Granted {
+    quota: f64,
+    used_share: Option<f64>,
+    throttled_share: Option<f64>,
+}
+
+impl Granted {
+    fn of(
+        quota: f64,
+        seconds: f64,
+        used_us: Option<u64>,
+        throttled: Option<u64>,
+        all: Option<u64>,
+    ) -> Self {
+        let granted_us = Some(quota * seconds * 1e6).filter(|us| *us > 0.0);
+        let used_share = used_us.zip(granted_us).map(|(used, granted)| used as f64 / granted);
+        let periods = throttled.zip(all).filter(|(_, all)| *all > 0);
+        let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
+        Self { quota, used_share, throttled_share }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
+            || self.throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX)
+    }
+}
+
 fn throttled(seen: &HostSeen) -> Option<Full> {
-    let (sum, quota) = (&seen.whole.sum, seen.group_quota?);
-    let counts = &sum.counts;
-    let granted_us = quota * sum.seconds * 1e6;
-    let used_share = counts.group_used_us.map(|used| used as f64 / granted_us);
-    let periods = counts.group_throttled_periods.zip(counts.group_periods);
-    let periods = periods.filter(|(_, all)| *all > 0);
-    let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
-    let is_full = granted_us > 0.0
-        && (used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
-            || throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX));
-    is_full.then_some(Full::Group { quota, used_share, throttled_share })
+    let (sum, counts) = (&seen.whole.sum, &seen.whole.sum.counts);
+    let (throttled, all) = (counts.group_throttled_periods, counts.group_periods);
+    let granted = Granted::of(seen.group_quota?, sum.seconds, counts.group_used_us, throttled, all);
+    granted.is_used_up().then_some(Full::Group(granted))
+}
+
+/// The control group that holds petal and not the database.
+fn petal_throttled(run: &Run) -> Option<Granted> {
+    let seen = run.details.os.as_ref()?;
+    let limit = seen.petal_group.as_ref()?;
+    if run.details.target.local && seen.group_file.as_ref() == Some(&limit.file) {
+        return None;
+    }
+    let (sum, counts) = (&seen.whole.sum, &seen.whole.sum.counts);
+    let (throttled, all) = (counts.petal_group_throttled_periods, counts.petal_group_periods);
+    let used_us = counts.petal_group_used_us;
+    let granted = Granted::of(limit.processors, sum.seconds, used_us, throttled, all);
+    granted.is_used_up().then_some(granted)
 }
 
 fn log_writer(seen: &HostSeen) -> Option<Full> {
@@ -103,7 +138,7 @@ fn processor_bound(run: &Run) -> Judgement {
             "Use fewer sessions, or more or faster processors, to see what storage can do.",
         )
         .with("busy_percent", busy),
-        Some(Full::Group { quota, used_share, throttled_share }) => warning(
+        Some(Full::Group(Granted { quota, used_share, throttled_share })) => warning(
             ID,
             format!(
                 "the database's control group granted {quota:.2} processors{on}: it used {} of \
@@ -170,6 +205,23 @@ fn generator_bound(run: &Run) -> Judgement {
     const ID: &str = "generator-bound";
     if is_in_process(run) {
         return unknown(ID, "petal and the database share one process: not separable");
+    }
+    if let Some(Granted { quota, used_share, throttled_share }) = petal_throttled(run) {
+        return warning(
+            ID,
+            format!(
+                "petal's own control group granted {quota:.2} processors: it used {} of them and \
+                 was made to wait in {} of its periods",
+                percent_or_dash(used_share),
+                percent_or_dash(throttled_share)
+            ),
+            "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
+             outside of it.",
+        )
+        .with("petal_group_quota_processors", quota)
+        .with("petal_group_used_share", used_share)
+        .with("petal_throttled_periods_share", throttled_share)
+        .judged();
     }
     // No more than its control group grants.
     let cpus = run

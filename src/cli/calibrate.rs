@@ -138,23 +138,25 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     drop(gauge);
     let measured = measured?;
     let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    let text = report::calibration::render(&measured);
-    folder.write_atomically(report::calibration::TEXT_NAME, text.as_bytes())?;
-    if matches.get_flag("json") {
-        console.result(&json(&measured)?);
-    } else {
-        console.result(&text);
-    }
     let kept_in = settings.calibrations.as_deref();
     let (path, kept) = calibration::save(&folder, kept_in, &measured)?;
-    console.warn(&format!("the calibration is in {}", path.display()));
+    // What was measured is kept already: `petal report` draws it again.
+    if let Err(error) = report::write_calibration(&folder, &measured) {
+        console.warn(&error.to_string());
+    }
+    console.result(&shown(&measured, matches.get_flag("json"))?);
+    console.warn(&format!("the calibration is in {}, with report.html beside it", path.display()));
     if let Some(kept) = kept {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
     Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
 }
 
-fn json(calibration: &Calibration) -> Result<String, Failure> {
+/// What goes to stdout, here and from `petal report`.
+pub(super) fn shown(calibration: &Calibration, is_json: bool) -> Result<String, Failure> {
+    if !is_json {
+        return Ok(report::calibration::render(calibration));
+    }
     serde_json::to_string_pretty(calibration)
         .map(|text| text + "\n")
         .map_err(|error| Failure::new(Exit::Failed, format!("the calibration is no JSON: {error}")))

@@ -11,9 +11,10 @@ use time::OffsetDateTime;
 use crate::driver::os;
 use crate::record::moment::stamp;
 use crate::record::os_log::{Header, OsLog};
+use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
-use crate::stats::os::{Probe, ServerProcesses};
+use crate::stats::os::{Database, Probe, ServerProcesses};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -88,7 +89,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let devices = found(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
-    let probe = Probe::watching(&devices, server, true);
+    let database = server.map_or(Database::Unseen, Database::In);
+    let probe = Probe::watching(&devices, database, true);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let header = Header {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -96,10 +98,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         host: Host::collect(Some(&devices)),
         devices: devices.names(),
         allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
-        group_quota: probe.group_quota(),
-        ..Header::default()
+        group_quota: probe.group_limit().map(|limit| limit.processors),
+        clock: ClockState::ask(),
+        format: String::new(),
     };
     let log = OsLog::begin(&path, &header)?;
+    console.warn(&format!("the clock of this host: {}", clock(header.clock.as_ref())));
     let seconds = matches.get_one("seconds").copied().unwrap_or(SECONDS_DEFAULT);
     let names = devices.names();
     console.warn(&format!(
@@ -112,6 +116,19 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let written = os::record(&probe, log, Duration::from_secs(seconds), &signals)?;
     console.warn(&format!("{written} intervals are in {}", path.display()));
     Ok(Exit::Done)
+}
+
+fn clock(state: Option<&ClockState>) -> String {
+    let Some(ClockState { told_by, synchronised, error_s }) = state else {
+        return "nobody tells whether it is synchronised (neither chrony nor systemd)".to_owned();
+    };
+    match (synchronised, error_s) {
+        (true, Some(s)) => format!("synchronised to {:.3} ms ({told_by})", s * 1e3),
+        (true, None) => format!("synchronised ({told_by})"),
+        (false, _) => format!(
+            "not synchronised ({told_by}): what is recorded may be set beside the wrong seconds"
+        ),
+    }
 }
 
 /// What to add up: the devices of paths and those that are named, or every disk.

@@ -1,4 +1,4 @@
-//! `petal report`: rebuilds every output of a run, or of a sweep, from its record.
+//! `petal report`: rebuilds every output of a run, a sweep or a calibration from its record.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::analysis::findings;
 use crate::analysis::petals::Petals;
 use crate::awr::keep;
-use crate::record::{self, Folder, Run, sweep};
+use crate::record::{self, Folder, Run, calibration, sweep};
 use crate::report;
 
 use super::console::Console;
@@ -33,7 +33,10 @@ pub fn command() -> Command {
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(PathBuf))
-                .help("A run's or a sweep's folder; several runs for a table over all of them"),
+                .help(
+                    "A run's, a sweep's or a calibration's folder; several runs for a table over \
+                     all of them",
+                ),
         )
         .arg(
             Arg::new("json")
@@ -48,6 +51,24 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
     let os_data = matches.get_one::<PathBuf>("os-data");
+    let is_calibration = |path: &PathBuf| calibration::is_one(path);
+    if let ([path], None) = (folders.as_slice(), os_data)
+        && is_calibration(path)
+    {
+        return of_calibration(path, matches, console);
+    }
+    // A pattern for all results takes those in as well.
+    let (passed_over, folders): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        folders.into_iter().partition(|path| is_calibration(path));
+    for path in &passed_over {
+        console.warn(&format!(
+            "{} is a calibration and in no table of runs: petal report it alone",
+            path.display()
+        ));
+    }
+    if folders.is_empty() {
+        return Err(Failure::usage("there is no run among these folders: report one at a time"));
+    }
     if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
         return match folders.as_slice() {
             [_] if os_data.is_some() => Err(Failure::usage(format!(
@@ -93,6 +114,18 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else {
         console.result(&report::sweep::of_runs(&runs.iter().collect::<Vec<_>>()));
     }
+    Ok(Exit::Done)
+}
+
+/// A folder gets its reports anew; a file that is kept for later runs is shown.
+fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let measured = calibration::load(path)?;
+    if path.is_dir()
+        && let Err(error) = report::write_calibration(&Folder::open(path), &measured)
+    {
+        console.warn(&error.to_string());
+    }
+    console.result(&super::calibrate::shown(&measured, matches.get_flag("json"))?);
     Ok(Exit::Done)
 }
 

@@ -8,6 +8,7 @@ use crate::record::figures;
 use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
+use crate::record::os_figures::OsFigures;
 use crate::record::os_log::Header;
 use crate::record::server_report::SeenReport;
 use crate::record::{
@@ -74,7 +75,10 @@ pub fn run(
     let opening = opening(job, &prepared, started_at);
     let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
     let details = details(job, opening.details, &mut measured, &total);
-    Run { summary: summary(job, opening.summary, measured, &total, &details), details }
+    let summary = summary(job, opening.summary, measured, &total, &details);
+    let mut run = Run { summary, details };
+    run.summary.os = OsFigures::of(&run);
+    run
 }
 
 fn summary(
@@ -162,11 +166,14 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
         os: prepared.probe.as_ref().map(|probe| HostSeen {
             host: prepared.host.as_ref().map(|host| host.name.clone()).unwrap_or_default(),
             allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
-            group_quota: probe.group_quota(),
+            group_quota: probe.group_limit().map(|limit| limit.processors),
+            group_file: probe.group_limit().map(|limit| limit.file.clone()),
+            petal_group: probe.petal_group_limit().cloned(),
             before: prepared.before.clone(),
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,
+        clock: prepared.clock.clone(),
         data_bytes_before: prepared.data_bytes,
         ..Details::default()
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::engine::{Engine, EngineError};
 use crate::record::Folder;
 use crate::settings::Settings;
+use crate::stats::clock::ClockState;
 use crate::stats::devices::DataDevices;
 use crate::stats::host::Host;
 use crate::stats::os::{Interval, Probe};
@@ -54,6 +55,7 @@ pub struct Prepared {
     pub before: Option<Interval>,
     /// How far the clock of the database's host is ahead of petal's.
     pub clock_ahead_s: Option<f64>,
+    pub clock: Option<ClockState>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
     /// PAGE_CACHE_LIMIT's memory, for as long as this lives.

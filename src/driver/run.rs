@@ -15,10 +15,11 @@ use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost, UntilSteady};
 use crate::settings::{Settings, WarmUp};
+use crate::stats::clock::ClockState;
 use crate::stats::counters::Counters;
 use crate::stats::devices::{self, DataDevices};
 use crate::stats::host::Host;
-use crate::stats::os::{Interval, Memory, Probe, Sample};
+use crate::stats::os::{Database, Interval, Memory, Probe, Sample};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::timeline::Shards;
 use crate::stats::units::bytes;
@@ -114,6 +115,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let host = watched.then(|| Host::collect(devices.as_ref()));
     let locked = limit_page_cache(job, &details, host.as_ref())?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
+    let clock = if details.local || !watched { None } else { ClockState::ask() };
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
@@ -128,6 +130,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
         probe,
         before,
         clock_ahead_s,
+        clock,
         settled,
         data_bytes,
         locked,
@@ -136,9 +139,13 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
 
 /// Of this host: with a database on another one, petal itself and the network are left to see.
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
-    let server = if details.local { job.engine.server_processes() } else { None };
+    let database = match (details.local, details.in_process) {
+        (true, true) => Database::InPetal,
+        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (false, _) => Database::Unseen,
+    };
     let none = DataDevices::default();
-    Probe::watching(devices.unwrap_or(&none), server, !details.local)
+    Probe::watching(devices.unwrap_or(&none), database, !details.local)
 }
 
 /// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.

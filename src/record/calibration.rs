@@ -156,11 +156,57 @@ pub struct CalibratedShare {
     pub curve_iops: Option<f64>,
     pub curve_iops_max: Option<f64>,
     pub curve_depth_max: Option<u32>,
+    /// All of that curve, for reports to draw; empty in records of before it was kept.
+    pub points: Vec<CalibratedPoint>,
     /// device_iops over these two.
     pub of_depth: Option<f64>,
     pub of_max: Option<f64>,
     /// Why a figure is not known.
     pub unknown: Option<String>,
+}
+
+/// A point of the curve that a run is compared with.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CalibratedPoint {
+    /// As it was asked for, and as the kernel counted it at the device.
+    pub depth: u32,
+    pub device_depth: Option<f64>,
+    pub iops: f64,
+    /// From submit to completion, petal's clock.
+    pub latency_us: LatencySummary,
+}
+
+impl From<&Point> for CalibratedPoint {
+    fn from(point: &Point) -> Self {
+        Self {
+            depth: point.depth,
+            device_depth: point.device_depth,
+            iops: point.iops,
+            latency_us: point.latency_us.clone(),
+        }
+    }
+}
+
+impl CalibratedPoint {
+    /// Requests in flight: as the kernel counted them, where that is known.
+    pub fn in_flight(&self) -> f64 {
+        self.device_depth.unwrap_or(self.depth.into())
+    }
+
+    /// Microseconds that a request took at the device: requests in flight over their rate; where
+    /// the kernel did not count them, the mean by petal's clock.
+    pub fn device_us(&self) -> Option<f64> {
+        match self.device_depth {
+            Some(depth) => (self.iops > 0.0).then(|| depth / self.iops * 1e6),
+            None => self.latency_us.mean,
+        }
+    }
+}
+
+/// Whether this is a calibration: its folder, or a file of the format.
+pub fn is_one(path: &Path) -> bool {
+    path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
 }
 
 /// Writes it into a folder of its own, and where runs look. Returns both paths; the second is None

@@ -31,6 +31,13 @@ pub enum RecordError {
     )]
     NoOverlap { path: PathBuf, run: String, file: String },
     #[error(
+        "{}: the clock of that host was set {} by {:.1} s at {at}, during the run, so that its \
+         seconds cannot be set beside the run's; synchronise it (chronyc waitsync), and record and \
+         run again",
+        path.display(), if *by_s < 0.0 { "back" } else { "forward" }, by_s.abs()
+    )]
+    ClockSet { path: PathBuf, by_s: f64, at: String },
+    #[error(
         "{}: this run saw the database's host itself; --os-data is for a database on another host",
         path.display()
     )]

@@ -243,17 +243,14 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
         write_merges: 7,
         queue_ms: counts.read_ms + counts.write_ms,
         in_flight: 8,
+        ..DeviceUse::default()
     };
     let cpus = [[21, 0, 6, 20, 31, 0, 21, 1], [19, 0, 4, 30, 29, 1, 17, 0]].map(CpuTicks::from);
     let host = cpus[0].plus(&cpus[1]);
     let gib = |gib: u64| Some(gib << 30);
     let interval = Interval {
         seconds: second.length_s,
-        cpus: Cpus {
-            host: Some(host),
-            allowed: Some(host),
-            each: vec![(0, cpus[0]), (1, cpus[1])],
-        },
+        cpus: Cpus::new(Some(host), Some(host), vec![(0, cpus[0]), (1, cpus[1])]),
         busiest_cpu: Some((0, 49.0 + (index % 5) as f64)),
         counts: Counts {
             interrupts: Some(61_000),
@@ -292,7 +289,7 @@ fn idle() -> Interval {
     let ticks = CpuTicks::from([1, 0, 1, 98, 0, 0, 0, 0]);
     let device = DeviceUse { name: "vda".into(), data: true, ..DeviceUse::default() };
     Interval {
-        cpus: Cpus { host: Some(ticks), allowed: Some(ticks), each: vec![(0, ticks), (1, ticks)] },
+        cpus: Cpus::new(Some(ticks), Some(ticks), vec![(0, ticks), (1, ticks)]),
         counts: Counts { petal_cpu_us: Some(0), ..Counts::default() },
         devices: Some(vec![device]),
         ..Interval::default()
@@ -364,6 +361,7 @@ fn build_mixed_run() -> Run {
         output: "hook-post.txt".into(),
         values: vec![HookValue { name: "array_cpu".into(), value: 37.5, unit: "%".into() }],
     }];
+    run.summary.os = super::os_figures::OsFigures::of(&run);
     run
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::os_figures::OsFigures;
 use super::{FORMAT, Folder, RecordError, Run, format, journal, rebuild};
 
 pub const NAME: &str = "run.json";
@@ -33,6 +34,10 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
     if let Some(folder) = folder {
         super::os::attach(folder, &mut run);
+    }
+    // Records of before these figures, and those that were killed, have the sums they come from.
+    if run.summary.os.is_none() {
+        run.summary.os = OsFigures::of(&run);
     }
     Ok(run)
 }

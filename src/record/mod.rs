@@ -16,6 +16,7 @@ mod load;
 pub mod moment;
 pub mod observation;
 pub mod os;
+pub mod os_figures;
 pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
@@ -32,6 +33,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Given;
+use crate::stats::clock::ClockState;
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::Host;
@@ -84,6 +86,9 @@ pub struct Summary {
     pub waits: Vec<WaitRow>,
     pub cpu: Option<CpuShare>,
     pub petal_cpu_s: Option<f64>,
+    /// What the operating system saw, as figures; null where it was not watched.
+    #[serde(default)]
+    pub os: Option<os_figures::OsFigures>,
     /// The database's own counters over the run.
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<Endpoint>,
@@ -266,6 +271,8 @@ pub struct Details {
     pub server_os: Option<os::HostSeen>,
     /// How far the clock of the database's host was ahead of petal's, as the database told.
     pub server_clock_ahead_s: Option<f64>,
+    /// What the clock of petal's host said of itself, where the database is on another one.
+    pub clock: Option<ClockState>,
     /// Operation latency bars, by kind name.
     pub histograms: BTreeMap<String, Vec<Bar>>,
     /// All operations of the run together, from their merged histograms. None in records made

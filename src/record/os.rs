@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::os_log::{self, Header};
 use super::{RecordError, Run};
 use crate::stats::host::Host;
-use crate::stats::os::{Interval, Whole};
+use crate::stats::os::{GroupLimit, Interval, Whole};
 
 /// The seconds that petal saw itself, in a run's folder.
 pub const OWN_NAME: &str = "os.ndjson";
@@ -28,6 +28,12 @@ pub struct HostSeen {
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
+    /// The file that grants so little.
+    pub group_file: Option<String>,
+    /// What the control group around petal grants; null without a limit, or of another host.
+    pub petal_group: Option<GroupLimit>,
+    /// How its clock and petal's were set beside each other; null where petal saw it itself.
+    pub clock: Option<String>,
     /// The last look before the run, at a host that should have been idle.
     pub before: Option<Interval>,
     pub whole: Whole,

@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use super::RecordError;
 use super::lines::{self, Lines, encoded};
 use super::moment::stamp;
+use crate::stats::clock::ClockState;
 use crate::stats::host::Host;
 use crate::stats::os::Interval;
 
@@ -31,6 +32,8 @@ pub struct Header {
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
+    /// What this host's clock said of itself when the file was begun; null where nobody told.
+    pub clock: Option<ClockState>,
 }
 
 /// Every other line.

@@ -10,6 +10,7 @@ use time::{Duration, OffsetDateTime};
 use super::figures::{self, Totals};
 use super::moment::stamp;
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
+use super::os_figures::OsFigures;
 use super::os_log::{self, Header, Line};
 use super::{Folder, PerSecond, RecordError, Run};
 use crate::stats::os::{Interval, Whole};
@@ -18,6 +19,10 @@ use crate::stats::os::{Interval, Whole};
 const BEFORE_S: f64 = 10.0;
 /// A second of the run is told where so much of it is covered.
 const COVERED_SHARE_MIN: f64 = 0.95;
+/// Further apart by their own estimates, two clocks tell different seconds.
+const CLOCKS_APART_MAX_S: f64 = 0.5;
+/// A clock that moved by more than this against the time that passed was set.
+const CLOCK_STEP_MIN_S: f64 = 0.5;
 /// Totals are the run's if no more of it is missing.
 const MISSING_SHARE_MAX: f64 = 0.01;
 
@@ -41,7 +46,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     if run.details.target.local && run.details.os.is_some() {
         return Err(RecordError::SeenAlready { path: path.to_owned() });
     }
-    let (trigger, ahead_s) = (trigger(run, path)?, run.details.server_clock_ahead_s);
+    let trigger = trigger(run, path)?;
     let elapsed_s = run.summary.elapsed_s;
     let (header, placed, span) = placed(path, trigger, elapsed_s)?;
     let lines = Lines::new(placed);
@@ -78,7 +83,14 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
             (enough && row.length_s > 0.0).then_some(SecondSeen { from_s: row.from_s, interval })
         })
         .collect();
-    let mut notes = vec![clocks(ahead_s, &header)];
+    let clocks = Clocks::of(run, &header);
+    seen.clock = Some(clocks.said.clone());
+    let mut notes = vec![clocks.said];
+    if let (false, Some(note)) = (clocks.is_sure, notes.first())
+        && !run.details.gaps.contains(note)
+    {
+        run.details.gaps.push(note.clone());
+    }
     let is_whole = covered_s >= elapsed_s * (1.0 - MISSING_SHARE_MAX);
     if !is_whole {
         let note = format!(
@@ -94,6 +106,7 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     fill(run, &seen, is_whole);
     run.details.devices = header.devices;
     run.details.server_os = Some(seen);
+    run.summary.os = OsFigures::of(run);
     Ok(notes)
 }
 
@@ -138,16 +151,62 @@ pub fn save_seconds(folder: &Folder, run: &Run) -> Result<(), RecordError> {
     folder.write_atomically(SERVER_NAME, &text).map(|_| ())
 }
 
-fn clocks(ahead_s: Option<f64>, header: &Header) -> String {
-    let host = &header.host.name;
-    match ahead_s {
-        Some(s) => format!(
-            "the clock of {host} is taken as {:.3} s {} petal's, as the database told",
-            s.abs(),
-            if s < 0.0 { "behind" } else { "ahead of" }
-        ),
-        None => {
-            format!("how far the clock of {host} is from petal's is not known; it is taken as none")
+/// How the two clocks are set beside each other, and whether that can be relied on.
+struct Clocks {
+    said: String,
+    is_sure: bool,
+}
+
+impl Clocks {
+    fn of(run: &Run, header: &Header) -> Self {
+        let host = &header.host.name;
+        if let Some(s) = run.details.server_clock_ahead_s {
+            let side = if s < 0.0 { "behind" } else { "ahead of" };
+            let s = s.abs();
+            let said = format!(
+                "the clock of {host} is taken as {s:.3} s {side} petal's, as the database told"
+            );
+            return Self { said, is_sure: true };
+        }
+        let unsure = |why: String| Self {
+            said: format!(
+                "how far the clock of {host} is from petal's is not known ({why}); it is taken as \
+                 none, and the host's seconds may stand beside others of the run"
+            ),
+            is_sure: false,
+        };
+        let clocks = [(host.as_str(), &header.clock), ("petal's host", &run.details.clock)];
+        let mut error_s = Some(0.0);
+        for (whose, clock) in clocks {
+            match clock {
+                None => {
+                    return unsure(format!("nobody on {whose} tells whether it is synchronised"));
+                }
+                Some(clock) if !clock.synchronised => {
+                    return unsure(format!("that of {whose} is not synchronised"));
+                }
+                Some(clock) => error_s = error_s.zip(clock.error_s).map(|(a, b)| a + b),
+            }
+        }
+        match error_s {
+            Some(s) if s > CLOCKS_APART_MAX_S => {
+                unsure(format!("by their own estimates they may be {s:.1} s apart"))
+            }
+            Some(s) => Self {
+                said: format!(
+                    "the clocks of {host} and petal are both synchronised, and by their own \
+                     estimates no more than {:.3} ms apart: taken as none",
+                    s * 1e3
+                ),
+                is_sure: true,
+            },
+            None => Self {
+                said: format!(
+                    "the clocks of {host} and petal both say that they are synchronised, not how \
+                     well: taken as not apart"
+                ),
+                is_sure: true,
+            },
         }
     }
 }
@@ -161,22 +220,34 @@ fn placed(
     elapsed_s: f64,
 ) -> Result<(Header, Vec<Placed>, Option<Span>), RecordError> {
     let (mut placed, mut span): (Vec<Placed>, Option<Span>) = (Vec::new(), None);
+    let mut set: Option<(f64, String)> = None;
     let (header, _) = os_log::read(path, |_, line| {
         let Ok(end) = parsed(path, &line.at) else { return };
         if line.interval.seconds.is_nan() || line.interval.seconds <= 0.0 {
             return;
         }
         let from = end - Duration::seconds_f64(line.interval.seconds);
+        let step_s = span.map_or(0.0, |(_, before)| (from - before).as_seconds_f64());
+        let (was_s, is_s) =
+            ((from - trigger).as_seconds_f64() - step_s, (end - trigger).as_seconds_f64());
+        // Either clock reading lies in the run.
+        let in_run = |at_s: f64| (0.0..=elapsed_s).contains(&at_s);
+        if step_s.abs() > CLOCK_STEP_MIN_S && (in_run(was_s) || in_run(is_s)) {
+            set.get_or_insert((step_s, line.at.clone()));
+        }
         span = Some((span.map_or(from, |(first, _)| first), end));
         let from_s = (from - trigger).as_seconds_f64();
         if from_s < elapsed_s && from_s + line.interval.seconds > -BEFORE_S {
             let mut interval = line.interval;
             // It is another process than the one that runs.
-            interval.counts.petal_cpu_us = None;
+            interval.counts = interval.counts.without_petal();
             placed.push(Placed { from_s, interval });
         }
     })?;
-    Ok((header, placed, span))
+    match set {
+        Some((by_s, at)) => Err(RecordError::ClockSet { path: path.to_owned(), by_s, at }),
+        None => Ok((header, placed, span)),
+    }
 }
 
 /// The lines in the order of their begins. Clocks are set back now and then, so the file's order
@@ -319,6 +390,72 @@ mod tests {
         let second = &run.database_host().unwrap().seconds[3].interval;
         assert_eq!(second.device().unwrap().read_bytes, 100_000);
         assert_eq!(second.gauges.blocked, Some(3), "the later line's, at its end");
+    }
+
+    #[test]
+    fn without_the_databases_answer_the_clocks_answer_for_themselves() {
+        use crate::stats::clock::ClockState;
+        let state = |synchronised, error_s| {
+            Some(ClockState { told_by: "chronyc tracking".into(), synchronised, error_s })
+        };
+        let said = |own, theirs| {
+            let mut run = remote();
+            run.details.clock = own;
+            let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
+            let clocks = Clocks::of(&run, &Header { clock: theirs, host, ..Header::default() });
+            (clocks.is_sure, clocks.said)
+        };
+        let (is_sure, told) = said(state(true, Some(0.001)), state(true, Some(0.002)));
+        assert!(is_sure && told.contains("no more than 3.000 ms apart"), "{told}");
+        let (is_sure, told) = said(state(true, None), state(true, Some(0.002)));
+        assert!(is_sure && told.contains("not how well"), "{told}");
+        let (is_sure, told) = said(state(true, Some(0.4)), state(true, Some(0.3)));
+        assert!(!is_sure && told.contains("0.7 s apart"), "{told}");
+        let (is_sure, told) = said(state(true, Some(0.001)), state(false, None));
+        assert!(!is_sure && told.contains("that of dbhost2 is not synchronised"), "{told}");
+        let (is_sure, told) = said(None, state(true, None));
+        assert!(!is_sure && told.contains("nobody on petal's host tells"), "{told}");
+    }
+
+    #[test]
+    fn an_unsure_clock_is_a_gap_of_the_record_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = recorded(dir.path(), -20, 200, 0.0);
+        let mut run = remote();
+        merge(&mut run, &path).unwrap();
+        merge(&mut run, &path).unwrap();
+        let gaps = run.details.gaps.iter().filter(|gap| gap.contains("clock of dbhost2")).count();
+        assert_eq!(gaps, 1, "{:?}", run.details.gaps);
+        assert!(run.details.server_os.unwrap().clock.unwrap().contains("not known"));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_during_the_run_is_refused_and_before_it_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        for (after, is_refused) in [(-12, false), (30, true)] {
+            let path = recorded(dir.path(), -20, 200, 0.0);
+            let text = fs::read_to_string(&path).unwrap();
+            let mut second = -21;
+            // All lines up to then were stamped by a clock three seconds behind.
+            let lines = text.lines().map(|line| {
+                let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+                second += 1;
+                if let Some(at) = line.get("at").filter(|_| second <= after) {
+                    let at = parsed(&path, at.as_str().unwrap()).unwrap();
+                    line["at"] = stamp(at - Duration::seconds(3)).into();
+                }
+                line.to_string() + "\n"
+            });
+            let text: String = lines.collect();
+            fs::write(&path, text).unwrap();
+            match merge(&mut remote(), &path) {
+                Ok(_) => assert!(!is_refused),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(is_refused && told.contains("was set forward by 3.0 s"), "{told}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -5,32 +5,43 @@ use super::table::{Table, paragraph};
 use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
 use crate::stats::histogram::LatencySummary;
 
-pub const TEXT_NAME: &str = "report.txt";
+/// How to read its figures.
+pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \
+     the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
+     counters; runs are compared by that.";
 
 /// The whole report.
 pub fn render(calibration: &Calibration) -> String {
     let mut out = head(calibration);
     out.push('\n');
-    out.push_str(&figures(calibration));
+    out.push_str(&figures(calibration).render());
+    for line in unders(calibration) {
+        out.push_str(&paragraph("", "  ", &line));
+    }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
             out.push_str(&format!("\n{}\n", title(calibration, name)));
-            out.push_str(&curve(points));
+            out.push_str(&curve(points).render());
         }
     }
     out.push('\n');
     for note in &calibration.notes {
         out.push_str(&paragraph("note: ", "  ", note));
     }
-    let reading = "us from submit to completion, petal's clock. Least and most are the rounds'. At \
-                   the device: requests in flight there on average, rate x await by the kernel's \
-                   counters; runs are compared by that.";
-    out.push_str(&paragraph("", "", reading));
+    out.push_str(&paragraph("", "", READING));
     out
 }
 
 fn head(calibration: &Calibration) -> String {
     let mut out = format!("petal {} calibration\n\n", calibration.petal_version);
+    for (name, value) in facts(calibration) {
+        out.push_str(&paragraph(&format!("{name:<14}"), &" ".repeat(14), &value));
+    }
+    out
+}
+
+/// What was measured, where and when.
+pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     let device = calibration.device.as_ref().map_or("-", |device| &device.name);
     let lines = [
         ("status", calibration.status.name().to_owned()),
@@ -45,13 +56,10 @@ fn head(calibration: &Calibration) -> String {
             format!("{}, took {} s", calibration.started_at, decimal(calibration.elapsed_s, 0)),
         ),
     ];
-    for (name, value) in lines {
-        out.push_str(&paragraph(&format!("{name:<14}"), &" ".repeat(14), &value));
-    }
-    out
+    lines.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-fn title(calibration: &Calibration, name: &str) -> String {
+pub(super) fn title(calibration: &Calibration, name: &str) -> String {
     let reads = calibration.mix_read_pct;
     match name {
         READ => "RANDOM READS".to_owned(),
@@ -61,7 +69,7 @@ fn title(calibration: &Calibration, name: &str) -> String {
 }
 
 /// The figures that a person asks for first.
-fn figures(calibration: &Calibration) -> String {
+pub(super) fn figures(calibration: &Calibration) -> Table {
     let mut table =
         Table::of_figures(&["", "requests/s", "MB/s", "depth", "mean us", "p50 us", "p99 us"]);
     let latencies = |latency: &LatencySummary| {
@@ -105,9 +113,13 @@ fn figures(calibration: &Calibration) -> String {
         ];
         table.row(head.into_iter().chain(latencies(&log.latency_us)));
     }
-    let mut out = table.render();
-    for under in &calibration.under {
-        let line = match (under.iops, under.depth, under.latency_us) {
+    table
+}
+
+/// What `--max-latency` asked for.
+pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
+    let told =
+        calibration.under.iter().map(|under| match (under.iops, under.depth, under.latency_us) {
             (Some(iops), Some(depth), Some(us)) => format!(
                 "under {}: {} requests/s at depth {depth}, with {} us",
                 under.bound,
@@ -115,13 +127,12 @@ fn figures(calibration: &Calibration) -> String {
                 micros(us)
             ),
             _ => format!("under {}: no measured depth keeps it", under.bound),
-        };
-        out.push_str(&paragraph("", "  ", &line));
-    }
-    out
+        });
+    told.collect()
 }
 
-fn curve(points: &[Point]) -> String {
+/// Every point of a curve.
+pub(super) fn curve(points: &[Point]) -> Table {
     let mut table = Table::of_figures(&[
         "depth",
         "requests/s",
@@ -149,5 +160,5 @@ fn curve(points: &[Point]) -> String {
             or_dash(point.device_depth, |depth| decimal(depth, 1)),
         ]);
     }
-    table.render()
+    table
 }

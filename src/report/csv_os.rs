@@ -1,9 +1,9 @@
 //! The columns of `timeline.csv` that the operating system fills: a tool's name, then the figure's
 //! name and unit as that tool prints it. docs/numbers.md describes every column.
 
-use super::iostat::Shown;
 use crate::record::os::HostSeen;
 use crate::record::{Run, Second};
+use crate::stats::os::iostat::Shown;
 use crate::stats::os::{Counts, DeviceUse, Interval};
 
 type Figure = Box<dyn Fn(&Interval) -> Option<f64>>;
@@ -145,6 +145,13 @@ fn processes() -> Vec<(String, Figure)> {
         per_second("cgroup.%CPU", US_PER_PERCENT, |c| c.group_used_us),
         column("cgroup.nr_throttled", |i| Some(i.counts.group_throttled_periods? as f64)),
         column("cgroup.throttled_ms", |i| Some(i.counts.group_throttled_us? as f64 / 1000.0)),
+        per_second("petal.cgroup.%CPU", US_PER_PERCENT, |c| c.petal_group_used_us),
+        column("petal.cgroup.nr_throttled", |i| {
+            Some(i.counts.petal_group_throttled_periods? as f64)
+        }),
+        column("petal.cgroup.throttled_ms", |i| {
+            Some(i.counts.petal_group_throttled_us? as f64 / 1000.0)
+        }),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Every report is a pure function of a [`Run`]: `petal report DIR` rebuilds all of them from a
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`], of a
-//! sweep in [`write_sweep`].
+//! sweep in [`write_sweep`], of a calibration in [`write_calibration`].
 
 pub mod awr;
 pub mod calibration;
@@ -10,7 +10,6 @@ pub mod compare;
 pub mod csv;
 mod csv_os;
 pub mod html;
-pub mod iostat;
 pub mod json;
 pub mod lines;
 pub mod numbers;
@@ -23,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::analysis;
 use crate::analysis::petals::Petals;
+use crate::record::calibration::Calibration;
 use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run};
 use crate::settings::objective::Objective;
@@ -71,6 +71,19 @@ pub fn write_sweep(
         written.push(folder.write_atomically(&name, drawn.as_bytes())?);
     }
     Ok(written)
+}
+
+/// Writes every report of a calibration into its folder, and returns their paths.
+pub fn write_calibration(
+    folder: &Folder,
+    measured: &Calibration,
+) -> Result<Vec<PathBuf>, RecordError> {
+    let page =
+        html::calibration(measured).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    Ok(vec![
+        folder.write_atomically(TEXT_NAME, calibration::render(measured).as_bytes())?,
+        folder.write_atomically(html::NAME, page.as_bytes())?,
+    ])
 }
 
 fn not_drawn(folder: &Folder, name: &str, cause: &dyn std::error::Error) -> RecordError {

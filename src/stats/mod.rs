@@ -2,6 +2,7 @@
 //! the operating system says. Nothing here knows an engine, a run or a report.
 
 pub mod cgroup;
+pub mod clock;
 pub mod compression;
 pub mod counters;
 pub mod devices;

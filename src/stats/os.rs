@@ -8,6 +8,7 @@ pub mod cpu;
 mod disk;
 mod figures;
 mod interval;
+pub mod iostat;
 #[cfg(test)]
 mod measured;
 mod memory;
@@ -19,6 +20,7 @@ use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::cgroup::{GroupClock, Groups};
 use super::devices::{DataDevices, Roots};
@@ -39,12 +41,48 @@ pub struct Probe {
     /// The processors that the database may use; None where that cannot be read.
     allowed: Option<Arc<[u32]>>,
     server: Option<ServerProcesses>,
-    group: GroupClock,
-    group_quota: Option<f64>,
+    /// Around the database, and around petal.
+    group: WatchedGroup,
+    petal_group: WatchedGroup,
     /// None where the network does not matter.
     interfaces: Option<Interfaces>,
     /// Remembers the samples before, because the kernel's milliseconds start anew at 32 bits.
     disks: Mutex<Disks>,
+}
+
+/// Where the database runs, as a probe of this host sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    /// Within petal's process.
+    InPetal,
+    /// In these processes.
+    In(ServerProcesses),
+    /// In others, here or on another host, that are not seen.
+    Unseen,
+}
+
+/// What a control group grants of the processors.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupLimit {
+    /// Processors' worth of time.
+    pub processors: f64,
+    /// The file that says so.
+    pub file: String,
+}
+
+/// The control group that grants its processes least; without a limit, none.
+#[derive(Debug, Default)]
+struct WatchedGroup {
+    clock: GroupClock,
+    limit: Option<GroupLimit>,
+}
+
+impl WatchedGroup {
+    fn around(roots: &Roots, process: &str) -> Self {
+        let groups = Groups::of(roots, process);
+        let limit = groups.cpu_quota().map(|(processors, file)| GroupLimit { processors, file });
+        Self { clock: groups.clock(), limit }
+    }
 }
 
 /// Cumulative counts at one moment.
@@ -62,20 +100,27 @@ pub struct Sample {
 impl Probe {
     /// For a database within petal's process.
     pub fn new(devices: &DataDevices) -> Self {
-        Self::watching(devices, None, false)
+        Self::watching(devices, Database::InPetal, false)
     }
 
     /// With the processes of a server on this host, whose processors and control group then
-    /// matter, and with the network where it carries the work.
-    pub fn watching(devices: &DataDevices, server: Option<ServerProcesses>, network: bool) -> Self {
+    /// matter beside petal's own, and with the network where it carries the work. Of a database
+    /// that is not seen no control group is known.
+    pub fn watching(devices: &DataDevices, database: Database, network: bool) -> Self {
         let roots = devices.roots.clone();
+        let server = match database {
+            Database::In(server) => Some(server),
+            Database::InPetal | Database::Unseen => None,
+        };
         let who = server.map_or_else(|| "self".to_owned(), |server| server.parent.to_string());
-        let groups = Groups::of(&roots, &who);
         Self {
             allowed: cpu::allowed(&roots, &who).map(Into::into),
             server,
-            group: groups.clock(),
-            group_quota: groups.cpu_quota().map(|(quota, _)| quota),
+            group: match database {
+                Database::Unseen => WatchedGroup::default(),
+                Database::InPetal | Database::In(_) => WatchedGroup::around(&roots, &who),
+            },
+            petal_group: WatchedGroup::around(&roots, "self"),
             interfaces: network.then(|| Interfaces::find(&roots)),
             disks: Mutex::new(Disks::new(devices)),
             roots,
@@ -87,9 +132,14 @@ impl Probe {
         self.allowed.as_deref()
     }
 
-    /// Processors' worth of time that the database's control group grants.
-    pub fn group_quota(&self) -> Option<f64> {
-        self.group_quota
+    /// Of the database's control group.
+    pub fn group_limit(&self) -> Option<&GroupLimit> {
+        self.group.limit.as_ref()
+    }
+
+    /// Of petal's own, which may be the same.
+    pub fn petal_group_limit(&self) -> Option<&GroupLimit> {
+        self.petal_group.limit.as_ref()
     }
 
     pub fn sample(&self) -> Sample {
@@ -129,11 +179,16 @@ impl Probe {
     }
 
     fn group(&self, counts: &mut Counts) {
-        let time = self.group.read();
+        let time = self.group.clock.read();
         counts.group_used_us = time.used_us;
         counts.group_periods = time.periods;
         counts.group_throttled_periods = time.throttled_periods;
         counts.group_throttled_us = time.throttled_us;
+        let petal = self.petal_group.clock.read();
+        counts.petal_group_used_us = petal.used_us;
+        counts.petal_group_periods = petal.periods;
+        counts.petal_group_throttled_periods = petal.throttled_periods;
+        counts.petal_group_throttled_us = petal.throttled_us;
     }
 
     /// Returns the processor that the log writer last ran on.
@@ -173,11 +228,15 @@ impl Sample {
         let seconds = self.at_ns.saturating_sub(earlier.at_ns) as f64 / 1e9;
         let cpus = self.cpus.since(&earlier.cpus);
         let devices = self.devices.as_ref().zip(earlier.devices.as_ref()).map(|(now, then)| {
-            let known = now.iter().filter_map(|device| {
-                Some(device.since(then.iter().find(|known| known.name == device.name)?))
+            let between = now.iter().map(|device| {
+                let before = then.iter().find(|known| known.name == device.name);
+                (device.data, before.and_then(|before| device.since(before)))
             });
-            known.collect()
+            // Part of the data's devices is no sum; what lies below is not added up.
+            let told = between.filter(|(data, known)| *data || known.is_some());
+            told.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
         });
+        let devices = devices.flatten();
         Interval {
             seconds,
             busiest_cpu: cpus.busiest(self.allowed.as_deref()),
@@ -266,9 +325,32 @@ mod tests {
         let tree = Recorded::named("server-in-a-group");
         let server = ServerProcesses { parent: 700, log_writer: Some(702) };
         let devices = tree.find(&["/data"], &[("/data", (8, 1))]);
-        let probe = Probe::watching(&devices, Some(server), true);
-        assert_eq!((probe.allowed(), probe.group_quota()), (Some(&[2, 3][..]), Some(1.5)));
+        // petal stands in another group, which has used up what it grants.
+        tree.write("/proc/self/cgroup", "0::/petal\n");
+        tree.write("/sys/fs/cgroup/petal/cgroup.procs", "1");
+        tree.write("/sys/fs/cgroup/petal/cpu.max", "50000 100000");
+        let petal_waited = |periods: u64| {
+            let text = format!(
+                "usage_usec {periods}00000\nnr_periods {periods}\nnr_throttled {periods}\nthrottled_usec {periods}\n"
+            );
+            tree.write("/sys/fs/cgroup/petal/cpu.stat", &text);
+        };
+        petal_waited(10);
+        let probe = Probe::watching(&devices, Database::In(server), true);
+        assert_eq!(probe.allowed(), Some(&[2, 3][..]));
+        let limit = |limit: Option<&GroupLimit>| limit.map(|limit| limit.processors);
+        assert_eq!(
+            (limit(probe.group_limit()), limit(probe.petal_group_limit())),
+            (Some(1.5), Some(0.5))
+        );
+        let unseen = Probe::watching(&devices, Database::Unseen, false);
+        assert_eq!(
+            (limit(unseen.group_limit()), limit(unseen.petal_group_limit())),
+            (None, Some(0.5))
+        );
+        assert_eq!(unseen.sample().counts.group_periods, None);
         let before = probe.sample();
+        petal_waited(13);
         tree.write(
             "/sys/fs/cgroup/pg/cpu.stat",
             "usage_usec 1500000\nnr_periods 30\nnr_throttled 12\nthrottled_usec 700000\n",
@@ -287,6 +369,11 @@ mod tests {
             (counts.group_used_us, counts.group_throttled_periods),
             (Some(500_000), Some(10))
         );
+        assert_eq!(
+            (counts.petal_group_used_us, counts.petal_group_throttled_periods),
+            (Some(300_000), Some(3))
+        );
+        assert_eq!(counts.without_petal().petal_group_throttled_periods, None);
         assert_eq!((counts.received_bytes, counts.resent_segments), (Some(0), Some(0)));
         let names: Vec<&str> =
             interval.devices.iter().flatten().map(|device| device.name.as_str()).collect();

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::devtools::{Browser, installed};
-use crate::support::{Workplace, names, skip};
+use crate::support::{ALONE, Loop, Workplace, names, skip};
 
 /// A browser with a page open, or the skip told.
 fn opened(page: &Path) -> Option<Browser> {
@@ -149,6 +149,87 @@ fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
     assert_eq!(browser.value(wide), true, "the page is wider than its window");
     browser.screenshot(&shot("run-narrow.png"));
     assert_quiet(&mut browser);
+}
+
+/// A calibrated device's own page, then a run and a sweep upon its curve.
+#[test]
+fn the_calibrated_device_is_drawn_with_the_runs_upon_its_curve() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Loop::new(256) else { return };
+    let work = Workplace::new();
+    let data_home = work.path("data-home");
+    let petal = |args: &[&str]| work.petal(args).env("XDG_DATA_HOME", &data_home);
+    let device = disk.device();
+    petal(&["calibrate", device, "--size", "96M", "--seconds", "6", "--depths", "1,2,4,8"])
+        .exits(0);
+    let calibrated = work.run_folder();
+    let url = format!("device:{device}?log=2M");
+    petal(&["setup", "-s", "2", "--scale", "32M", "--db", &url]).exits(0);
+    let reading = ["--update-pct", "0", "--db", &url];
+    petal(&[&["run", "-t", "2", "--run-time", "3"], &reading[..]].concat()).watching().exits(0);
+    let ran = work.runs().pop().unwrap();
+    petal(&[&["sweep", "--sessions", "1,2,4", "--run-time", "2"], &reading[..]].concat())
+        .watching()
+        .exits(0);
+    let swept = names(&work.path("petal-results"))
+        .into_iter()
+        .find(|name| name.starts_with("sweep-"))
+        .map(|name| work.path("petal-results").join(name))
+        .unwrap();
+    petal(&["drop", "--db", &url]).exits(0);
+
+    // `petal report` draws the same page again.
+    let page = calibrated.join("report.html");
+    let first = std::fs::read(&page).unwrap();
+    std::fs::remove_file(&page).unwrap();
+    let told = work.petal(["report", calibrated.to_str().unwrap()]).exits(0);
+    assert!(told.stdout.contains("RANDOM READS"), "{}", told.stdout);
+    assert!(std::fs::read(&page).unwrap() == first, "another page");
+
+    let Some(mut browser) = opened(&page) else { return };
+    // Four depths of reads, of the mix and of writes; a point's figures under the pointer.
+    let rows = "document.querySelectorAll('#fig-curves-iops .values tbody tr').length";
+    assert_eq!(browser.value(rows), 12);
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"1\"]')", plot("curves-iops")));
+    let value = cell(&mut browser, "curves-iops", 1, 2);
+    let shown = tip(&mut browser);
+    assert!(shown.contains(&value), "{value} is not in {shown:?}");
+    assert_fits(&mut browser, "calibration");
+
+    // The run's own point, by keyboard: the last row, with its share of the curve.
+    browser.open(&ran.join("report.html"));
+    let line = browser.text("document.querySelector('#device .notes').textContent");
+    assert!(line.contains("% of the device at this depth"), "{line}");
+    assert_eq!(cell(&mut browser, "device-iops", 4, 0), "this run");
+    let share = cell(&mut browser, "device-iops", 4, 5);
+    assert!(share.ends_with('%') && line.contains(&share), "{share}: {line}");
+    browser.value(&format!("{}.focus()", plot("device-iops")));
+    browser.press("End");
+    let said = browser.text("document.getElementById('said').textContent");
+    assert!(said.contains("this run") && said.contains(&share), "{said:?}");
+    browser.press("Escape");
+    let marked = "document.querySelectorAll('#fig-device-us .hit').length";
+    assert!(browser.value(marked).as_u64().unwrap() >= 9, "two curves and the run");
+    assert_fits(&mut browser, "run-calibrated");
+
+    // Each cell of the sweep is a point.
+    browser.open(&swept.join("report.html"));
+    let rows = "document.querySelectorAll('#fig-device-iops .values tbody tr').length";
+    assert_eq!(browser.value(rows), 4 + 3);
+    assert_fits(&mut browser, "sweep-calibrated");
+}
+
+/// In light and dark and on a telephone, without a complaint or a request.
+fn assert_fits(browser: &mut Browser, name: &str) {
+    let light = browser.screenshot(&shot(&format!("{name}-light.png")));
+    browser.prefers("dark", "screen");
+    assert_ne!(light, browser.screenshot(&shot(&format!("{name}-dark.png"))));
+    browser.prefers("light", "screen");
+    browser.window(390, 800);
+    let wide = "document.documentElement.scrollWidth <= innerWidth";
+    assert_eq!(browser.value(wide), true, "{name}: the page is wider than its window");
+    browser.window(1280, 900);
+    assert_quiet(browser);
 }
 
 #[test]

@@ -71,6 +71,13 @@ fn a_file_is_made_measured_and_removed() {
     assert_eq!(kept, found);
     let text = fs::read_to_string(folder.join("report.txt")).unwrap();
     assert!(text.contains("RANDOM MIX, 70 % reads") && text.contains("under read.p99=100s: "));
+    assert!(folder.join("report.html").is_file());
+    let again = work.petal(["report", "--json", folder.to_str().unwrap()]).exits(0);
+    assert_eq!(again.json(), found);
+    let other = work.path("nothing").display().to_string();
+    let folder = folder.display().to_string();
+    work.petal(["report", &folder, &folder]).exits(2).telling(&["is a calibration", "no run"]);
+    work.petal(["report", &folder, "--os-data", &other]).exits(2).telling(&["no run"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::super::text::{
     counters, differences, events, header, layers, load, os, seconds, server_report,
 };
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, moment, plain, worst};
-use super::{HtmlError, bars, time};
+use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
 use crate::analysis::verdict::is_foreground;
@@ -20,7 +20,9 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let summary = &run.summary;
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
-    let mut sections = vec![over_time(run)?, layer_by_layer(run)?, timed_events(run)?];
+    let mut sections = vec![over_time(run)?, layer_by_layer(run)?];
+    sections.extend(calibrated::of_run(run)?);
+    sections.push(timed_events(run)?);
     sections.push(own_report(run));
     sections.push(work(run));
     sections.push(host_seen(run));

@@ -7,7 +7,7 @@ use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
 use super::run::READING;
-use super::{HtmlError, NAME};
+use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
@@ -28,6 +28,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         |target| format!("{} {}", target.product, target.version),
     );
     let mut sections = petal_sections(petals)?;
+    sections.extend(calibrated::of_sweep(swept)?);
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);

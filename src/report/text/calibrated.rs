@@ -4,17 +4,32 @@ use super::super::numbers::{decimal, or_dash};
 use super::super::table::{Table, paragraph};
 use super::section;
 use crate::record::Run;
+use crate::record::calibration::CalibratedShare;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     let Some(share) = &run.details.calibrated else { return };
     section(out, "beside the calibrated device", "the device");
-    let per_cent = |part: f64| format!("{} %", decimal(part * 100.0, 0));
-    let line = format!(
+    out.push_str(&paragraph("", "", &line(share)));
+    out.push_str(&table(share).render());
+    for note in notes(share) {
+        out.push_str(&paragraph("", "  ", &note));
+    }
+}
+
+/// What it comes to.
+pub(in crate::report) fn line(share: &CalibratedShare) -> String {
+    format!(
         "{} of the device at this depth, {} of its maximum",
         or_dash(share.of_depth, per_cent),
         or_dash(share.of_max, per_cent),
-    );
-    out.push_str(&paragraph("", "", &line));
+    )
+}
+
+pub(in crate::report) fn per_cent(part: f64) -> String {
+    format!("{} %", decimal(part * 100.0, 0))
+}
+
+pub(in crate::report) fn table(share: &CalibratedShare) -> Table {
     let mut table = Table::of_figures(&["", "requests/s", "in flight", "reads %"]);
     table.row([
         "this run, by the device's counters".to_owned(),
@@ -35,20 +50,21 @@ pub(super) fn render(out: &mut String, run: &Run) {
         or_dash(share.curve_depth_max, |depth| depth.to_string()),
         reads,
     ]);
-    out.push_str(&table.render());
-    if let Some(unknown) = &share.unknown {
-        out.push_str(&paragraph("not compared: ", "  ", unknown));
-    }
-    if share.flush_share > 0.0 {
-        let flushes = format!(
+    table
+}
+
+/// What is not compared and why, flushes, and which calibration it was.
+pub(in crate::report) fn notes(share: &CalibratedShare) -> Vec<String> {
+    let unknown = share.unknown.as_ref().map(|unknown| format!("not compared: {unknown}"));
+    let flushes = (share.flush_share > 0.0).then(|| {
+        format!(
             "the run flushed the device {} times for each 100 requests; the curves have no flushes",
             decimal(share.flush_share * 100.0, 1)
-        );
-        out.push_str(&paragraph("", "", &flushes));
-    }
+        )
+    });
     let whence = format!(
         "calibrated {} on {} with blocks of {} bytes: {}",
         share.calibrated_at, share.path, share.block_bytes, share.calibration
     );
-    out.push_str(&paragraph("", "", &whence));
+    [unknown, flushes, Some(whence)].into_iter().flatten().collect()
 }

@@ -2,7 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
-mod calibrated;
+pub(super) mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
 pub(super) mod events;

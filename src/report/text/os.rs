@@ -1,13 +1,14 @@
 //! What the operating system saw, under the names and units of iostat, vmstat and mpstat.
 
-use super::super::iostat::Shown;
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::{Table, paragraph};
 use super::header::{Facts, fact};
 use super::section;
 use crate::record::Run;
 use crate::record::os::HostSeen;
-use crate::stats::os::{CpuTicks, DeviceUse, Interval, Range};
+use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures, Network};
+use crate::stats::os::iostat::Shown;
+use crate::stats::os::{CpuTicks, DeviceUse, Range};
 
 /// So many processors are told one by one; of more, the busiest.
 const CPUS_SHOWN: usize = 8;
@@ -88,11 +89,8 @@ pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
     ]);
     let each = &sum.cpus.each;
     let mut row = |name: String, ticks: Option<CpuTicks>| {
-        let cells = match ticks.and_then(|ticks| ticks.percents()) {
-            // The kernel's order is another one than mpstat's.
-            Some([user, nice, system, idle, iowait, irq, soft, steal]) => {
-                [user, nice, system, iowait, irq, soft, steal, idle].map(|p| decimal(p, 1))
-            }
+        let cells = match ticks.and_then(|ticks| CpuPercents::of(&ticks)) {
+            Some(percents) => percents.columns().map(|percent| decimal(percent, 1)),
             None => ["-"; 8].map(str::to_owned),
         };
         table.row(std::iter::once(name).chain(cells));
@@ -183,18 +181,17 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
 
 /// All else that it saw.
 pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
+    let figures = HostFigures::of(seen);
     let mut facts = Facts::new();
     let out = &mut facts;
-    let sum = &seen.whole.sum;
-    let counts = &sum.counts;
-    let per = |count: Option<u64>, unit: f64| or_dash(sum.per_second(count, unit), rate);
+    let per = &figures.per_second;
     fact(
         out,
         "in/s, cs/s",
         &format!(
             "{} interrupts, {} context switches a second",
-            per(counts.interrupts, 1.0),
-            per(counts.context_switches, 1.0)
+            or_dash(per.interrupts, rate),
+            or_dash(per.context_switches, rate)
         ),
     );
     fact(
@@ -202,65 +199,83 @@ pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
         "si, so",
         &format!(
             "{} KiB/s from swap, {} KiB/s to swap; {} major faults a second",
-            per(counts.swap_in_bytes, 1024.0),
-            per(counts.swap_out_bytes, 1024.0),
-            per(counts.major_faults, 1.0)
+            kib(per.swap_in_bytes),
+            kib(per.swap_out_bytes),
+            or_dash(per.major_faults, rate)
         ),
     );
-    let share = |us: Option<u64>| per(us, 1e4);
+    let pressure = &figures.pressure_percent;
     fact(
         out,
         "pressure, % of time",
         &format!(
             "cpu some {}, io some {} full {}, memory some {} full {}",
-            share(counts.cpu_some_us),
-            share(counts.io_some_us),
-            share(counts.io_full_us),
-            share(counts.memory_some_us),
-            share(counts.memory_full_us)
+            or_dash(pressure.cpu_some, rate),
+            or_dash(pressure.io_some, rate),
+            or_dash(pressure.io_full, rate),
+            or_dash(pressure.memory_some, rate),
+            or_dash(pressure.memory_full, rate)
         ),
     );
-    if counts.received_bytes.is_some() || counts.sent_segments.is_some() {
-        network(out, sum);
+    if let Some(seen) = &figures.network {
+        network(out, seen);
     }
     // A file of `petal os` knows nothing of petal's own process.
-    if seen.file.is_none() {
-        fact(out, "petal's process", &format!("{} processors", per(counts.petal_cpu_us, 1e6)));
+    if figures.file.is_none() {
+        let petal = or_dash(figures.petal_processors, rate);
+        fact(out, "petal's process", &format!("{petal} processors"));
     }
-    if let Some(processes) = seen.whole.ranges.server_processes {
+    if let Some(processes) = figures.gauges.server_processes {
         fact(
             out,
             "server's processes",
             &format!(
                 "{} processors in {} to {} processes; its log writer {}",
-                per(counts.server_cpu_us, 1e6),
+                or_dash(figures.server_processors, rate),
                 processes.least,
                 processes.most,
-                per(counts.log_writer_cpu_us, 1e6)
+                or_dash(figures.log_writer_processors, rate)
             ),
         );
     }
-    group(out, seen);
-    if let Some(before) = &seen.before {
-        fact(out, "before the run", &before_line(before));
+    let (group, own) = (figures.group.as_ref(), figures.petal_group.as_ref());
+    if let Some(limit) = group {
+        fact(out, "control group", &group_line(limit));
+    }
+    let is_same = |own: &GroupFigures| group.is_some_and(|group| group.file == own.file);
+    if let Some(limit) = own.filter(|own| !is_same(own)) {
+        fact(out, "petal's own group", &group_line(limit));
+    }
+    if let Some(clock) = &seen.clock {
+        fact(out, "clock", clock);
+    }
+    if let Some(before) = &figures.before {
+        let told = format!(
+            "{} processors at work, {} requests a second at the data's devices",
+            or_dash(before.working_processors, rate),
+            or_dash(before.device_requests, rate)
+        );
+        fact(out, "before the run", &told);
     }
     facts
 }
 
-fn network(out: &mut Facts, sum: &Interval) {
-    let counts = &sum.counts;
-    let per = |count: Option<u64>, unit: f64| or_dash(sum.per_second(count, unit), rate);
+fn kib(bytes: Option<f64>) -> String {
+    or_dash(bytes.map(|bytes| bytes / 1024.0), rate)
+}
+
+fn network(out: &mut Facts, seen: &Network) {
     fact(
         out,
         "network",
         &format!(
             "rx {} packets/s, {} kB/s, {} errors; tx {} packets/s, {} kB/s, {} errors",
-            per(counts.received_packets, 1.0),
-            per(counts.received_bytes, 1024.0),
-            or_dash(counts.receive_errors, whole),
-            per(counts.sent_packets, 1.0),
-            per(counts.sent_bytes, 1024.0),
-            or_dash(counts.send_errors, whole)
+            or_dash(seen.received_packets, rate),
+            kib(seen.received_bytes),
+            or_dash(seen.receive_errors, whole),
+            or_dash(seen.sent_packets, rate),
+            kib(seen.sent_bytes),
+            or_dash(seen.send_errors, whole)
         ),
     );
     fact(
@@ -268,38 +283,20 @@ fn network(out: &mut Facts, sum: &Interval) {
         "",
         &format!(
             "TCP segments sent again: {} of {}",
-            or_dash(counts.resent_segments, whole),
-            or_dash(counts.sent_segments, whole)
+            or_dash(seen.resent_segments, whole),
+            or_dash(seen.sent_segments, whole)
         ),
     );
 }
 
-fn group(out: &mut Facts, seen: &HostSeen) {
-    let Some(quota) = seen.group_quota else { return };
-    let sum = &seen.whole.sum;
-    let counts = &sum.counts;
-    fact(
-        out,
-        "control group",
-        &format!(
-            "{} of {} processors used; made to wait in {} of {} periods, {} s",
-            or_dash(sum.per_second(counts.group_used_us, 1e6), rate),
-            rate(quota),
-            or_dash(counts.group_throttled_periods, whole),
-            or_dash(counts.group_periods, whole),
-            or_dash(counts.group_throttled_us.map(|us| us as f64 / 1e6), |s| decimal(s, 2))
-        ),
-    );
-}
-
-fn before_line(before: &Interval) -> String {
-    let requests = before
-        .device()
-        .filter(|_| before.seconds > 0.0)
-        .map(|device| (device.read_requests + device.write_requests) as f64 / before.seconds);
+fn group_line(group: &GroupFigures) -> String {
+    let file = group.file.as_deref().map(|file| format!(" ({file})")).unwrap_or_default();
     format!(
-        "{} processors at work, {} requests a second at the data's devices",
-        or_dash(before.working_processors(), rate),
-        or_dash(requests, rate)
+        "{} of {} processors used; made to wait in {} of {} periods, {} s{file}",
+        or_dash(group.used_processors, rate),
+        rate(group.granted_processors),
+        or_dash(group.throttled_periods, whole),
+        or_dash(group.periods, whole),
+        or_dash(group.throttled_s, |s| decimal(s, 2))
     )
 }

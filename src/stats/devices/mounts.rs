@@ -27,12 +27,13 @@ impl Mounts {
 
     /// The mount that a path lies in: the deepest point above it, the latest where several are
     /// mounted over each other. Of those with the path's own device number, if there are any: some
-    /// file systems give files another number than their mount.
+    /// file systems give files another number than their mount, one without a device. The number
+    /// of a device that nobody mounted leads to no file system: its name lies in another one.
     pub fn of(&self, path: &Path, number: (u32, u32)) -> Option<&Mount> {
         let numbered = |mount: &&Mount| mount.number == number;
         self.above(path, numbered)
             .or_else(|| self.0.iter().find(numbered))
-            .or_else(|| self.above(path, |_| true))
+            .or_else(|| self.above(path, |_| number.0 == 0))
     }
 
     /// The points of the mounts that are wanted by their number and source.
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(options("/elsewhere", (8, 1)), "rw,noquota");
         assert_eq!(options("/data/deep/x", (0, 55)), "ro,noatime,noquota");
         assert_eq!(options("/data2", (254, 0)), "rw,relatime");
+        assert!(mounts.of(Path::new("/data/loop7"), (7, 7)).is_none(), "its name lies there");
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub struct Device {
     /// Whose queue its requests stand in: a partition's disk, else itself.
     #[serde(default)]
     pub disk: Option<String>,
+    /// The size of that disk.
+    #[serde(default)]
+    pub disk_bytes: Option<u64>,
+    /// Whether it can be told of blocks that are free again.
+    #[serde(default)]
+    pub discards: Option<bool>,
     /// What its file system holds, and what of it ordinary users may still fill.
     #[serde(default)]
     pub file_system_bytes: Option<u64>,
@@ -52,6 +58,7 @@ impl Device {
         let queue = |fact: &str| whole.join("queue").join(fact);
         let model = read(&whole.join("device/model")).or_else(|| read(&whole.join("device/name")));
         let sectors = number(&folder.join("size"));
+        let bytes = |sectors: u64| sectors.checked_mul(SECTOR_BYTES);
         let read_ahead_kib = number(&queue("read_ahead_kb"));
         Self {
             name: name.to_owned(),
@@ -59,7 +66,9 @@ impl Device {
             scheduler: read(&queue("scheduler")).and_then(|text| scheduler(&text)),
             rotational: number(&queue("rotational")).map(|spins| spins != 0),
             write_cache: read(&queue("write_cache")),
-            size_bytes: sectors.and_then(|sectors| sectors.checked_mul(SECTOR_BYTES)),
+            size_bytes: sectors.and_then(bytes),
+            disk_bytes: number(&whole.join("size")).and_then(bytes),
+            discards: number(&queue("discard_max_bytes")).map(|most| most > 0),
             read_ahead_bytes: read_ahead_kib.and_then(|kib| kib.checked_mul(1024)),
             nr_requests: number(&queue("nr_requests")),
             disk: whole.file_name().and_then(|disk| disk.to_str()).map(str::to_owned),
@@ -82,7 +91,8 @@ pub(super) fn described(roots: &Roots, counted: &[BlockDevice]) -> Vec<Device> {
     for block in counted {
         let link = roots.sys.join(format!("dev/block/{}:{}", block.major, block.minor));
         let folder = fs::canonicalize(link).unwrap_or_else(|_| class_folder(roots, &block.name));
-        let space = space(&block.path);
+        // A device that is used as it is has none: the one that its name lies in is another's.
+        let space = block.file_system.as_ref().and_then(|_| space(&block.path));
         let device = Device {
             file_system_bytes: space.map(|(all, _)| all),
             free_bytes: space.map(|(_, free)| free),

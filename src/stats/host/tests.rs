@@ -235,6 +235,7 @@ fn a_partition_reads_its_disks_queue() {
         ("write_cache", "write back\n"),
         ("read_ahead_kb", "128\n"),
         ("nr_requests", "256\n"),
+        ("discard_max_bytes", "2199023255040\n"),
     ];
     tree.disk("nvme0n1", &queue);
     tree.link("sys/dev/block/8:2", "sys/devices/nvme0n1/nvme0n1p2");
@@ -251,6 +252,8 @@ fn a_partition_reads_its_disks_queue() {
         nr_requests: Some(256),
         lies_on: vec!["nvme0n1".into()],
         disk: Some("nvme0n1".into()),
+        disk_bytes: Some(9999 * 512),
+        discards: Some(true),
         ..Device::default()
     };
     assert_eq!(tree.devices("nvme0n1p2", 2, &["nvme0n1"]), [expected]);

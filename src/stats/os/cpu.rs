@@ -64,9 +64,16 @@ pub struct Cpus {
     pub allowed: Option<CpuTicks>,
     /// Every processor of the host.
     pub each: Vec<OneCpu>,
+    /// In a sample: of how many `allowed` is the sum; None where it is the host's own.
+    #[serde(skip)]
+    pub summed: Option<usize>,
 }
 
 impl Cpus {
+    pub fn new(host: Option<CpuTicks>, allowed: Option<CpuTicks>, each: Vec<OneCpu>) -> Self {
+        Self { host, allowed, each, summed: None }
+    }
+
     pub(super) fn of(stat: &str) -> Self {
         let mut cpus = Self::default();
         for (name, ticks) in stat.lines().filter_map(ticks) {
@@ -85,6 +92,7 @@ impl Cpus {
         let is_allowed = |(number, _): &&OneCpu| allowed.is_none_or(|all| all.contains(number));
         let some: Vec<&OneCpu> = self.each.iter().filter(is_allowed).collect();
         if some.len() < self.each.len() {
+            self.summed = Some(some.len());
             self.allowed = some.iter().map(|(_, ticks)| *ticks).reduce(|sum, cpu| sum.plus(&cpu));
         }
         self
@@ -97,11 +105,10 @@ impl Cpus {
             let (_, then) = earlier.each.iter().find(|(known, _)| known == number)?;
             Some((*number, now.since(then)))
         });
-        Self {
-            host: both(self.host, earlier.host),
-            allowed: both(self.allowed, earlier.allowed),
-            each: each.collect(),
-        }
+        // One that was switched off took its ticks out of the sum: a difference is then none.
+        let allowed = both(self.allowed, earlier.allowed);
+        let allowed = allowed.filter(|_| self.summed == earlier.summed);
+        Self::new(both(self.host, earlier.host), allowed, each.collect())
     }
 
     pub fn plus(&self, other: &Self) -> Self {
@@ -110,11 +117,8 @@ impl Cpus {
             let (_, more) = other.each.iter().find(|(known, _)| known == number)?;
             Some((*number, ticks.plus(more)))
         });
-        Self {
-            host: both(self.host, other.host),
-            allowed: both(self.allowed, other.allowed),
-            each: each.collect(),
-        }
+        let allowed = both(self.allowed, other.allowed);
+        Self::new(both(self.host, other.host), allowed, each.collect())
     }
 
     /// The busiest of the allowed processors, and how busy it was in per cent.
@@ -218,6 +222,18 @@ mod tests {
         assert_eq!((cpus.host.unwrap().user, cpus.each.len()), (100, 2));
         let all = Cpus::of(STAT).allow(Some(&[0, 1, 2, 3]));
         assert_eq!(all.allowed, all.host);
+    }
+
+    #[test]
+    fn a_processor_that_is_switched_off_leaves_no_sum_and_the_host_one() {
+        let stat = "cpu  100 0 0 900\ncpu0 10 0 0 300\ncpu1 40 0 0 300\ncpu2 50 0 0 300\n";
+        let before = Cpus::of(stat).allow(Some(&[1, 2]));
+        let gone = stat.replace("cpu2 50 0 0 300\n", "").replace("cpu  100", "cpu  150");
+        let between = Cpus::of(&gone).allow(Some(&[1, 2])).since(&before);
+        assert_eq!((between.allowed, between.host.unwrap().user), (None, 50));
+        let next = Cpus::of(&gone.replace("cpu1 40", "cpu1 47")).allow(Some(&[1, 2]));
+        let next = next.since(&Cpus::of(&gone).allow(Some(&[1, 2])));
+        assert_eq!(next.allowed.unwrap().user, 7);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Devices: /proc/diskstats, as the kernel's Documentation/admin-guide/iostats.rst explains it.
 //!
-//! Four traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
+//! Five traps. Milliseconds are kept in 32 bits: with 64 requests in flight they start anew every
 //! 19 hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
-//! is counted among the write requests too, as one without bytes. And a device that is not listed
-//! is unknown, not idle.
+//! is counted among the write requests too, as one without bytes. A device that is not listed is
+//! unknown, not idle. And one that was taken out and put back counts from nothing again: what
+//! happened in between is unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,9 @@ pub struct DeviceUse {
     /// Milliseconds in the device and its queue, summed over all requests.
     pub queue_ms: u64,
     pub in_flight: u64,
+    /// In a sample: how often its counters were seen to begin anew.
+    #[serde(skip)]
+    pub anew: u64,
 }
 
 impl DeviceUse {
@@ -78,11 +82,13 @@ impl DeviceUse {
             write_merges: combine(self.write_merges, other.write_merges),
             queue_ms: combine(self.queue_ms, other.queue_ms),
             in_flight: self.in_flight,
+            anew: 0,
         }
     }
 
-    pub fn since(&self, earlier: &Self) -> Self {
-        self.with(earlier, u64::saturating_sub)
+    /// None where its counters began anew in between.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        (self.anew == earlier.anew).then(|| self.with(earlier, u64::saturating_sub))
     }
 
     /// `in_flight` becomes the larger one.
@@ -129,6 +135,14 @@ struct Watched {
     data: bool,
     number: (u32, u32),
     flushed_at: Vec<(u32, u32)>,
+    /// Its requests and sectors, read and written, when it was last listed.
+    latest: Option<[u64; 4]>,
+    anew: u64,
+    wide: WideTimes,
+}
+
+#[derive(Debug, Default)]
+struct WideTimes {
     read_ms: Wide,
     write_ms: Wide,
     busy_ms: Wide,
@@ -163,10 +177,9 @@ impl Disks {
                 data,
                 number: (device.major, device.minor),
                 flushed_at: device.flushed_at.clone(),
-                read_ms: Wide::default(),
-                write_ms: Wide::default(),
-                busy_ms: Wide::default(),
-                queue_ms: Wide::default(),
+                latest: None,
+                anew: 0,
+                wide: WideTimes::default(),
             }
         };
         let data = devices.counted.iter().map(watched(true));
@@ -178,6 +191,7 @@ impl Disks {
         let lines: Vec<Line> = diskstats.lines().filter_map(Line::of).collect();
         let line = |number| lines.iter().find(|line| line.number == number);
         let mut disks = Vec::with_capacity(self.0.len());
+        let mut is_whole = true;
         for watched in &mut self.0 {
             match line(watched.number) {
                 Some(counted) => {
@@ -186,25 +200,39 @@ impl Disks {
                     let flushes = flushed.map(|line| line.field(16)).max();
                     disks.push(watched.sample(counted, flushes.unwrap_or(0)));
                 }
-                None if watched.data => return None,
-                None => {}
+                None => {
+                    watched.begin_anew();
+                    is_whole &= !watched.data;
+                }
             }
         }
-        (!disks.is_empty()).then_some(disks)
+        (is_whole && !disks.is_empty()).then_some(disks)
     }
 }
 
 impl Watched {
+    fn begin_anew(&mut self) {
+        if self.latest.take().is_some() {
+            self.anew += 1;
+            self.wide = WideTimes::default();
+        }
+    }
+
     fn sample(&mut self, line: &Line, flushes: u64) -> DeviceUse {
+        let now = [1, 3, 5, 7].map(|field| line.field(field));
+        if self.latest.is_some_and(|then| now.iter().zip(then).any(|(now, then)| *now < then)) {
+            self.begin_anew();
+        }
+        self.latest = Some(now);
         let counts = DeviceCounts {
             read_requests: line.field(1),
             read_bytes: line.field(3).saturating_mul(SECTOR_BYTES),
-            read_ms: self.read_ms.next(line.field(4)),
+            read_ms: self.wide.read_ms.next(line.field(4)),
             write_requests: line.field(5),
             write_bytes: line.field(7).saturating_mul(SECTOR_BYTES),
-            write_ms: self.write_ms.next(line.field(8)),
+            write_ms: self.wide.write_ms.next(line.field(8)),
             flushes,
-            busy_ms: self.busy_ms.next(line.field(10)),
+            busy_ms: self.wide.busy_ms.next(line.field(10)),
         };
         DeviceUse {
             name: self.name.clone(),
@@ -212,8 +240,9 @@ impl Watched {
             counts,
             read_merges: line.field(2),
             write_merges: line.field(6),
-            queue_ms: self.queue_ms.next(line.field(11)),
+            queue_ms: self.wide.queue_ms.next(line.field(11)),
             in_flight: line.field(9),
+            anew: self.anew,
         }
     }
 }
@@ -295,6 +324,36 @@ mod tests {
         assert_eq!(after.in_flight(), Some(8));
         tree.write("proc/diskstats", &line(0, 120));
         assert_eq!(probe.sample().since(&before).device(), None);
+    }
+
+    /// A disk that is pulled and put back, in the place of the one before or with fewer counts.
+    #[test]
+    fn what_a_device_counted_before_it_was_taken_out_is_not_taken_from_what_it_counts_now() {
+        let tree = Recorded::named("lvm-on-raid");
+        let found = tree.find(&["/data"], &[("/data", (253, 0))]);
+        let line = |reads: u64, ms: u64| {
+            format!(" 253 0 dm-0 {reads} 0 {} {ms} 10 0 80 2 0 2 2 0 0 0 0 0 0\n", reads * 8)
+        };
+        let counted = |reads: u64, ms: u64, probe: &Probe| {
+            tree.write("proc/diskstats", &line(reads, ms));
+            probe.sample()
+        };
+        let read = |now: &crate::stats::os::Sample, then: &crate::stats::os::Sample| {
+            now.since(then).device().map(|device| (device.read_requests, device.read_ms))
+        };
+        let probe = Probe::new(&found);
+        let before = counted(1000, 500, &probe);
+        let again = counted(5, 2, &probe);
+        assert_eq!(read(&again, &before), None, "fewer than before: not 0, and not 2^32 ms");
+        let later = counted(9, 4, &probe);
+        assert_eq!(read(&later, &again), Some((4, 2)));
+        assert_eq!(read(&later, &before), None);
+        // Gone for a second; back with more than it had.
+        tree.write("proc/diskstats", " 8 0 sda 1 0 8 1 1 0 8 1 0 1 1\n");
+        assert_eq!(read(&probe.sample(), &later), None);
+        let back = counted(2000, 900, &probe);
+        assert_eq!(read(&back, &later), None);
+        assert_eq!(read(&counted(2001, 901, &probe), &back), Some((1, 1)));
     }
 
     proptest! {

@@ -90,6 +90,11 @@ counts! {
     group_periods,
     group_throttled_periods,
     group_throttled_us,
+    /// The same of the control group that grants petal least.
+    petal_group_used_us,
+    petal_group_periods,
+    petal_group_throttled_periods,
+    petal_group_throttled_us,
 }
 
 gauges! {
@@ -99,7 +104,7 @@ gauges! {
     /// Memory that nobody uses, and that which can be had without swapping.
     free_bytes,
     available_bytes,
-    /// Block devices' own pages, and files'.
+    /// Block devices' own pages; files', with what the kernel can take back of its own memory.
     buffers_bytes,
     cached_bytes,
     /// Changed pages, and those of them that are being written.
@@ -116,6 +121,20 @@ pub struct Range {
     pub least: u64,
     pub most: u64,
     pub moments: u64,
+}
+
+impl Counts {
+    /// Without what is about petal's own process: for what another petal recorded.
+    pub fn without_petal(self) -> Self {
+        Self {
+            petal_cpu_us: None,
+            petal_group_used_us: None,
+            petal_group_periods: None,
+            petal_group_throttled_periods: None,
+            petal_group_throttled_us: None,
+            ..self
+        }
+    }
 }
 
 impl Range {

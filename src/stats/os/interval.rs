@@ -63,11 +63,11 @@ impl Interval {
         };
         Self {
             seconds: self.seconds * share,
-            cpus: Cpus {
-                host: self.cpus.host.map(of),
-                allowed: self.cpus.allowed.map(of),
-                each: self.cpus.each.iter().map(|(cpu, ticks)| (*cpu, of(*ticks))).collect(),
-            },
+            cpus: Cpus::new(
+                self.cpus.host.map(of),
+                self.cpus.allowed.map(of),
+                self.cpus.each.iter().map(|(cpu, ticks)| (*cpu, of(*ticks))).collect(),
+            ),
             busiest_cpu: self.busiest_cpu,
             log_writer_on: self.log_writer_on.iter().map(|(cpu, s)| (*cpu, s * share)).collect(),
             counts: self.counts.part(share),
@@ -153,7 +153,7 @@ mod tests {
         };
         Interval {
             seconds,
-            cpus: Cpus { host: Some(ticks), allowed: Some(ticks), each: vec![(0, ticks)] },
+            cpus: Cpus::new(Some(ticks), Some(ticks), vec![(0, ticks)]),
             counts: Counts { interrupts: Some(bytes), ..Counts::default() },
             gauges: Gauges { running: Some(bytes), ..Gauges::default() },
             devices: Some(vec![device("sda1", true), device("sda", false)]),

@@ -27,7 +27,9 @@ pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
     into.free_bytes = of("MemFree");
     into.available_bytes = of("MemAvailable");
     into.buffers_bytes = of("Buffers");
-    into.cached_bytes = of("Cached");
+    // As vmstat counts it: with what the kernel can take back of its own memory.
+    let reclaimable = of("SReclaimable").unwrap_or(0);
+    into.cached_bytes = of("Cached").map(|files| files.saturating_add(reclaimable));
     into.dirty_bytes = of("Dirty");
     into.writeback_bytes = of("Writeback");
     let swap = of("SwapTotal").zip(of("SwapFree"));
@@ -55,13 +57,13 @@ mod tests {
     #[test]
     fn memory_is_read_by_its_names() {
         let mut gauges_read = Gauges::default();
-        let text = "MemTotal: 99 kB\nMemFree:  8 kB\nBuffers: 1 kB\nCached: 4 kB\nSwapCached: 7 kB\n\
+        let text = "MemTotal: 99 kB\nMemFree:  8 kB\nBuffers: 1 kB\nCached: 4 kB\nSReclaimable: 2 kB\nSwapCached: 7 kB\n\
                     SwapTotal: 9 kB\nSwapFree: 6 kB\nDirty: 2 kB\nWriteback: 3 kB\nWritebackTmp: 5 kB\n";
         gauges(text, &mut gauges_read);
         let wanted = Gauges {
             free_bytes: Some(8 << 10),
             buffers_bytes: Some(1 << 10),
-            cached_bytes: Some(4 << 10),
+            cached_bytes: Some(6 << 10),
             dirty_bytes: Some(2 << 10),
             writeback_bytes: Some(3 << 10),
             swap_used_bytes: Some(3 << 10),

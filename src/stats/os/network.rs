@@ -17,7 +17,12 @@ impl Interfaces {
     pub fn find(roots: &Roots) -> Self {
         let folder = roots.sys.join("class/net");
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let real = entries.filter(|entry| entry.path().join("device").exists());
+        let has_hardware = |folder: &std::path::Path| folder.join("device").exists();
+        let real = entries.filter(|entry| {
+            let folder = entry.path();
+            // A virtual function below a hypervisor's interface is counted there as well.
+            has_hardware(&folder) && !has_hardware(&folder.join("master"))
+        });
         Self(real.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
@@ -85,6 +90,18 @@ mod tests {
         assert_eq!((counts.received_bytes, counts.received_packets), (Some(1100), Some(11)));
         assert_eq!((counts.sent_bytes, counts.sent_packets), (Some(550), Some(7)));
         assert_eq!((counts.receive_errors, counts.send_errors), (Some(3), Some(7)));
+    }
+
+    #[test]
+    fn what_carries_anothers_packets_counts_once() {
+        // eth1 is the virtual function below eth0; eth2 belongs to a bond, which has no hardware.
+        let tree = Recorded::of(
+            "/sys/class/net/eth0/device = x\n/sys/class/net/eth1/device = x\n\
+             /sys/class/net/eth1/master/device = x\n/sys/class/net/bond0/x = x\n\
+             /sys/class/net/eth2/device = x\n/sys/class/net/eth2/master/x = x\n",
+        );
+        let found = Interfaces::find(&tree.roots());
+        assert_eq!(found.0.iter().map(String::as_str).collect::<Vec<_>>(), ["eth0", "eth2"]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         x: time_axis(run, pieces),
         y: Axis::new(
             Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]),
-            "per cent of all processors (the operating system)",
+            "per cent of the processors (the operating system)",
         ),
         shown: Use::Page,
     });
@@ -68,7 +68,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         id: "processors".to_owned(),
         title: "Processors over time".to_owned(),
         note: format!(
-            "Of this host as a whole; what is empty was idle.{}",
+            "Of the processors that the database may use; what is empty was idle.{}",
             pieces_note(pieces, "each the mean of its seconds")
         ),
         is_wide: false,

@@ -1,9 +1,12 @@
 //! A device's figures as `iostat -x` makes them from the kernel's counts, for every report alike.
 
-use crate::stats::os::DeviceUse;
+use serde::{Deserialize, Serialize};
 
-/// A device's figures as iostat makes them from the kernel's counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+use super::DeviceUse;
+
+/// A device's figures as iostat makes them from the kernel's counts: requests per second, KiB per
+/// second, milliseconds, per cent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     pub reads: Option<f64>,
     pub read_kib: Option<f64>,

@@ -1,0 +1,77 @@
+//! What would spoil an I/O test on a host: one check per fact, with the reason and the command that
+//! changes it. Pure functions of a [`Host`]; nothing here reads, changes or prints anything. A fact
+//! that is not known is never held against the host.
+//!
+//! A warning is for what distorts figures; a note for what a reader of them should know.
+
+mod devices;
+mod memory;
+mod processors;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::stats::host::Host;
+use devices::{free_space, mount_options, raid, read_ahead, scheduler, unseen, write_cache};
+use memory::{dirty_pages, huge_pages, memory_limit, swap};
+use processors::{clock_source, cpu_quota, governor, idle_states, other_load, virtual_machine};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Good,
+    Note,
+    Warn,
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: String,
+    pub value: String,
+    pub verdict: Verdict,
+    /// One sentence: what it does to a test.
+    pub why: String,
+    /// A shell's line that changes it, or shows more; empty where there is nothing to do.
+    pub advice: String,
+}
+
+/// What was seen, what it comes to, and the advice.
+type Seen = (String, Verdict, String);
+
+/// Every check, in the order of a report: processors, memory, others, devices.
+pub fn check(host: &Host) -> Vec<Check> {
+    let mut checks = vec![
+        governor(host),
+        idle_states(host),
+        clock_source(host),
+        cpu_quota(host),
+        virtual_machine(host),
+        other_load(host),
+        swap(host),
+        huge_pages(host),
+        memory_limit(host),
+        dirty_pages(host),
+        raid(host),
+    ];
+    for device in &host.devices {
+        checks.extend([scheduler(device), read_ahead(device), write_cache(device)]);
+        // Members of a volume have no file system of their own.
+        if device.file_system.is_some() {
+            checks.extend([free_space(device), mount_options(device)]);
+        }
+    }
+    checks.extend(host.unseen.iter().map(|file| unseen(file)));
+    checks
+}
+
+fn judged(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {
+    let unknown = || ("not known".to_owned(), Verdict::Unknown, String::new());
+    let (value, verdict, advice) = seen.unwrap_or_else(unknown);
+    Check { name: name.into(), value, verdict, why: why.to_owned(), advice }
+}
+
+fn good(value: impl Into<String>) -> Seen {
+    (value.into(), Verdict::Good, String::new())
+}

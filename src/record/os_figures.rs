@@ -1,0 +1,303 @@
+//! What the operating system saw, as figures: rates, shares and ranges made from the raw sums of
+//! [`HostSeen`], under the names of iostat, mpstat, vmstat and sar. The text report and `--json`
+//! tell these very figures. What is not known is None, never 0.
+
+use serde::{Deserialize, Serialize};
+
+use super::Run;
+use super::os::HostSeen;
+use crate::stats::os::iostat::Shown;
+use crate::stats::os::{CpuTicks, GaugeRanges, Interval};
+
+/// Both hosts of a run; petal's own only where the database is on another one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OsFigures {
+    /// The host that the database runs on.
+    pub database_host: Option<HostFigures>,
+    pub petal_host: Option<HostFigures>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFigures {
+    /// As the host calls itself.
+    pub host: String,
+    /// The file of `petal os` that it was read from; null where petal saw it itself.
+    pub file: Option<String>,
+    /// The seconds that the figures are over.
+    pub seconds: f64,
+    pub processors: Processors,
+    /// Those that hold the data, then the disks that they lie on; null where one of the data's
+    /// cannot be read, or there is none.
+    pub devices: Option<Vec<DeviceFigures>>,
+    /// Tasks and memory at each second's end: bytes, and counts of tasks.
+    pub gauges: GaugeRanges,
+    pub per_second: HostRates,
+    pub pressure_percent: Pressure,
+    /// Null where the network does not carry the work, or is not seen.
+    pub network: Option<Network>,
+    /// Processors' worth of time: petal's process, the server's, and of them the log writer.
+    pub petal_processors: Option<f64>,
+    pub server_processors: Option<f64>,
+    pub log_writer_processors: Option<f64>,
+    /// The control group that grants the database least, and the one that grants petal least;
+    /// null without a limit.
+    pub group: Option<GroupFigures>,
+    pub petal_group: Option<GroupFigures>,
+    /// The last look before the run, at a host that should have been idle.
+    pub before: Option<Before>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Processors {
+    /// How many the host has.
+    pub count: Option<u64>,
+    /// Those that the database may use, by number; null where that is not known.
+    pub allowed_cpus: Option<Vec<u32>>,
+    pub all: Option<CpuPercents>,
+    pub allowed: Option<CpuPercents>,
+    /// The busiest of those that the database may use, and 100 - idle - iowait of it.
+    pub busiest_cpu: Option<u32>,
+    pub busiest_percent: Option<f64>,
+}
+
+/// mpstat's columns; guest time is in `usr` and `nice`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuPercents {
+    pub usr: f64,
+    pub nice: f64,
+    pub sys: f64,
+    pub iowait: f64,
+    pub irq: f64,
+    pub soft: f64,
+    pub steal: f64,
+    pub idle: f64,
+}
+
+impl CpuPercents {
+    /// None when no tick has passed.
+    pub fn of(ticks: &CpuTicks) -> Option<Self> {
+        // The kernel's order is another one than mpstat's.
+        let [usr, nice, sys, idle, iowait, irq, soft, steal] = ticks.percents()?;
+        Some(Self { usr, nice, sys, iowait, irq, soft, steal, idle })
+    }
+
+    /// In the order in which mpstat prints them.
+    pub fn columns(&self) -> [f64; 8] {
+        let Self { usr, nice, sys, iowait, irq, soft, steal, idle } = *self;
+        [usr, nice, sys, iowait, irq, soft, steal, idle]
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceFigures {
+    /// As /proc/diskstats prints it.
+    pub name: String,
+    /// False for a disk below: it is told for comparison, and not added up.
+    pub data: bool,
+    #[serde(flatten)]
+    pub shown: Shown,
+}
+
+/// Counts per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostRates {
+    pub interrupts: Option<f64>,
+    pub context_switches: Option<f64>,
+    pub swap_in_bytes: Option<f64>,
+    pub swap_out_bytes: Option<f64>,
+    pub major_faults: Option<f64>,
+}
+
+/// Per cent of the time in which some task, or all that were not idle, waited for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    pub cpu_some: Option<f64>,
+    pub cpu_full: Option<f64>,
+    pub io_some: Option<f64>,
+    pub io_full: Option<f64>,
+    pub memory_some: Option<f64>,
+    pub memory_full: Option<f64>,
+}
+
+/// Per second over all interfaces with hardware behind them; errors and segments are counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    pub received_packets: Option<f64>,
+    pub received_bytes: Option<f64>,
+    pub receive_errors: Option<u64>,
+    pub sent_packets: Option<f64>,
+    pub sent_bytes: Option<f64>,
+    pub send_errors: Option<u64>,
+    pub sent_segments: Option<u64>,
+    pub resent_segments: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupFigures {
+    /// Processors' worth of time that it grants, and the file that says so.
+    pub granted_processors: f64,
+    pub file: Option<String>,
+    pub used_processors: Option<f64>,
+    /// Periods in which it ran, those in which it was made to wait, and the time of that.
+    pub periods: Option<u64>,
+    pub throttled_periods: Option<u64>,
+    pub throttled_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Before {
+    /// Processors' worth of time at work.
+    pub working_processors: Option<f64>,
+    /// Requests per second at the data's devices.
+    pub device_requests: Option<f64>,
+}
+
+impl OsFigures {
+    /// None where nothing was watched.
+    pub fn of(run: &Run) -> Option<Self> {
+        let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
+        let (database, own) = (run.database_host(), own);
+        (database.is_some() || own.is_some()).then(|| Self {
+            database_host: database.map(HostFigures::of),
+            petal_host: own.map(HostFigures::of),
+        })
+    }
+}
+
+impl HostFigures {
+    pub fn of(seen: &HostSeen) -> Self {
+        let sum = &seen.whole.sum;
+        let counts = &sum.counts;
+        let per = |count: Option<u64>| sum.per_second(count, 1.0);
+        let processors = |us: Option<u64>| sum.per_second(us, 1e6);
+        let share = |us: Option<u64>| sum.per_second(us, 1e4);
+        Self {
+            host: seen.host.clone(),
+            file: seen.file.clone(),
+            seconds: sum.seconds,
+            processors: Processors::of(seen),
+            devices: sum.devices.as_ref().map(|all| {
+                let figures = all.iter().map(|device| DeviceFigures {
+                    name: device.name.clone(),
+                    data: device.data,
+                    shown: Shown::of(device, sum.seconds),
+                });
+                figures.collect()
+            }),
+            gauges: seen.whole.ranges,
+            per_second: HostRates {
+                interrupts: per(counts.interrupts),
+                context_switches: per(counts.context_switches),
+                swap_in_bytes: per(counts.swap_in_bytes),
+                swap_out_bytes: per(counts.swap_out_bytes),
+                major_faults: per(counts.major_faults),
+            },
+            pressure_percent: Pressure {
+                cpu_some: share(counts.cpu_some_us),
+                cpu_full: share(counts.cpu_full_us),
+                io_some: share(counts.io_some_us),
+                io_full: share(counts.io_full_us),
+                memory_some: share(counts.memory_some_us),
+                memory_full: share(counts.memory_full_us),
+            },
+            network: Network::of(sum),
+            petal_processors: processors(counts.petal_cpu_us),
+            server_processors: processors(counts.server_cpu_us),
+            log_writer_processors: processors(counts.log_writer_cpu_us),
+            group: seen.group_quota.map(|granted_processors| GroupFigures {
+                granted_processors,
+                file: seen.group_file.clone(),
+                used_processors: processors(counts.group_used_us),
+                periods: counts.group_periods,
+                throttled_periods: counts.group_throttled_periods,
+                throttled_s: counts.group_throttled_us.map(|us| us as f64 / 1e6),
+            }),
+            petal_group: seen.petal_group.as_ref().map(|limit| GroupFigures {
+                granted_processors: limit.processors,
+                file: Some(limit.file.clone()),
+                used_processors: processors(counts.petal_group_used_us),
+                periods: counts.petal_group_periods,
+                throttled_periods: counts.petal_group_throttled_periods,
+                throttled_s: counts.petal_group_throttled_us.map(|us| us as f64 / 1e6),
+            }),
+            before: seen.before.as_ref().map(Before::of),
+        }
+    }
+}
+
+impl Processors {
+    fn of(seen: &HostSeen) -> Self {
+        let sum = &seen.whole.sum;
+        let percents = |ticks: Option<CpuTicks>| CpuPercents::of(&ticks?);
+        Self {
+            count: seen.processors().map(|count| count as u64),
+            allowed_cpus: seen.allowed_cpus.clone(),
+            all: percents(sum.cpus.host),
+            allowed: percents(sum.cpus.allowed),
+            busiest_cpu: sum.busiest_cpu.map(|(cpu, _)| cpu),
+            busiest_percent: sum.busiest_cpu.map(|(_, busy)| busy),
+        }
+    }
+}
+
+impl Network {
+    fn of(sum: &Interval) -> Option<Self> {
+        let counts = &sum.counts;
+        let per = |count: Option<u64>| sum.per_second(count, 1.0);
+        (counts.received_bytes.is_some() || counts.sent_segments.is_some()).then(|| Self {
+            received_packets: per(counts.received_packets),
+            received_bytes: per(counts.received_bytes),
+            receive_errors: counts.receive_errors,
+            sent_packets: per(counts.sent_packets),
+            sent_bytes: per(counts.sent_bytes),
+            send_errors: counts.send_errors,
+            sent_segments: counts.sent_segments,
+            resent_segments: counts.resent_segments,
+        })
+    }
+}
+
+impl Before {
+    fn of(before: &Interval) -> Self {
+        let requests = before.device().map(|device| device.read_requests + device.write_requests);
+        Self {
+            working_processors: before.working_processors(),
+            device_requests: before.per_second(requests, 1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn rates_are_sums_over_their_seconds() {
+        let run = fixture::mixed_run();
+        let figures = OsFigures::of(&run).unwrap();
+        assert_eq!(figures.petal_host, None);
+        let host = figures.database_host.unwrap();
+        let sum = &run.details.os.as_ref().unwrap().whole.sum;
+        assert_eq!(host.seconds, sum.seconds);
+        let interrupts = sum.counts.interrupts.unwrap() as f64 / sum.seconds;
+        assert_eq!(host.per_second.interrupts, Some(interrupts));
+        let reads = sum.devices.as_ref().unwrap()[0].counts.read_requests as f64 / sum.seconds;
+        assert_eq!(host.devices.unwrap()[0].shown.reads, Some(reads));
+        let all: f64 = host.processors.all.unwrap().columns().iter().sum();
+        assert!((all - 100.0).abs() < 1e-6, "{all}");
+        let io_some = sum.counts.io_some_us.unwrap() as f64 / 1e4 / sum.seconds;
+        assert!((host.pressure_percent.io_some.unwrap() - io_some).abs() < 1e-9);
+        assert_eq!((host.network, host.group), (None, None));
+    }
+
+    #[test]
+    fn what_was_not_watched_has_no_figures() {
+        let mut run = fixture::mixed_run();
+        run.details.os = None;
+        assert_eq!(OsFigures::of(&run), None);
+        let nothing = HostFigures::of(&HostSeen::default());
+        assert_eq!(nothing.per_second, HostRates::default());
+        assert_eq!((nothing.devices, nothing.processors.all), (None, None));
+    }
+}

@@ -1,0 +1,204 @@
+//! Runs on the curve of their calibrated device: requests per second and latency over the number
+//! in flight, at the device. A point of its own for each run, in the section of a run or a sweep.
+
+use super::super::charts::{Ink, Marker};
+use super::super::numbers::{decimal, micros, or_dash};
+use super::super::text::calibrated::{line, notes, per_cent, table};
+use super::HtmlError;
+use super::page::{Part, Section, Sheet};
+use super::traces::{Row, Subject, Trace, figure};
+use crate::record::Run;
+use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
+use crate::record::sweep::Swept;
+
+const HEAD: [&str; 6] = [
+    "",
+    "in flight at the device",
+    "requests/s",
+    "us at the device",
+    "p99 us (petal's clock)",
+    "of the device at this depth",
+];
+const X_TITLE: &str = "requests in flight at the device (rate x await)";
+const NOTE_IOPS: &str = "By the kernel's counters of the device, for the curve and the run alike, \
+     without flushes. What lies under the curve took longer than the device alone did with as many \
+     in flight.";
+const NOTE_US: &str = "At the device: requests in flight over their rate, by the kernel's \
+     counters, for the curve and the run alike. The curve's p99 is petal's clock, from submit to \
+     completion; of a run's requests the kernel tells no percentiles.";
+
+/// None where no calibration of the device is known.
+pub(super) fn of_run(run: &Run) -> Result<Option<Section>, HtmlError> {
+    let Some(share) = &run.details.calibrated else { return Ok(None) };
+    let mut parts = vec![Part::Notes(vec![line(share)])];
+    parts.extend(figures(&[("this run".to_owned(), share)])?);
+    parts.push(Part::Table(
+        Sheet::of("The run and its curve", &table(share)).with_note(&notes(share).join(". ")),
+    ));
+    Ok(Some(section(parts)))
+}
+
+/// Every cell on the curve that it was compared with.
+pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs);
+    let shares: Vec<(String, &CalibratedShare)> = cells
+        .filter_map(|(cell, run)| {
+            let factors = cell.factors.iter();
+            let named: Vec<String> = factors.map(|(key, value)| format!("{key} {value}")).collect();
+            let name = format!("{}, repeat {}", named.join(", "), cell.repeat);
+            Some((name, run.details.calibrated.as_ref()?))
+        })
+        .collect();
+    let Some((_, first)) = shares.first() else { return Ok(None) };
+    let mut parts = figures(&shares)?;
+    let mut reasons: Vec<String> = Vec::new();
+    for (name, share) in &shares {
+        if let Some(unknown) = &share.unknown {
+            reasons.push(format!("{name}: not compared: {unknown}"));
+        }
+    }
+    reasons.extend(notes(&CalibratedShare { unknown: None, flush_share: 0.0, ..(*first).clone() }));
+    parts.push(Part::Notes(reasons));
+    Ok(Some(section(parts)))
+}
+
+fn section(parts: Vec<Part>) -> Section {
+    Section {
+        id: "device",
+        title: "Beside the calibrated device",
+        layer: "the device, by the kernel's counters",
+        parts,
+    }
+}
+
+/// One line for each curve that a run was compared with, one point for each run.
+fn figures(shares: &[(String, &CalibratedShare)]) -> Result<Vec<Part>, HtmlError> {
+    let mut rows = Vec::new();
+    let (mut iops, mut us) = (Vec::new(), Vec::new());
+    for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
+        let ink = Ink::Series(number);
+        let first = rows.len();
+        rows.extend(points.iter().map(|point| curve_row(curve, point)));
+        let trace = |name: &str, dash, pick: fn(&CalibratedPoint) -> Option<f64>| {
+            let known = points.iter().enumerate();
+            Trace {
+                name: name.to_owned(),
+                ink,
+                marker: Marker::of(number),
+                is_hollow: false,
+                dash: Some(dash),
+                points: known.filter_map(|(at, point)| Some((first + at, pick(point)?))).collect(),
+                label: None,
+            }
+        };
+        iops.push(trace(&format!("calibrated {curve}"), "", |point| Some(point.iops)));
+        us.push(trace(&format!("calibrated {curve}"), "", CalibratedPoint::device_us));
+        let p99 = trace(&format!("its p99, {curve}"), "5 4", |point| point.latency_us.p99);
+        us.push(Trace { is_hollow: true, ..p99 });
+        let runs: Vec<(usize, &CalibratedShare)> = {
+            let on = shares.iter().filter(|(_, share)| share.curve.as_deref() == Some(curve));
+            let drawn = on.filter(|(_, share)| share.device_depth > 0.0);
+            drawn
+                .map(|(name, share)| {
+                    rows.push(run_row(name, share));
+                    (rows.len() - 1, *share)
+                })
+                .collect()
+        };
+        let (name, label) = match (shares, runs.as_slice()) {
+            ([(name, _)], [(_, share)]) => (name.clone(), Some(format!("{name}\n{}", said(share)))),
+            _ => (format!("runs, {curve}"), None),
+        };
+        let marks = |pick: fn(&CalibratedShare) -> Option<f64>| Trace {
+            name: name.clone(),
+            ink: Ink::Series(number + 3),
+            marker: Marker::Diamond,
+            is_hollow: false,
+            dash: None,
+            points: runs.iter().filter_map(|(row, share)| Some((*row, pick(share)?))).collect(),
+            label: label.clone(),
+        };
+        iops.push(marks(|share| Some(share.device_iops)));
+        us.push(Trace { label: None, ..marks(run_us) });
+    }
+    let description = shares
+        .iter()
+        .map(|(name, share)| format!("{name}: {}.", line(share)))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let subject = |id, title, y_title, note| Subject {
+        id,
+        title,
+        description: &description,
+        note,
+        x_title: X_TITLE,
+        y_title,
+        head: &HEAD,
+    };
+    let drawn = [
+        figure(
+            &subject(
+                "device-iops",
+                "Requests per second on the device's curve",
+                "requests per second at the device",
+                NOTE_IOPS,
+            ),
+            &rows,
+            &iops,
+        )?,
+        figure(
+            &subject("device-us", "Latency on the device's curve", "us for a request", NOTE_US),
+            &rows,
+            &us,
+        )?,
+    ];
+    Ok(drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure))).collect())
+}
+
+/// The curves that there are points of, each once: of several calibrations the newest.
+fn curves<'a>(shares: &'a [(String, &CalibratedShare)]) -> Vec<(&'a str, &'a [CalibratedPoint])> {
+    let of = |name: &'static str| {
+        let on = shares.iter().filter(|(_, share)| share.curve.as_deref() == Some(name));
+        let drawn = on.filter(|(_, share)| !share.points.is_empty());
+        let newest = drawn.max_by(|a, b| a.1.calibrated_at.cmp(&b.1.calibrated_at));
+        newest.map(|(_, share)| (name, share.points.as_slice()))
+    };
+    [READ, MIX, WRITE].into_iter().filter_map(of).collect()
+}
+
+fn said(share: &CalibratedShare) -> String {
+    or_dash(share.of_depth, |part| format!("{} of the curve", per_cent(part)))
+}
+
+/// What a request took at the device, by Little's law.
+fn run_us(share: &CalibratedShare) -> Option<f64> {
+    (share.device_iops > 0.0).then(|| share.device_depth / share.device_iops * 1e6)
+}
+
+fn curve_row(curve: &str, point: &CalibratedPoint) -> Row {
+    Row {
+        x: point.in_flight(),
+        cells: vec![
+            format!("calibrated {curve}, depth {}", point.depth),
+            decimal(point.in_flight(), 1),
+            decimal(point.iops, 0),
+            or_dash(point.device_us(), micros),
+            or_dash(point.latency_us.p99, micros),
+            String::new(),
+        ],
+    }
+}
+
+fn run_row(name: &str, share: &CalibratedShare) -> Row {
+    Row {
+        x: share.device_depth,
+        cells: vec![
+            name.to_owned(),
+            decimal(share.device_depth, 1),
+            decimal(share.device_iops, 0),
+            or_dash(run_us(share), micros),
+            or_dash(None, micros),
+            or_dash(share.of_depth, per_cent),
+        ],
+    }
+}

@@ -1,0 +1,161 @@
+//! The page of a calibration: what the device alone can do, at every depth.
+
+use super::super::calibration::{READING, curve, facts, figures, title, unders};
+use super::super::charts::{Ink, Marker};
+use super::super::numbers::{decimal, micros, or_dash, rate};
+use super::HtmlError;
+use super::page::{Page, Part, Section, Sheet, Tile, moment};
+use super::traces::{Row, Subject, Trace, figure};
+use crate::record::Status;
+use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
+
+const HEAD: [&str; 7] = ["", "depth", "requests/s", "MB/s", "mean us", "p50 us", "p99 us"];
+const DESCRIPTION: &str = "A line for each of reads, mix and writes over the requests in flight.";
+const NOTE: &str = "Requests in flight as they were asked for. Latency is petal's clock, from \
+     submit to completion; all rounds together.";
+
+/// The page of a calibration.
+pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
+    let (rows, iops, us) = traces(calibration);
+    let subject = |id, title, y_title| Subject {
+        id,
+        title,
+        description: DESCRIPTION,
+        note: NOTE,
+        x_title: "requests in flight",
+        y_title,
+        head: &HEAD,
+    };
+    let drawn = [
+        figure(
+            &subject("curves-iops", "Requests per second by depth", "requests per second"),
+            &rows,
+            &iops,
+        )?,
+        figure(&subject("curves-us", "Latency by depth", "us for a request"), &rows, &us)?,
+    ];
+    let charts = drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure)));
+    let mut measured =
+        vec![Part::Table(Sheet::of("What one asks for first", &figures(calibration)))];
+    let under = unders(calibration);
+    if !under.is_empty() {
+        measured.push(Part::Notes(under));
+    }
+    for name in [READ, MIX, WRITE] {
+        if let Some(points) = calibration.curves.get(name) {
+            let sheet = Sheet::of(&title(calibration, name), &curve(points));
+            measured.push(Part::Table(sheet.folded()));
+        }
+    }
+    let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let mut sections = vec![
+        section("curves", "By depth", "petal's clock", charts.collect()),
+        section("figures", "Every figure", "petal's clock; at the device: the kernel's", measured),
+        section(
+            "tested",
+            "What was measured",
+            "",
+            vec![
+                Part::Facts(facts(calibration)),
+                Part::Notes([calibration.notes.clone(), vec![READING.to_owned()]].concat()),
+            ],
+        ),
+    ];
+    sections.retain(|section| !section.parts.is_empty());
+    let class = match calibration.status {
+        Status::Complete => "good",
+        Status::Interrupted => "warning",
+        Status::Failed => "error",
+    };
+    let heading = format!("{} alone, by depth", calibration.path);
+    let page = Page {
+        title: format!("petal calibration: {}", calibration.path),
+        heading,
+        facts: vec![
+            moment(&calibration.started_at),
+            format!("{} s", decimal(calibration.elapsed_s, 0)),
+            calibration.host.clone(),
+            format!("blocks of {} bytes", calibration.block_bytes),
+        ],
+        status: Some((class, calibration.status.name().to_owned())),
+        tiles: tiles(calibration),
+        sections,
+        version: calibration.petal_version.clone(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+fn tiles(calibration: &Calibration) -> Vec<Tile> {
+    let number = |label, value: String, unit, layer: String| Tile {
+        label,
+        value,
+        unit,
+        layer,
+        is_text: false,
+    };
+    let most = |name: &str| calibration.best.get(name);
+    let at = |name: &str| or_dash(most(name), |best| format!("at depth {}", best.depth));
+    let iops = |name: &str| or_dash(most(name), |best| rate(best.iops));
+    let first = calibration.curves.get(READ).and_then(|points| points.first());
+    let log = calibration.log.as_ref();
+    vec![
+        number("Most reads", iops(READ), "/s", at(READ)),
+        number("Most of the mix", iops(MIX), "/s", at(MIX)),
+        number("Most writes", iops(WRITE), "/s", at(WRITE)),
+        number(
+            "One read",
+            or_dash(first.and_then(|point| point.latency_us.p50), micros),
+            "us",
+            or_dash(first, |point| format!("p50 at depth {}", point.depth)),
+        ),
+        number(
+            "Log write and sync",
+            or_dash(log.and_then(|log| log.latency_us.p50), micros),
+            "us",
+            or_dash(log, |log| format!("p50, {} bytes", log.bytes)),
+        ),
+    ]
+}
+
+fn traces(calibration: &Calibration) -> (Vec<Row>, Vec<Trace>, Vec<Trace>) {
+    let (mut rows, mut iops, mut us) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
+        let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
+        let first = rows.len();
+        rows.extend(points.iter().map(|point| row(name, point)));
+        let trace = |label: String, dash, is_hollow, pick: fn(&Point) -> Option<f64>| Trace {
+            name: label,
+            ink: Ink::Series(number),
+            marker: Marker::of(number),
+            is_hollow,
+            dash: Some(dash),
+            points: points
+                .iter()
+                .enumerate()
+                .filter_map(|(at, point)| Some((first + at, pick(point)?)))
+                .collect(),
+            label: None,
+        };
+        iops.push(trace(name.to_owned(), "", false, |point| Some(point.iops)));
+        us.push(trace(format!("{name} p50"), "", false, |point| point.latency_us.p50));
+        us.push(trace(format!("{name} p99"), "5 4", true, |point| point.latency_us.p99));
+    }
+    (rows, iops, us)
+}
+
+fn row(name: &str, point: &Point) -> Row {
+    let latency = &point.latency_us;
+    Row {
+        x: point.depth.into(),
+        cells: vec![
+            name.to_owned(),
+            point.depth.to_string(),
+            decimal(point.iops, 0),
+            decimal(point.mb_per_s, 1),
+            or_dash(latency.mean, micros),
+            or_dash(latency.p50, micros),
+            or_dash(latency.p99, micros),
+        ],
+    }
+}

@@ -1,0 +1,142 @@
+//! What this host's clock says of itself: whether it is synchronised, and how far off it may be.
+//!
+//! Asked of whoever keeps it: chrony by `chronyc -c tracking` (its estimates, in seconds), else
+//! systemd by `timedatectl`, which passes on only the kernel's yes or no. A host that runs neither
+//! tells nothing, which is not the same as a clock that is wrong.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// One that does not answer so soon is not waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockState {
+    /// Who was asked.
+    pub told_by: String,
+    pub synchronised: bool,
+    /// No further from UTC than this, by its keeper's own estimate, in seconds; null where it does
+    /// not say.
+    pub error_s: Option<f64>,
+}
+
+impl ClockState {
+    /// None where nobody on this host can tell.
+    pub fn ask() -> Option<Self> {
+        let chrony = || chrony(&said("chronyc", &["-c", "tracking"])?);
+        let systemd = || systemd(&said("timedatectl", &["show", "-p", "NTPSynchronized"])?);
+        chrony().or_else(systemd)
+    }
+}
+
+/// Fields by chronyc(1), `tracking`: 5 the offset that is left, 11 root delay, 12 root dispersion,
+/// 14 the leap status. The clock is off by no more than the offset, the dispersion and half of the
+/// delay together.
+fn chrony(line: &str) -> Option<ClockState> {
+    let fields: Vec<&str> = line.trim().split(',').collect();
+    let seconds = |field: usize| -> Option<f64> {
+        fields.get(field - 1)?.parse::<f64>().ok().filter(|seconds| seconds.is_finite())
+    };
+    let status = fields.get(13)?;
+    let (offset, delay, dispersion) = (seconds(5)?, seconds(11)?, seconds(12)?);
+    let synchronised = *status != "Not synchronised";
+    let error_s = offset.abs() + dispersion.abs() + delay.abs() / 2.0;
+    Some(ClockState {
+        told_by: "chronyc tracking".to_owned(),
+        synchronised,
+        error_s: synchronised.then_some(error_s),
+    })
+}
+
+/// `NTPSynchronized=yes` or `no`.
+fn systemd(text: &str) -> Option<ClockState> {
+    let answer = text.lines().find_map(|line| line.strip_prefix("NTPSynchronized="))?;
+    let synchronised = match answer.trim() {
+        "yes" => true,
+        "no" => false,
+        _ => return None,
+    };
+    Some(ClockState { told_by: "timedatectl".to_owned(), synchronised, error_s: None })
+}
+
+/// What a program printed; None where it is not there, fails, or takes too long.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        // Nothing of petal's environment is anybody's business.
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let began = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if began.elapsed() < PATIENCE => thread::sleep(POLL),
+            Ok(None) | Err(_) => {
+                // It may have ended just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    let mut text = String::new();
+    child.stdout.take()?.take(1 << 16).read_to_string(&mut text).ok()?;
+    status.filter(|status| status.success()).map(|_| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TRACKING: &str = "A9FEA97B,169.254.169.123,4,1700000000.123456789,-0.000012000,\
+        0.000001000,0.000020000,-10.500,0.001,0.050,0.000400000,0.000300000,16.2,Normal\n";
+
+    #[test]
+    fn chrony_tells_how_far_off_the_clock_may_be() {
+        let state = chrony(TRACKING).unwrap();
+        assert!(state.synchronised);
+        assert!((state.error_s.unwrap() - 0.000512).abs() < 1e-9, "{state:?}");
+        let lost = chrony(&TRACKING.replace("Normal", "Not synchronised")).unwrap();
+        assert_eq!((lost.synchronised, lost.error_s), (false, None));
+        assert_eq!(chrony("506 Cannot talk to daemon"), None);
+    }
+
+    #[test]
+    fn systemd_tells_yes_or_no() {
+        let told = |text: &str| systemd(text).map(|state| (state.synchronised, state.error_s));
+        assert_eq!(told("NTPSynchronized=yes\n"), Some((true, None)));
+        assert_eq!(told("NTPSynchronized=no\n"), Some((false, None)));
+        assert_eq!(told("Failed to connect to bus"), None);
+    }
+
+    #[test]
+    fn what_is_not_there_says_nothing_and_what_fails_neither() {
+        assert_eq!(said("no-such-program-is-here", &[]), None);
+        assert_eq!(said("false", &[]), None);
+        assert_eq!(said("echo", &["so"]).as_deref(), Some("so\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_upsets_the_readers(text in "([0-9.-]{1,8}|,|Normal|NTPSynchronized=|\\n|\\PC){0,40}") {
+            if let Some(state) = chrony(&text) {
+                prop_assert!(state.error_s.is_none_or(f64::is_finite));
+            }
+            systemd(&text);
+        }
+    }
+}
