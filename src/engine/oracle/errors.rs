@@ -64,6 +64,8 @@ fn of_connection(message: &str) -> &'static str {
          to its folder"
     } else if has(&["no credentials"]) {
         "give a password: ORACLE_PASSWORD, ORACLE_PASSWORD=@FILE, or at the prompt"
+    } else if has(&["no answer for", "no answer in time"]) {
+        "the database or the network fell silent: see whether its host, its storage or its archiver hangs"
     } else if has(&["closed the connection", "broken pipe", "connection reset"]) {
         "the session was killed, the instance ended, or the network broke: see the alert log"
     } else {

@@ -4,6 +4,7 @@
 //! The database's clock says how long an operation took, to a microsecond. When it ended, on
 //! petal's clock, is counted back from the moment the batch came back.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -27,22 +28,33 @@ const STAMP_BYTES: usize = 13;
 const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
 pub struct ServerLoop {
-    block: String,
+    /// By the schema that is home in it.
+    blocks: BTreeMap<u32, String>,
     ops: String,
     fillers: String,
     tail: String,
 }
 
 impl ServerLoop {
-    pub fn new(work: &Work) -> Self {
-        let (home, hot) = (&work.home.tables, &work.hot.tables);
-        let columns = work.changed_columns();
+    pub fn new() -> Self {
         Self {
-            block: sql::run_batch(home, hot, columns, work.manner.commit_wait),
+            blocks: BTreeMap::new(),
             ops: String::new(),
             fillers: String::new(),
             tail: String::new(),
         }
+    }
+
+    /// Makes the block in which `home` is home, unless it is there.
+    fn make_block(&mut self, work: &Work, home: u32) -> Result<(), SessionError> {
+        if !self.blocks.contains_key(&home) {
+            let tables = &work.meta(home)?.tables;
+            let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
+            let columns = work.changed_columns();
+            let block = sql::run_batch(tables, hot, columns, work.manner.commit_wait);
+            self.blocks.insert(home, block);
+        }
+        Ok(())
     }
 
     pub fn execute(
@@ -60,7 +72,15 @@ impl ServerLoop {
             }
             work.limit_calls(stop, now)?;
             let budget = stop.time_left(now).map_or(BUDGET_MAX, |left| left.min(BUDGET_MAX));
-            let ended = self.call(work, rest, from, budget, stop, done)?;
+            // The block of a schema knows its own tables and the first schema's.
+            let of = |operation: &Operation| match operation.schema {
+                1 => work.home,
+                other => other,
+            };
+            let home = of(&rest[0]);
+            let length = rest.iter().take_while(|operation| of(operation) == home).count();
+            self.make_block(work, home)?;
+            let ended = self.call(work, home, &rest[..length], from, budget, stop, done)?;
             if ended == 0 {
                 break; // Only the budget can have ended it.
             }
@@ -70,20 +90,23 @@ impl ServerLoop {
     }
 
     /// One call; returns how many operations ended.
+    #[allow(clippy::too_many_arguments)]
     fn call(
         &mut self,
         work: &mut Work,
+        home: u32,
         operations: &[Operation],
         from: usize,
         budget: Duration,
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
-        let total = self.fill(work, operations);
+        let total = self.fill(work, home, operations);
+        let block = self.blocks.get(&home).map_or("", String::as_str);
         let called_ns = stop.since_trigger_ns(Instant::now());
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work.link.call(
-            &self.block,
+            block,
             &[
                 ("ops", Value::Text(&self.ops)),
                 ("fillers", Value::Text(&self.fillers)),
@@ -118,7 +141,7 @@ impl ServerLoop {
     }
 
     /// As many operations as fit into one call; how many these are.
-    fn fill(&mut self, work: &mut Work, operations: &[Operation]) -> usize {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> usize {
         self.ops.clear();
         self.fillers.clear();
         self.tail.clear();
@@ -144,8 +167,8 @@ impl ServerLoop {
                 Kind::Scan => 'C',
                 Kind::Update => 'U',
             };
-            let is_home = operation.schema == work.home.schema;
-            let letter = if is_home { letter } else { letter.to_ascii_lowercase() };
+            let letter =
+                if operation.schema == home { letter } else { letter.to_ascii_lowercase() };
             let (first, last) = match operation.kind {
                 Kind::Scan => (0, 0),
                 _ => (operation.first, operation.last()),

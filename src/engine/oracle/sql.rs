@@ -121,14 +121,14 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
     let declarations = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
     let assign_one = of(
         &|column| match column {
-            2 => "v2 := SUBSTR(fillers, filler_at, 13) || tail;".to_owned(),
+            2 => "v2 := SUBSTRB(fillers, filler_at, 13) || tail;".to_owned(),
             _ => format!("v{column} := v2;"),
         },
         "\n                    ",
     );
     let assign_all = of(
         &|column| {
-            format!("v{column} := SUBSTR(fillers, filler_at + {} * width, width);", column - 2)
+            format!("v{column} := SUBSTRB(fillers, filler_at + {} * width, width);", column - 2)
         },
         "\n                    ",
     );
@@ -245,7 +245,7 @@ mod tests {
         assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));
         assert!(
             slobs.contains("c20 = v20")
-                && slobs.contains("v20 := SUBSTR(fillers, filler_at + 18 * width, width);")
+                && slobs.contains("v20 := SUBSTRB(fillers, filler_at + 18 * width, width);")
         );
     }
 }
