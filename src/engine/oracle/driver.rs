@@ -124,7 +124,9 @@ fn within<T: Send + 'static>(
 fn link_error(error: oracledb::Error) -> LinkError {
     let (code, kind) = match error.kind() {
         ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), Kind::Database),
-        ErrorKind::CallTimeoutExceeded => (None, Kind::TimedOut),
+        // The second where the answer to its break does not come in as long again, as where the
+        // database is busy: the connection is gone, and why is the same.
+        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => (None, Kind::TimedOut),
         ErrorKind::InvalidServiceName(..) => (Some(12514), Kind::Connection),
         ErrorKind::InvalidSid(..) => (Some(12505), Kind::Connection),
         ErrorKind::ListenerRefusedConnection(_, _, _, code) => {

@@ -56,7 +56,7 @@ use errors::engine_error;
 use link::{Connector, Link};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
-use patience::{Patience, Patient};
+use patience::Patient;
 use session::OracleSession;
 use work::Manner;
 
@@ -126,12 +126,10 @@ impl Oracle {
         admin_place: Place,
         tablespace: Option<String>,
     ) -> Self {
+        let (looking, patient) = Patient::pair(&connector);
         Self {
-            counters: CounterReader::new(
-                &Patient::new(&connector, Patience::Short),
-                &admin_place.name,
-            ),
-            patient: Patient::new(&connector, Patience::WhileItLives),
+            counters: CounterReader::new(&looking, &admin_place.name),
+            patient,
             connector,
             endpoints,
             admin_place,

@@ -3,7 +3,9 @@
 //! and its end as long again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use super::apart::Apart;
@@ -12,6 +14,8 @@ use super::sql;
 
 /// Silence after which a connection is doubted.
 pub const SILENCE: Duration = Duration::from_secs(10);
+/// One that fell silent is tried for so long at a time, until it answers.
+const TRY: Duration = Duration::from_secs(3);
 /// A connection that is done with says goodbye, which a silent peer does not answer.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -29,11 +33,32 @@ pub struct Patient {
     inner: Arc<dyn Connector>,
     patience: Patience,
     silence: Duration,
+    /// It fell silent, and has not answered since.
+    is_silent: Arc<AtomicBool>,
 }
 
 impl Patient {
-    pub fn new(inner: &Arc<dyn Connector>, patience: Patience) -> Arc<dyn Connector> {
-        Arc::new(Self { inner: Arc::clone(inner), patience, silence: SILENCE })
+    /// Two of one database, for looks and for work, which know of each other's silence.
+    pub fn pair(inner: &Arc<dyn Connector>) -> (Arc<dyn Connector>, Arc<dyn Connector>) {
+        let is_silent = Arc::<AtomicBool>::default();
+        let of = |patience| -> Arc<dyn Connector> {
+            let (inner, is_silent) = (Arc::clone(inner), Arc::clone(&is_silent));
+            Arc::new(Self { inner, patience, silence: SILENCE, is_silent })
+        };
+        (of(Patience::Short), of(Patience::WhileItLives))
+    }
+
+    fn connect(&self, who: Who, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+        let link = match self.is_silent.load(Ordering::Relaxed) {
+            false => who.connect(self.inner.as_ref(), purpose),
+            true => {
+                let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
+                within(self.silence.min(TRY), move || who.connect(inner.as_ref(), &purpose))
+            }
+        };
+        let link = link?;
+        self.is_silent.store(false, Ordering::Relaxed);
+        self.over(link, who)
     }
 
     fn over(&self, link: Box<dyn Link>, who: Who) -> Result<Box<dyn Link>, LinkError> {
@@ -45,6 +70,7 @@ impl Patient {
             identity,
             given_up: None,
             silence: self.silence,
+            is_silent: Arc::clone(&self.is_silent),
             ask: (self.patience == Patience::WhileItLives).then(|| (Arc::clone(&self.inner), who)),
         }))
     }
@@ -52,11 +78,11 @@ impl Patient {
 
 impl Connector for Patient {
     fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.over(self.inner.session(endpoint, purpose)?, Who::Session(endpoint))
+        self.connect(Who::Session(endpoint), purpose)
     }
 
     fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.over(self.inner.admin(purpose)?, Who::Admin)
+        self.connect(Who::Admin, purpose)
     }
 }
 
@@ -67,12 +93,38 @@ enum Who {
     Admin,
 }
 
+impl Who {
+    fn connect(self, to: &dyn Connector, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+        match self {
+            Self::Session(endpoint) => to.session(endpoint, purpose),
+            Self::Admin => to.admin(purpose),
+        }
+    }
+}
+
+/// What `job` says, from a thread that is left behind if it takes longer.
+fn within<R: Send + 'static>(
+    limit: Duration,
+    job: impl FnOnce() -> Result<R, LinkError> + Send + 'static,
+) -> Result<R, LinkError> {
+    let (sender, answer) = channel();
+    let started = Builder::new().name("oracle asks".to_owned()).spawn(move || {
+        let _ = sender.send(job());
+    });
+    started.map_err(|error| LinkError::connection(format!("no thread for it: {error}")))?;
+    answer.recv_timeout(limit).unwrap_or_else(|_| {
+        let seconds = limit.as_secs();
+        Err(LinkError::connection(format!("no answer for {seconds} s")))
+    })
+}
+
 struct PatientLink {
     apart: Apart<Box<dyn Link>>,
     identity: (u64, u64),
     /// Why, once it is.
     given_up: Option<LinkError>,
     silence: Duration,
+    is_silent: Arc<AtomicBool>,
     /// Whom to ask after a silence; None: nobody, the first is the last.
     ask: Option<(Arc<dyn Connector>, Who)>,
 }
@@ -109,27 +161,16 @@ impl PatientLink {
         let silent = format!("no answer for {} s", self.silence.as_secs());
         let Some((connector, who)) = &self.ask else { return Err(silent) };
         let (connector, who) = (Arc::clone(connector), *who);
-        let (sender, answer) = channel();
-        let asked = std::thread::Builder::new().name("oracle asks".to_owned()).spawn(move || {
-            let asked = match who {
-                Who::Session(endpoint) => connector.session(endpoint, "petal asks"),
-                Who::Admin => connector.admin("petal asks"),
-            };
-            let alive =
-                asked.and_then(|mut link| link.query(&sql::section(sql::LOOK, "alive"), &[]));
-            let _ = sender.send(alive.map(|_| ()));
-        });
-        let told = asked.map_err(|error| error.to_string()).and_then(|_| {
-            match answer.recv_timeout(self.silence) {
-                Ok(alive) => alive.map_err(|error| error.to_string()),
-                Err(_) => Err("none either".to_owned()),
-            }
+        let told = within(self.silence, move || {
+            let mut link = who.connect(connector.as_ref(), "petal asks")?;
+            link.query(&sql::section(sql::LOOK, "alive"), &[]).map(|_| ())
         });
         told.map_err(|told| format!("{silent}, and on another connection: {told}"))
     }
 
     fn give_up(&mut self, why: String) -> LinkError {
         self.apart.leave_behind();
+        self.is_silent.store(true, Ordering::Relaxed);
         let error = LinkError::connection(why);
         self.given_up = Some(error.clone());
         error
@@ -217,14 +258,34 @@ impl Link for PatientLink {
 mod tests {
     use super::super::scripted::Scripted;
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     const SILENCE: Duration = Duration::from_millis(20);
 
     fn link(scripted: &Scripted, patience: Patience) -> Box<dyn Link> {
+        patient(scripted, patience).session(0, "petal").unwrap()
+    }
+
+    fn patient(scripted: &Scripted, patience: Patience) -> Patient {
         let inner: Arc<dyn Connector> = Arc::new(scripted.clone());
-        let patient = Patient { inner, patience, silence: SILENCE };
-        patient.session(0, "petal").unwrap()
+        Patient { inner, patience, silence: SILENCE, is_silent: Arc::default() }
+    }
+
+    #[test]
+    fn a_database_that_fell_silent_is_tried_shortly_until_it_answers() {
+        let is_back = Arc::<AtomicBool>::default();
+        let back = Arc::clone(&is_back);
+        let scripted = Scripted::default()
+            .hangs("gv$sysstat")
+            .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
+        let patient = patient(&scripted, Patience::Short);
+        let mut link = patient.session(0, "petal").unwrap();
+        assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
+        // Without the limit this would hang.
+        assert!(patient.admin("petal").is_err());
+        is_back.store(true, Ordering::Relaxed);
+        assert!(patient.session(0, "petal").is_ok());
+        assert!(!patient.is_silent.load(Ordering::Relaxed));
     }
 
     #[test]
@@ -274,7 +335,7 @@ mod tests {
         let scripted = Scripted::default().hangs("CREATE INDEX").hangs("dual");
         let error = link(&scripted, Patience::WhileItLives).execute("CREATE INDEX i", &[]);
         let message = error.unwrap_err().message;
-        assert!(message.contains("and on another connection: none either"), "{message}");
+        assert!(message.contains("and on another connection: no answer for 0 s"), "{message}");
         let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
         let error = link(&scripted, Patience::WhileItLives).execute("CREATE INDEX i", &[]);
         let message = error.unwrap_err().message;

@@ -44,7 +44,11 @@ impl Scripted {
     }
 
     pub fn fails(self, contains: &str, code: u32, message: &str) -> Self {
-        self.with(contains, Answer::Fails(error(code, message)))
+        self.fails_as(contains, error(code, message))
+    }
+
+    pub fn fails_as(self, contains: &str, error: LinkError) -> Self {
+        self.with(contains, Answer::Fails(error))
     }
 
     /// A peer that keeps the connection and says nothing.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use super::apart::Apart;
 use super::errors::way_out;
@@ -17,6 +17,10 @@ use crate::settings::LoopSide;
 use crate::workload::op::Operation;
 use crate::workload::seat::Seat;
 
+/// An operation before a run outlasts the stop by this at most.
+const UNHEARD: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(100);
+
 /// A session of a run. Its loop is executed by a thread of its own, which times each operation; so
 /// one that no answer ends can be severed.
 pub struct OracleSession {
@@ -27,6 +31,8 @@ pub struct OracleSession {
     severed: Option<SessionError>,
     cancelling: Arc<Cancelling>,
     place: String,
+    /// How long an operation before a run may outlast the stop.
+    unheard: Duration,
 }
 
 struct Bench {
@@ -117,14 +123,31 @@ impl OracleSession {
             ))
         })?;
         let place = place.to_owned();
-        Ok(Self { bench, heard, voice, severed: None, cancelling, place })
+        Ok(Self { bench, heard, voice, severed: None, cancelling, place, unheard: UNHEARD })
+    }
+
+    /// Waits until somebody tells. Before a run nobody can sever: then it gives up by itself, a
+    /// while after a stop was asked for.
+    fn hear(&self, stop: &Stop) -> Heard {
+        let mut asked_at: Option<Instant> = None;
+        loop {
+            match self.heard.recv_timeout(POLL) {
+                Ok(heard) => return heard,
+                Err(RecvTimeoutError::Disconnected) => return Heard::Died,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let is_alone = stop.planned().is_none() && stop.is_requested();
+            if is_alone && asked_at.get_or_insert_with(Instant::now).elapsed() >= self.unheard {
+                return Heard::Severed;
+            }
+        }
     }
 
     /// The session is lost.
-    fn lose(&mut self, why: &str) -> SessionError {
+    fn lose(&mut self, code: &str, why: &str) -> SessionError {
         let error = LinkError::connection(why);
         let error = SessionError {
-            code: error.name(),
+            code: code.into(),
             message: format!("{}: {error}; {}", self.place, way_out(&error)),
         };
         self.severed = Some(error.clone());
@@ -157,20 +180,22 @@ impl Session for OracleSession {
         if let Some(error) = &self.severed {
             return Err(error.clone());
         }
-        let (batch, stop) = (batch.to_vec(), stop.clone());
+        let (batch, their_stop) = (batch.to_vec(), stop.clone());
         let telling = Telling(Some(self.voice.clone()));
         let mut outcomes = std::mem::take(done);
         self.bench.give(move |bench| {
-            let result = bench.execute(&batch, &stop, &mut outcomes);
+            let result = bench.execute(&batch, &their_stop, &mut outcomes);
             telling.tell(Heard::Executed(outcomes, result));
         });
-        match self.heard.recv() {
-            Ok(Heard::Executed(outcomes, result)) => {
+        match self.hear(stop) {
+            Heard::Executed(outcomes, result) => {
                 *done = outcomes;
                 result
             }
-            Ok(Heard::Severed) => Err(self.lose("no answer in time, nor to being cancelled")),
-            Ok(Heard::Died) | Err(_) => Err(self.lose("the driver failed at the answer")),
+            Heard::Severed => {
+                Err(self.lose("no-answer", "no answer in time, nor to being cancelled"))
+            }
+            Heard::Died => Err(self.lose("connection", "the driver failed at the answer")),
         }
     }
 
@@ -215,5 +240,57 @@ impl Cancel for Canceller {
     /// left behind.
     fn sever(&self) {
         let _ = self.voice.send(Heard::Severed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meta::Tables;
+    use super::super::scripted::Scripted;
+    use super::*;
+    use crate::settings::RedoStress;
+    use crate::workload::op::Kind;
+    use crate::workload::row::Filler;
+    use crate::workload::seat::Role;
+    use std::sync::atomic::AtomicU8;
+
+    #[test]
+    fn warming_up_ends_though_the_database_is_silent_and_nobody_severs() {
+        // Somebody asks to stop while the block is on its way.
+        let level = Arc::<AtomicU8>::default();
+        let raised = Arc::clone(&level);
+        let scripted = Scripted::default().hangs_until("DECLARE", move |_| {
+            raised.store(1, Ordering::Relaxed);
+            false
+        });
+        let connector: Arc<dyn Connector> = Arc::new(scripted);
+        let seat = Seat { session: 1, schema: 1, endpoint: 0, role: Role::Mixed };
+        let manner = Manner {
+            loop_side: LoopSide::Server,
+            redo_stress: RedoStress::Lite,
+            commit_wait: true,
+        };
+        let meta = Meta {
+            schema: 1,
+            tables: Tables::petals(1),
+            rows: 64,
+            scan_rows: 0,
+            block_bytes: 8192,
+            width: 128,
+            filler: Filler::Constant,
+            tablespace: "IOPS".into(),
+            bytes: 0,
+            index_bytes: 0,
+            sizes_from: "",
+            is_slobs: false,
+        };
+        let link = connector.session(0, "petal").unwrap();
+        let mut session =
+            OracleSession::new(link, "db1", seat, manner, &[meta], &connector).unwrap();
+        session.unheard = Duration::ZERO;
+        let select =
+            Operation { kind: Kind::Select, schema: 1, first: 1, rows: 1, stamp: 0, due: None };
+        let error = session.execute(&[select], &Stop::unlimited(level), &mut Outcomes::default());
+        assert_eq!(error.unwrap_err().code, "no-answer");
     }
 }

@@ -8,7 +8,7 @@ use super::link::{LinkError, Value};
 use super::meta::number;
 use super::sql;
 use super::work::{Failure, Work};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{CUT, Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
@@ -65,18 +65,15 @@ impl ClientLoop {
                 },
             };
             if error.is_some() && operation.kind == Kind::Update {
-                // What a statement that failed left open must not go into the next commit.
+                // What a statement that failed left open must not go into the next commit. After
+                // a cut there is none, and perhaps no connection.
                 let rollback = work.link.execute("ROLLBACK", &[]);
-                rollback.map_err(|error| work.fatal(&error))?;
+                if error.as_deref() != Some(CUT) {
+                    rollback.map_err(|error| work.fatal(&error))?;
+                }
             }
             let end = Instant::now();
-            done.ended.push(Outcome {
-                operation: index,
-                latency_ns: (end - begin).as_nanos() as u64,
-                end_ns: stop.since_trigger_ns(end),
-                rows,
-                error,
-            });
+            done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
             begin = end;
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
 use super::sql;
 use super::work::{Failure, Work};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{Outcome, Outcomes, SessionError, Stop, turn};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
@@ -65,22 +65,17 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+        while let Some((home, operations)) =
+            batch.get(from..).and_then(|rest| turn::next(work.home, rest))
+        {
             let now = Instant::now();
             if stop.is_due(now) {
                 break;
             }
             work.limit_calls(stop, now)?;
             let budget = stop.time_left(now).map_or(BUDGET_MAX, |left| left.min(BUDGET_MAX));
-            // The block of a schema knows its own tables and the first schema's.
-            let of = |operation: &Operation| match operation.schema {
-                1 => work.home,
-                other => other,
-            };
-            let home = of(&rest[0]);
-            let length = rest.iter().take_while(|operation| of(operation) == home).count();
             self.make_block(work, home)?;
-            let ended = self.call(work, home, &rest[..length], from, budget, stop, done)?;
+            let ended = self.call(work, home, operations, from, budget, stop, done)?;
             if ended == 0 {
                 break; // Only the budget can have ended it.
             }
@@ -125,13 +120,7 @@ impl ServerLoop {
                 return match work.failure(&error, stop) {
                     Failure::Fatal(error) => Err(error),
                     Failure::Counted(code) => {
-                        done.ended.push(Outcome {
-                            operation: from as u32,
-                            latency_ns: 0,
-                            end_ns: span.1,
-                            rows: 0,
-                            error: Some(code),
-                        });
+                        done.ended.push(Outcome::of_failed_call(from, span.1, code));
                         Ok(1)
                     }
                 };

@@ -173,6 +173,22 @@ fn a_call_that_outlasts_the_stop_is_cut() {
 }
 
 #[test]
+fn an_update_that_is_cut_loses_no_session_though_its_connection_is_gone() {
+    let mut timed_out = LinkError::connection("recovery was not possible");
+    timed_out.kind = super::link::Kind::TimedOut;
+    let scripted = loaded().fails_as("UPDATE", timed_out).fails("ROLLBACK", 3113, "end-of-file");
+    let client = Settings { loop_side: Some(LoopSide::Client), ..settings() };
+    let mut session = engine(&scripted, &client).connect(seat(1, 1)).unwrap();
+    let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let trigger = Instant::now();
+    let stop =
+        Stop::until(trigger, Some(trigger + Duration::from_secs(60)), Arc::default(), cutting);
+    let mut done = Outcomes::default();
+    session.execute(&[operation(Kind::Update, 1, 1, 4)], &stop, &mut done).unwrap();
+    assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
+}
+
+#[test]
 fn a_session_whose_database_falls_silent_is_severed_and_named() {
     for (loop_side, hangs) in [(LoopSide::Server, "DECLARE"), (LoopSide::Client, "COUNT(c2)")] {
         let scripted = loaded().hangs(hangs);
@@ -188,7 +204,7 @@ fn a_session_whose_database_falls_silent_is_severed_and_named() {
         let batch = [operation(Kind::Select, 1, 1, 4)];
         let error = session.execute(&batch, &unlimited(), &mut done).unwrap_err();
         driver.join().unwrap();
-        assert_eq!(error.code, "connection");
+        assert_eq!(error.code, "no-answer");
         insta::allow_duplicates! {
             insta::assert_snapshot!(error.message, @"db1:1521/svc: no answer in time, nor to being cancelled; the database or the network fell silent: see whether its host, its storage or its archiver hangs");
         }
