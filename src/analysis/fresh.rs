@@ -1,7 +1,7 @@
 //! Whether a drive was so empty that it writes as an empty drive does: flash with few blocks in use
 //! has nothing to collect. Blocks never written are not met: setup writes every one.
 
-use super::judgement::{Judgement, size, unknown, warning};
+use super::judgement::{Judgement, size, unknown, unseen, warning};
 use crate::record::Run;
 use crate::stats::host::Device;
 
@@ -14,7 +14,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
         return Judgement::Clear; // What it read was all written by setup.
     }
     if !run.details.target.local {
-        return unknown(ID, "the target is on another host, whose devices are not seen");
+        return unseen(ID, run, "devices");
     }
     let host = run.details.host.as_ref();
     let devices = host.map_or(&[][..], |host| &host.devices);

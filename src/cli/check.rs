@@ -1,7 +1,5 @@
 //! `petal check`: what would spoil a test here, before one is run.
 
-use std::path::PathBuf;
-
 use clap::{ArgMatches, Command};
 
 use crate::analysis::host::Verdict;
@@ -40,7 +38,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let files = match &described {
         Some((_, details)) if details.local => details.data_files.clone(),
         Some(_) => Vec::new(),
-        None => vec![std::path::absolute(PathBuf::from(&settings.db.rest)).unwrap_or_default()],
+        // Of a server without data nothing tells where it would have them.
+        None => {
+            settings.db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
+        }
     };
     let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
     match &described {
