@@ -59,6 +59,19 @@ impl InUse {
         }
         loaded.retain(|there| there.number <= schemas);
         loaded.sort_by_key(|there| there.number);
+        let unscanned = loaded.iter().find(|there| there.scan_rows == 0);
+        if let Some(there) =
+            unscanned.filter(|_| settings.scan_pct > 0 && !settings.use_slob_schemas)
+        {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "SCAN_PCT={}: schema {} was loaded without a scan table; leave SCAN_PCT out, \
+                     or load one with petal setup --replace --scan-table-sz 1M",
+                    settings.scan_pct, there.number
+                ),
+            ));
+        }
         let smallest = loaded.iter().min_by_key(|there| there.rows);
         let block_size = loaded.first().map_or(1, |there| there.block_size);
         let rows = settings

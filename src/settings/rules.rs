@@ -295,6 +295,11 @@ impl Settings {
             (None, None) => SETUP_SCALE.blocks(block_size.into()),
         };
         let is_run = loaded_rows_min.is_some();
+        errors.extend(self.block_sz.filter(|&asked| is_run && asked != block_size).map(|_| {
+            let size = format_bytes(block_size.into());
+            let way_out = format!("Leave BLOCK_SZ out or write BLOCK_SZ={size}, or load anew.");
+            refusal(self, "BLOCK_SZ", format!("but what is loaded has blocks of {size}"), way_out)
+        }));
         errors.extend(
             misfits(self, rows, block_size)
                 .into_iter()
