@@ -79,6 +79,27 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_as_short_as_it_was_not_as_was_asked() {
+        // RUN_TIME is 60.
+        gains(&["short-run"], |run| {
+            run.summary.elapsed_s = 4.0;
+            run.details.last_done_s = Some(4.0);
+        });
+        // Its sessions thought, or waited for their turn, to the end.
+        gains(&[], |run| run.summary.elapsed_s = 29.0);
+    }
+
+    #[test]
+    fn waits_that_nobody_told_are_not_taken_for_none() {
+        let mut run = fixture::mixed_run();
+        run.summary.waits.clear();
+        run.details.io = IoCounts::default();
+        let unknown: Vec<_> =
+            not_judged(&run).into_iter().filter(|n| n.id == "small-log").collect();
+        assert!(unknown.iter().any(|n| n.reason.contains("waited for")), "{unknown:?}");
+    }
+
+    #[test]
     fn reads_from_the_page_cache_are_not_physical() {
         let run = gains(&["not-physical"], |run| {
             run.details.target.direct_io =

@@ -154,6 +154,9 @@ fn small_log_waits(run: &Run) -> Judgement {
     if run.details.db_time_s <= 0.0 {
         return unknown(ID, "DB time is not known");
     }
+    if !run.is_counted() {
+        return unknown(ID, "what sessions waited for is not known");
+    }
     let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
     let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;
     let share = time_s / run.details.db_time_s;

@@ -318,7 +318,7 @@ fn columns(head: &[Vec<Cell>]) -> Vec<Column> {
 /// By the nearest text above, or the nearest heading, else by the columns, else by what the table
 /// says of itself.
 fn topic_of(titles: &Titles, summary: &str, columns: &[Column]) -> Option<(Topic, Arc<str>)> {
-    if let Some(topic) = topic::of_columns(columns) {
+    if let Some(topic) = topic::of_columns(columns.iter().map(|column| column.key.as_str())) {
         return Some((topic, "report header".into()));
     }
     let titled = [&titles.nearest, &titles.heading];

@@ -196,6 +196,4 @@ fn other(file: &str, text: &str, page: &Page) -> AwrError {
 }
 
 #[cfg(test)]
-mod mutations;
-#[cfg(test)]
 pub(crate) mod tests;

@@ -1,8 +1,6 @@
 //! Which section of a report a table is: by its title, in any release's wording, or by its
 //! columns. The only place that knows titles.
 
-use super::page::Column;
-
 /// The sections that petal reads. All others are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
@@ -120,9 +118,10 @@ pub fn of_summary(summary: &str) -> Option<Topic> {
     MARKS.iter().find(|(mark, _)| key.contains(mark)).map(|(_, topic)| *topic)
 }
 
-/// The tables at the head of a report have no titles of their own.
-pub fn of_columns(columns: &[Column]) -> Option<Topic> {
-    let has = |name: &str| columns.iter().any(|column| column.key == name);
+/// By the [`key`]s of its columns: the tables at the head of a report have no titles of their own.
+pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
+    let keys: Vec<&str> = keys.into_iter().collect();
+    let has = |name: &str| keys.contains(&name);
     if has("dbid") && has("release") && (has("dbname") || has("database")) {
         Some(Topic::Database)
     } else if has("snapid") && has("snaptime") && has("sessions") {

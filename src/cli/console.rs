@@ -214,10 +214,10 @@ fn second_line(second: &Second, left_s: f64) -> String {
         .filter_map(|latency| latency.p99)
         .reduce(f64::max)
         .map_or("-".to_owned(), |us| format!("{us:.0}"));
-    let lost =
+    let errors =
         if second.errors > 0 { format!(", {} errors", second.errors) } else { String::new() };
     format!(
-        "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{lost}",
+        "{left_s:.0} s left: {:.0} operations/s, {piops} PIOPS, p99 {p99} us{errors}",
         per_second(second.ops.total),
     )
 }

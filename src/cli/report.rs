@@ -68,15 +68,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut runs = Vec::new();
     for path in &folders {
         let mut run = report::load(path)?;
+        let folder = record::folder_of(path);
         if let Some(file) = os_data {
-            let folder = Folder::open(path);
             os_data::merge(&mut run, file, &folder, console)?;
             if let Err(error) = record::save(&folder, &run) {
                 console.warn(&error.to_string());
             }
         }
         // A record on a read-only medium is still reported.
-        if let Err(error) = report::write_all(&Folder::open(path), &run) {
+        if let Err(error) = report::write_all(&folder, &run) {
             console.warn(&error.to_string());
         }
         runs.push(run);

@@ -11,7 +11,7 @@ use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_log::Header;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
-    Status, Steady, Summary, WaitHistogram, WaitRow,
+    Status, Steady, Summary, WaitHistogram,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
@@ -64,12 +64,12 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
 pub fn run(
     job: &Job<'_>,
     prepared: Prepared,
-    measured: Measured,
+    mut measured: Measured,
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
     let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
-    let details = details(job, opening.details, &measured, &total);
+    let details = details(job, opening.details, &mut measured, &total);
     Run { summary: summary(job, opening.summary, measured, &total, &details), details }
 }
 
@@ -83,7 +83,8 @@ fn summary(
     let totals = &measured.totals;
     let (ops, rows) = (Ops::from(totals), Rows::from(totals));
     let device = details.device.as_ref();
-    let waits = wait_rows(total);
+    let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
+    let waits = figures::wait_rows(&waits);
     Summary {
         status: status(job, &measured),
         elapsed_s: measured.elapsed_s,
@@ -115,7 +116,8 @@ fn summary(
     }
 }
 
-fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counters) -> Details {
+/// Takes the seconds out of `measured`: those of a day would not be held twice.
+fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Counters) -> Details {
     Details {
         io: total.io,
         device: measured.os.as_ref().and_then(Interval::device),
@@ -129,10 +131,10 @@ fn details(job: &Job<'_>, opening: Details, measured: &Measured, total: &Counter
         db_time_s: measured.totals.busy_ns as f64 / 1e9,
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
-        gaps: measured.gaps.clone(),
+        gaps: std::mem::take(&mut measured.gaps),
         saturated: saturated(&measured.totals),
         backlog: job.workload.rate.map(|_| measured.backlog),
-        timeline: measured.timeline.clone(),
+        timeline: std::mem::take(&mut measured.timeline),
         ..opening
     }
 }
@@ -179,13 +181,13 @@ pub fn os_header(opening: &Run) -> Option<Header> {
 }
 
 /// The whole from the samples around the run; the seconds add only how gauges moved.
-fn os_seen(opening: HostSeen, measured: &Measured) -> HostSeen {
+fn os_seen(opening: HostSeen, measured: &mut Measured) -> HostSeen {
     let whole = Whole {
         sum: measured.os.clone().unwrap_or_default(),
         ranges: measured.os_ranges,
         intervals: measured.os_seconds.len() as u64,
     };
-    HostSeen { whole, seconds: measured.os_seconds.clone(), ..opening }
+    HostSeen { whole, seconds: std::mem::take(&mut measured.os_seconds), ..opening }
 }
 
 /// Every parameter as it was in force: what the target decided stands for what was left open.
@@ -257,13 +259,6 @@ fn all_operations(totals: &Tally) -> Option<LatencySummary> {
     let mut all = Latencies::new();
     totals.service.iter().flatten().for_each(|latencies| all.add(latencies));
     (all.count() > 0).then(|| all.summary())
-}
-
-fn wait_rows(total: &Counters) -> Vec<WaitRow> {
-    let timed = total.waits.iter().filter(|wait| wait.time_ns > 0);
-    let mut rows: Vec<WaitRow> = timed.map(|wait| (&WaitTotal::from(wait)).into()).collect();
-    figures::sort_waits(&mut rows);
-    rows
 }
 
 fn endpoints(job: &Job<'_>, counters: &[Counters]) -> Vec<Endpoint> {

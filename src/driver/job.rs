@@ -45,6 +45,8 @@ impl Job<'_> {
 pub struct Prepared {
     pub target: Target,
     pub details: TargetDetails,
+    /// Blocks of cache that each session fills before the trigger: WARM_UP=cache.
+    pub cache_blocks: u64,
     pub host: Option<Host>,
     pub devices: Option<DataDevices>,
     pub probe: Option<Probe>,

@@ -2,14 +2,11 @@
 
 use crate::engine::{Engine, EngineError, LoadPlan, LoadSummary, Progress, Stop};
 use crate::settings::Settings;
-use crate::settings::size::Extent;
+use crate::settings::rules::SETUP_SCALE;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
 use super::DriverError;
-
-/// SCALE where setup was not told one.
-const SCALE_DEFAULT: Extent = Extent::Bytes(80 << 20);
 
 /// What a setup will do.
 #[derive(Debug)]
@@ -29,7 +26,7 @@ pub fn plan(
 ) -> Result<Setup, DriverError> {
     let capabilities = engine.capabilities();
     let block_size = engine.block_size(settings.block_sz)?;
-    let rows = settings.scale.unwrap_or(SCALE_DEFAULT).blocks(block_size.into());
+    let rows = settings.scale.unwrap_or(SETUP_SCALE).blocks(block_size.into());
     let scan_rows = settings.scan_table_sz.blocks(block_size.into());
     let wanted = settings.schemas.unwrap_or(1);
     let mut plan = LoadPlan {

@@ -46,12 +46,11 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
     raise_file_limit();
     check_admission(job)?;
     let prepared = prepare(job)?;
-    let cache_blocks = cache_blocks_per_session(job, &prepared.target);
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     thread::scope(|scope| {
         let connecting = Instant::now();
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
-        let crew = Crew::muster(scope, job, cache_blocks, &trigger, &shards)?;
+        let crew = Crew::muster(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let called = begin(job, &prepared);
         if called.is_err() {
@@ -106,6 +105,7 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 
 fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
@@ -120,6 +120,7 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     Ok(Prepared {
         target,
         details,
+        cache_blocks,
         host,
         devices,
         probe,
@@ -326,7 +327,7 @@ fn follow<'scope>(
 /// When a run may end before its time; None where it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
-    let writes = job.settings.writers.map_or(job.settings.update_pct > 0, |writers| writers > 0);
+    let writes = job.workload.writes(&job.seats);
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {
@@ -418,15 +419,21 @@ fn warm_up_s(settings: &Settings) -> f64 {
     }
 }
 
-/// Blocks of cache that one session can fill.
-fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> u64 {
-    let cache_bytes = target.cache_bytes.unwrap_or(0);
-    let blocks = cache_bytes / target.block_size.max(1);
-    if job.engine.capabilities().cache_per_session {
-        blocks / (job.seats.len() as u64).max(1)
-    } else {
-        blocks
+/// Blocks of cache that one session fills for WARM_UP=cache; 0 where nothing is to be filled.
+fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, DriverError> {
+    if job.settings.warm_up != WarmUp::Cache {
+        return Ok(0);
     }
+    let Some(cache_bytes) = target.cache_bytes else {
+        return Err(DriverError::Setting(format!(
+            "WARM_UP=cache: {} does not tell the size of its cache, so nobody knows when it is \
+             full; give WARM_UP in seconds",
+            job.settings.db.redacted(),
+        )));
+    };
+    let blocks = cache_bytes / target.block_size.max(1);
+    let sessions = if job.engine.capabilities().cache_per_session { job.seats.len() } else { 1 };
+    Ok(blocks / (sessions as u64).max(1))
 }
 
 /// Sessions need descriptors; the limit that a shell sets is often 1024, the allowed one higher.

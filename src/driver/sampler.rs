@@ -4,6 +4,7 @@
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
@@ -19,6 +20,8 @@ use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
 const HARVEST_DELAY: Duration = Duration::from_millis(150);
+/// Samples that are kept to find the bounds of the seconds that are harvested next.
+const MARKS_MAX: usize = 16;
 
 const KIND_TAGS: [&str; Kind::ALL.len()] = ["select", "scan", "update"];
 const RESPONSE_TAGS: [&str; Kind::ALL.len()] =
@@ -62,10 +65,17 @@ pub struct Sampler<'a> {
     opening: Vec<Counters>,
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
+    /// Sessions that the journal tells as lost.
+    lost_told: BTreeSet<u32>,
     phase: Phase,
     /// The second that is under way.
     second: u64,
-    marks: Vec<Mark>,
+    /// At the trigger.
+    first: Mark,
+    /// The newest, in the order of time.
+    marks: VecDeque<Mark>,
+    /// At the bounds of the steady window.
+    steady_marks: (Option<Mark>, Option<Mark>),
     latest: Option<Counters>,
     pub totals: Tally,
     pub steady: SteadyWindow,
@@ -99,7 +109,14 @@ pub struct Standing {
 
 impl<'a> Sampler<'a> {
     pub fn new(parts: Parts<'a>) -> Self {
-        let io = sum(&parts.opening).map(|counters| counters.io);
+        let first = Mark {
+            at_s: 0.0,
+            io: sum(&parts.opening).map(|counters| counters.io),
+            // An engine that counts them tells it from the first sample on.
+            checkpoints: Some(0),
+            vacuums: Some(0),
+            os: parts.opening_os,
+        };
         Self {
             engine: parts.engine,
             watching: parts.watching,
@@ -110,16 +127,12 @@ impl<'a> Sampler<'a> {
             opening: parts.opening,
             journal: parts.journal,
             latency_log: parts.latency_log,
+            lost_told: BTreeSet::new(),
             phase: Phase::Sample,
             second: 0,
-            marks: vec![Mark {
-                at_s: 0.0,
-                io,
-                // An engine that counts them tells it from the first sample on.
-                checkpoints: Some(0),
-                vacuums: Some(0),
-                os: parts.opening_os,
-            }],
+            marks: VecDeque::from([first.clone()]),
+            first,
+            steady_marks: (None, None),
             latest: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
@@ -182,7 +195,10 @@ impl<'a> Sampler<'a> {
         });
         let ended = |name| self.latest.as_ref().and_then(|latest| latest.raw.get(name)).copied();
         let (checkpoints, vacuums) = (ended("checkpoints"), ended("vacuums"));
-        self.marks.push(Mark { at_s, io, checkpoints, vacuums, os });
+        self.marks.push_back(Mark { at_s, io, checkpoints, vacuums, os });
+        if self.marks.len() > MARKS_MAX {
+            self.marks.pop_front();
+        }
     }
 
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
@@ -234,15 +250,16 @@ impl<'a> Sampler<'a> {
         }
         if self.steady.to_s == 0.0 {
             self.steady.from_s = from_s;
+            self.steady_marks.0 = self.mark_near(from_s).cloned();
         }
         self.steady.to_s = from_s + 1.0;
+        self.steady_marks.1 = self.mark_near(self.steady.to_s).cloned();
         self.steady.tally.add(tally);
     }
 
     /// The counters over the steady window, from the samples at its bounds.
     pub fn close_steady(&mut self) {
-        let bounds = (self.mark_near(self.steady.from_s), self.mark_near(self.steady.to_s));
-        let (Some(from), Some(to)) = bounds else { return };
+        let (Some(from), Some(to)) = &self.steady_marks else { return };
         let io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
         let os = to.os.as_ref().zip(from.os.as_ref());
         let device = os.and_then(|(to, from)| to.since(from).device());
@@ -260,21 +277,30 @@ impl<'a> Sampler<'a> {
     }
 
     fn journal(&mut self, row: &Second, standing: &Standing) {
+        let petal_cpu_s = self.petal_cpu_s();
         let Some(journal) = &mut self.journal else { return };
         let latest = self.latest.as_ref();
+        let told = &mut self.lost_told;
+        let lost_now = standing.lost.iter().filter(|lost| told.insert(lost.session));
         let line = Line {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             errors: self.totals.errors.clone(),
-            sessions_lost: standing.lost.clone(),
-            petal_cpu_s: petal_cpu_s(&self.marks),
+            sessions_lost: lost_now.cloned().collect(),
+            petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
         };
         if let Err(error) = journal.second(&line) {
             self.gap(format!("the journal is kept only so far: {error}"));
         }
+    }
+
+    /// petal's own CPU seconds since the trigger.
+    fn petal_cpu_s(&self) -> Option<f64> {
+        let last = self.marks.back()?.os.as_ref()?;
+        last.since(self.first.os.as_ref()?).petal_cpu_s()
     }
 
     /// Hands over what was kept of the operating system.
@@ -287,12 +313,6 @@ impl<'a> Sampler<'a> {
             self.gaps.push(gap);
         }
     }
-}
-
-/// petal's own CPU seconds since the first mark.
-fn petal_cpu_s(marks: &[Mark]) -> Option<f64> {
-    let (first, last) = (marks.first()?.os.as_ref()?, marks.last()?.os.as_ref()?);
-    last.since(first).petal_cpu_s()
 }
 
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
@@ -330,4 +350,72 @@ pub fn sum(counters: &[Counters]) -> Option<Counters> {
     let mut total = first.clone();
     rest.iter().for_each(|other| total.add(other));
     Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fake::{Fake, Script};
+    use crate::record::{Folder, fixture, journal};
+
+    fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
+        Sampler::new(Parts {
+            engine,
+            watching: None,
+            local: true,
+            shards,
+            trigger: Instant::now(),
+            warm_up_s: 0.0,
+            opening: engine.snapshot().unwrap(),
+            opening_os: None,
+            journal,
+            latency_log: None,
+        })
+    }
+
+    #[test]
+    fn a_lost_session_is_journaled_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let opening = journal::Opening::new(fixture::opening());
+        let journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let mut sampler = sampler(&engine, &shards, Some(journal));
+        let lost = |session| SessionLost {
+            session,
+            at_s: 0.5,
+            code: "dead".to_owned(),
+            message: "it died".to_owned(),
+        };
+        for lost in [vec![lost(2)], vec![lost(2)], vec![lost(1), lost(2)]] {
+            let standing = Standing { running: 1, first_done_ns: None, lost };
+            sampler.journal(&Second::default(), &standing);
+        }
+        let path = dir.path().join(journal::NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches("it died").count(), 2, "{text}");
+        assert_eq!(journal::read(&path).unwrap().sessions_lost, [lost(2), lost(1)]);
+    }
+
+    #[test]
+    fn a_long_run_keeps_few_samples_and_knows_its_steady_window() {
+        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let mut sampler = sampler(&engine, &shards, None);
+        let standing = Standing { running: 1, first_done_ns: None, lost: Vec::new() };
+        for second in 0..100 {
+            // As they would be a second later.
+            let io = IoCounts { commits: Some(1000 * (second + 1)), ..IoCounts::default() };
+            sampler.sample();
+            let mark = sampler.marks.back_mut().unwrap();
+            (mark.at_s, mark.io) = (second as f64 + 1.0, Some(io));
+            if second == 0 {
+                sampler.first.io = Some(IoCounts { commits: Some(0), ..IoCounts::default() });
+                sampler.marks[0].io = sampler.first.io;
+            }
+            sampler.extend_steady(second, 1.0, &Tally::default(), &standing);
+        }
+        assert!(sampler.marks.len() <= MARKS_MAX);
+        sampler.close_steady();
+        assert_eq!((sampler.steady.from_s, sampler.steady.to_s), (0.0, 100.0));
+        assert_eq!(sampler.steady.io.unwrap().commits, Some(100_000));
+    }
 }

@@ -19,32 +19,31 @@ const BATCH_OPERATIONS_MAX: usize = 4096;
 /// second would show what was done in the one before.
 const FLUSH_EVERY_NS: u64 = BATCH_TARGET.as_nanos() as u64 / 2;
 
-/// When operations are due, with RATE: operation k of this session at `first + k * gap`.
+/// When operations are due, with RATE: those of all sessions are numbered from 0, one every
+/// `1 / rate` seconds, and this session's are `first`, `first + sessions` and so on.
 #[derive(Debug, Clone, Copy)]
 pub struct Pacing {
-    first: Duration,
-    gap: Duration,
+    rate: f64,
+    first: u64,
+    sessions: u64,
 }
 
 impl Pacing {
     /// `rate` operations per second of all sessions together, evenly spaced over them.
     pub fn new(rate: f64, session: u32, sessions: u32) -> Self {
-        let every = Duration::from_secs_f64(1.0 / rate);
-        Self { first: every * (session - 1), gap: every * sessions }
+        Self { rate, first: u64::from(session - 1), sessions: u64::from(sessions) }
     }
 
+    /// From the rate each time: a gap in whole nanoseconds, added up, would be another rate.
     fn due(&self, operation: u64) -> Duration {
-        Duration::from_nanos(
-            self.first.as_nanos() as u64 + (self.gap.as_nanos() as u64).saturating_mul(operation),
-        )
+        let number = operation.saturating_mul(self.sessions).saturating_add(self.first);
+        Duration::from_nanos((number as f64 * 1e9 / self.rate) as u64)
     }
 
     /// Operations due before `end`.
     fn due_before(&self, end: Duration) -> u64 {
-        match end.checked_sub(self.first) {
-            Some(span) => span.as_nanos().div_ceil(self.gap.as_nanos().max(1)) as u64,
-            None => 0,
-        }
+        let of_all = (end.as_secs_f64() * self.rate).ceil() as u64;
+        of_all.saturating_sub(self.first).div_ceil(self.sessions)
     }
 }
 
@@ -383,8 +382,25 @@ mod tests {
                 .map(|session| Pacing::new(rate, session, sessions).due_before(end))
                 .sum();
             let asked = rate * seconds as f64;
-            // Gaps are whole nanoseconds: one in ten thousand at 100,000 a second.
-            prop_assert!((due as f64 - asked).abs() <= asked * 2e-4 + 1.0, "{} of {}", due, asked);
+            prop_assert!((due as f64 - asked).abs() <= 1.0, "{} of {}", due, asked);
+        }
+
+        #[test]
+        fn what_was_due_before_a_moment_was_due_before_it(
+            rate in 1e-20f64..1e7, sessions in 1u32..100, session in 1u32..100, end_ms in 1u64..1_000_000,
+        ) {
+            let session = session.min(sessions);
+            let pacing = Pacing::new(rate, session, sessions);
+            let end = Duration::from_millis(end_ms);
+            // Floats may put an operation that is due at the very end on either side of it.
+            let at_the_end = Duration::from_nanos(2);
+            match pacing.due_before(end) {
+                0 => prop_assert!(pacing.due(0) + at_the_end >= end),
+                due => {
+                    prop_assert!(pacing.due(due - 1) <= end + at_the_end);
+                    prop_assert!(pacing.due(due) + at_the_end >= end);
+                }
+            }
         }
 
         #[test]

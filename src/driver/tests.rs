@@ -145,6 +145,14 @@ fn more_sessions_than_the_server_admits_are_refused_first() {
 }
 
 #[test]
+fn a_cache_of_unknown_size_is_not_said_to_be_filled() {
+    let settings = Settings { warm_up: WarmUp::Cache, ..settings(1, 1) };
+    let error = drive(script(), &settings).unwrap_err();
+    assert!(matches!(error, DriverError::Setting(_)), "{error}");
+    assert!(error.to_string().contains("WARM_UP=cache"), "{error}");
+}
+
+#[test]
 fn a_failed_closing_snapshot_gives_nulls_and_keeps_the_rest() {
     let settings = Settings { update_pct: 0, ..settings(1, 1) };
     let run = drive(Script { snapshot_fails: true, ..script() }, &settings).unwrap();
@@ -202,6 +210,15 @@ fn a_run_ends_as_soon_as_it_is_proven_steady() {
     assert_eq!(run.details.until_steady.unwrap().steady_from_s, None);
     // The sessions' ends are on the real clock, the operations' on the fake's.
     assert!(run.details.last_done_s > Some(6.0), "{:?}", run.details.last_done_s);
+}
+
+#[test]
+fn readers_alone_owe_no_volume_whatever_update_pct_says() {
+    let until_steady = Some(UntilSteady { window: MILLISECOND * 1000, volume_bytes: None });
+    let settings = Settings { update_pct: 25, readers: Some(2), until_steady, ..settings(2, 1) };
+    let run = drive(script(), &settings).unwrap();
+    assert_eq!(run.summary.ops.update, 0);
+    assert_eq!(run.details.until_steady.unwrap().volume_bytes, 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, RecordError, Status};
+use super::{Folder, RecordError, Status, format};
 use crate::stats::histogram::LatencySummary;
 use crate::stats::target::DirectIo;
 
@@ -190,18 +190,7 @@ pub fn save(
 pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
     let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
-    let damaged =
-        |why: String| RecordError::Damaged { path: path.clone(), wanted: "a calibration", why };
-    let value: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
-    match value.get("format").and_then(|format| format.as_str()) {
-        Some(FORMAT) => {}
-        found => {
-            let found = found.unwrap_or_default().to_owned();
-            return Err(RecordError::Format { path, found, wanted: FORMAT });
-        }
-    }
-    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+    format::parse(&path, &text, FORMAT, "a calibration")
 }
 
 /// The calibrations that are kept there of a device that lies on these drives, newest first. What

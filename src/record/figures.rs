@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::journal::WaitTotal;
 use super::{IoLatency, Ops, PerSecond, Second, WaitHistogram, WaitRow};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{LatencySummary, micros};
@@ -59,9 +60,13 @@ impl WaitRow {
     }
 }
 
-/// Longest time first; equal times by name, so that a report is the same every time.
-pub fn sort_waits(waits: &mut [WaitRow]) {
-    waits.sort_by(|a, b| b.time_us.total_cmp(&a.time_us).then_with(|| a.name.cmp(&b.name)));
+/// The waits that took any time, longest first; equal times by name, so that a report is the same
+/// every time.
+pub fn wait_rows(waits: &[WaitTotal]) -> Vec<WaitRow> {
+    let mut rows: Vec<WaitRow> =
+        waits.iter().filter(|wait| wait.time_ns > 0).map(WaitRow::from).collect();
+    rows.sort_by(|a, b| b.time_us.total_cmp(&a.time_us).then_with(|| a.name.cmp(&b.name)));
+    rows
 }
 
 /// `read`, `write` and `log` of the record: the wait events that the engine names for them.

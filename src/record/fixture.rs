@@ -14,7 +14,7 @@ use super::os::{HostSeen, SecondSeen};
 use super::os_log::{Header, OsLog};
 use super::{
     Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
-    SettleTimes, Status, Steady, WaitHistogram, WaitRow,
+    SettleTimes, Status, Steady, WaitHistogram,
 };
 use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
@@ -305,6 +305,17 @@ pub fn timeline(seconds: u64) -> Vec<Second> {
     (0..seconds).map(second).collect()
 }
 
+/// The run over so many seconds, with the operations of each changed.
+pub fn run_over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
+    let mut run = mixed_run();
+    let mut timeline = timeline(seconds);
+    for (at, second) in timeline.iter_mut().enumerate() {
+        second.ops.total = change(at, second.ops.total);
+    }
+    fill(&mut run, timeline);
+    run
+}
+
 /// Wait events since the trigger after so many seconds.
 pub fn waits(totals: &Totals) -> Vec<WaitTotal> {
     let reads = totals.io.physical_read_blocks.unwrap();
@@ -378,8 +389,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.counters = counters(totals);
     summary.endpoints =
         vec![Endpoint { endpoint: "petal-data".into(), sessions: 8, io: totals.io }];
-    summary.waits = waits(totals).iter().map(WaitRow::from).collect();
-    figures::sort_waits(&mut summary.waits);
+    summary.waits = figures::wait_rows(&waits(totals));
     let merged = merged(timeline);
     summary.latency_us = merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect();
     let steady = figures::seconds_within(timeline, 5.0, totals.seconds);

@@ -1,14 +1,12 @@
 //! `journal.ndjson`: what survives a kill. The run as it was known before the trigger in the first
-//! line, then a line a second, flushed to the operating system each time (no fsync: a killed petal
-//! loses nothing, a power cut the last seconds).
+//! line, then a line a second ([`super::lines`]).
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::lines::{self, Lines};
 use super::{Folder, RecordError, Run, Second, SessionLost, WaitRow};
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
@@ -40,6 +38,7 @@ pub struct Line {
     pub counters: BTreeMap<String, u64>,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
+    /// Since the line before: of a day's run with many of them, each is told once.
     pub sessions_lost: Vec<SessionLost>,
     pub petal_cpu_s: Option<f64>,
     /// Since the trigger, as in [`super::Details`].
@@ -77,48 +76,16 @@ impl From<&WaitTotal> for WaitRow {
 
 /// The journal of a run that goes on.
 #[derive(Debug)]
-pub struct Journal {
-    path: PathBuf,
-    /// None after an error: a full disk is told once, and the run goes on.
-    file: Option<File>,
-}
+pub struct Journal(Lines);
 
 impl Journal {
     pub fn begin(folder: &Folder, opening: &Opening) -> Result<Self, RecordError> {
-        let path = folder.path().join(NAME);
-        let file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .open(&path)
-            .map_err(|source| RecordError::io("make", &path, source))?;
-        let mut journal = Self { path, file: Some(file) };
-        journal.append(opening)?;
-        Ok(journal)
+        Lines::begin(&folder.path().join(NAME), "a journal line", opening).map(Self)
     }
 
     /// Appends one second. An error is returned once; after it, this does nothing.
     pub fn second(&mut self, line: &Line) -> Result<(), RecordError> {
-        self.append(line)
-    }
-
-    fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let written = serde_json::to_vec(value)
-            .map_err(|cause| RecordError::Encode {
-                what: "a journal line",
-                path: self.path.clone(),
-                why: cause.to_string(),
-            })
-            .and_then(|mut bytes| {
-                bytes.push(b'\n');
-                file.write_all(&bytes)
-                    .and_then(|()| file.flush())
-                    .map_err(|source| RecordError::io("append to", &self.path, source))
-            });
-        if written.is_err() {
-            self.file = None;
-        }
-        written
+        self.0.append(line)
     }
 }
 
@@ -126,47 +93,30 @@ impl Journal {
 #[derive(Debug)]
 pub struct Read {
     pub opening: Opening,
-    pub lines: Vec<Line>,
+    pub seconds: Vec<Second>,
+    /// The last line, whose totals are those of the run; None of a run without a second.
+    pub last: Option<Line>,
+    pub sessions_lost: Vec<SessionLost>,
     /// True when something after the last readable line was cut off or damaged.
     pub torn: bool,
 }
 
 /// Reads a journal up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Read, RecordError> {
-    let bytes = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
-    let mut pieces = bytes.split(|&byte| byte == b'\n');
-    let opening = first_line(path, pieces.next().unwrap_or_default())?;
-    let mut lines = Vec::new();
-    let mut torn = false;
-    for piece in pieces.filter(|piece| !piece.is_empty()) {
-        match serde_json::from_slice(piece) {
-            Ok(line) => lines.push(line),
-            Err(_) => {
-                torn = true;
-                break;
+    const WANTED: &str = "the first line of a petal journal";
+    let (mut seconds, mut last) = (Vec::new(), None);
+    let mut sessions_lost: Vec<SessionLost> = Vec::new();
+    let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, mut line: Line| {
+        for lost in std::mem::take(&mut line.sessions_lost) {
+            // Journals of petal's first days tell all in every line.
+            if sessions_lost.iter().all(|known| known.session != lost.session) {
+                sessions_lost.push(lost);
             }
         }
-    }
-    Ok(Read { opening, lines, torn })
-}
-
-fn first_line(path: &Path, line: &[u8]) -> Result<Opening, RecordError> {
-    let damaged = |why: String| RecordError::Damaged {
-        path: path.to_owned(),
-        wanted: "the first line of a petal journal",
-        why,
-    };
-    let value: serde_json::Value =
-        serde_json::from_slice(line).map_err(|cause| damaged(cause.to_string()))?;
-    let found = value.get("format").and_then(|format| format.as_str()).unwrap_or_default();
-    if found != FORMAT {
-        return Err(RecordError::Format {
-            path: path.to_owned(),
-            found: found.to_owned(),
-            wanted: FORMAT,
-        });
-    }
-    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+        seconds.push(line.second.clone());
+        last = Some(line);
+    })?;
+    Ok(Read { opening, seconds, last, sessions_lost, torn })
 }
 
 #[cfg(test)]
@@ -180,8 +130,9 @@ mod tests {
         fixture::killed_run(dir.path(), 3);
         let read = read(&dir.path().join(NAME)).unwrap();
         assert_eq!(read.opening.run, fixture::opening());
-        assert_eq!(read.lines.len(), 3);
-        assert_eq!(read.lines[2].second.ops, fixture::timeline(3)[2].ops);
+        assert_eq!(read.seconds.len(), 3);
+        assert_eq!(read.seconds[2].ops, fixture::timeline(3)[2].ops);
+        assert_eq!(read.last.unwrap().second, read.seconds[2]);
         assert!(!read.torn);
     }
 
@@ -192,19 +143,26 @@ mod tests {
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
             journal.second(&Line::default()).unwrap();
-            assert_eq!(read(&dir.path().join(NAME)).unwrap().lines.len(), seconds);
+            assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
         }
     }
 
     #[test]
-    fn an_error_is_told_once_and_then_it_is_quiet() {
+    fn a_lost_session_is_one_however_often_it_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
-        // /dev/full takes nothing: a disk that is full, for real.
-        journal.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let error = journal.second(&Line::default()).unwrap_err().to_string();
-        assert!(error.contains("journal.ndjson") && error.contains("free some space"), "{error}");
-        assert!(journal.second(&Line::default()).is_ok());
+        let lost = |session: u32| SessionLost {
+            session,
+            at_s: f64::from(session),
+            code: "dead".to_owned(),
+            message: "it died".to_owned(),
+        };
+        for sessions_lost in [vec![], vec![lost(2)], vec![lost(2), lost(1)], vec![lost(3)], vec![]]
+        {
+            journal.second(&Line { sessions_lost, ..Line::default() }).unwrap();
+        }
+        let read = read(&dir.path().join(NAME)).unwrap();
+        assert_eq!(read.sessions_lost, [lost(2), lost(1), lost(3)]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FORMAT, Folder, RecordError, Run, journal, rebuild};
+use super::{FORMAT, Folder, RecordError, Run, format, journal, rebuild};
 
 pub const NAME: &str = "run.json";
 
@@ -37,6 +37,16 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     Ok(run)
 }
 
+/// The folder of a run that is named as [`load`] takes it.
+pub fn folder_of(path: &Path) -> Folder {
+    let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if path.is_dir() {
+        Folder::open(path)
+    } else {
+        Folder::open(beside().unwrap_or(Path::new(".")))
+    }
+}
+
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
     let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
     match (run_path.exists(), journal_path.exists()) {
@@ -54,26 +64,8 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 }
 
 fn whole(path: &Path) -> Result<Run, RecordError> {
-    let damaged = |why: String| RecordError::Damaged {
-        path: path.to_owned(),
-        wanted: "the record of a run",
-        why,
-    };
     let text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
-    let value: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
-    match value.get("format").and_then(|format| format.as_str()) {
-        Some(FORMAT) => {}
-        Some(found) => {
-            return Err(RecordError::Format {
-                path: path.to_owned(),
-                found: found.to_owned(),
-                wanted: FORMAT,
-            });
-        }
-        None => return Err(damaged("it has no \"format\"".to_owned())),
-    }
-    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+    format::parse(path, &text, FORMAT, "the record of a run")
 }
 
 #[cfg(test)]
@@ -220,5 +212,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    #[ignore = "TEMPORARY"]
+    fn temporary_a_day() {
+        let kib = |key: &str| {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        {
+            let mut run = fixture::mixed_run();
+            let one = fixture::timeline(60);
+            run.details.timeline = (0..86_400)
+                .map(|at| super::super::Second { from_s: at as f64, ..one[at % 60].clone() })
+                .collect();
+            eprintln!("run in memory: rss {} MiB", kib("VmRSS:"));
+            save(&Folder::open(dir.path()), &run).unwrap();
+        }
+        eprintln!(
+            "run.json {} MiB, peak so far {}",
+            fs::metadata(&path).unwrap().len() >> 20,
+            kib("VmHWM:")
+        );
+        fs::write("/proc/self/clear_refs", "5").unwrap();
+        let began = std::time::Instant::now();
+        let run = whole(&path).unwrap();
+        eprintln!("new: peak {} MiB in {:?}", kib("VmHWM:"), began.elapsed());
+        drop(run);
+        fs::write("/proc/self/clear_refs", "5").unwrap();
+        let began = std::time::Instant::now();
+        let text = fs::read(&path).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let run: Run = serde_json::from_value(value).unwrap();
+        eprintln!(
+            "old: peak {} MiB in {:?} {}",
+            kib("VmHWM:"),
+            began.elapsed(),
+            run.details.timeline.len()
+        );
     }
 }

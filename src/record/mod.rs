@@ -8,8 +8,10 @@ pub mod figures;
 #[cfg(test)]
 pub mod fixture;
 pub mod folder;
+mod format;
 pub mod journal;
 pub mod latency_log;
+mod lines;
 mod load;
 pub mod observation;
 pub mod os;
@@ -21,7 +23,7 @@ pub mod sweep;
 
 pub use error::RecordError;
 pub use folder::Folder;
-pub use load::{is_one, load, save};
+pub use load::{folder_of, is_one, load, save};
 
 use std::collections::BTreeMap;
 
@@ -376,6 +378,14 @@ impl Run {
             ..Summary::default()
         };
         Self { summary, details: Details::default() }
+    }
+}
+
+impl Run {
+    /// Whether the database told what it counted: without its closing snapshot a wait that is not
+    /// here is unknown, not zero.
+    pub fn is_counted(&self) -> bool {
+        !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
     }
 }
 

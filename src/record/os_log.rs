@@ -1,21 +1,20 @@
-//! `petal-os/1`: what the operating system of a host saw, a line of JSON a second, each flushed to
-//! the operating system: what was killed keeps all but the second under way. `petal os` writes it on
-//! its own, a run as `os.ndjson` in its folder. The first line tells about the host.
+//! `petal-os/1`: what the operating system of a host saw, a line a second ([`super::lines`]). `petal
+//! os` writes it on its own, a run as `os.ndjson` in its folder. The first line tells about the host.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::RecordError;
+use super::lines::{self, Lines, encoded};
 use crate::stats::host::Host;
 use crate::stats::os::Interval;
 
 pub const FORMAT: &str = "petal-os/1";
-const HEADER_BYTES_MAX: u64 = 4 << 20;
+/// A line, in messages.
+const WHAT: &str = "a second of the operating system";
 
 /// The first line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,23 +47,12 @@ pub struct Line {
 
 /// A file that goes on.
 #[derive(Debug)]
-pub struct OsLog {
-    path: PathBuf,
-    /// None after an error, which is told once.
-    file: Option<File>,
-}
+pub struct OsLog(Lines);
 
 impl OsLog {
     /// Makes a file that was not there.
     pub fn begin(path: &Path, header: &Header) -> Result<Self, RecordError> {
-        let file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .open(path)
-            .map_err(|source| RecordError::io("make", path, source))?;
-        let mut log = Self { path: path.to_owned(), file: Some(file) };
-        log.append(&Header { format: FORMAT.to_owned(), ..header.clone() })?;
-        Ok(log)
+        Lines::begin(path, WHAT, &of_this_format(header)).map(Self)
     }
 
     /// Appends an interval that ends now. An error is returned once; after it, this does nothing.
@@ -74,42 +62,23 @@ impl OsLog {
         interval: &Interval,
     ) -> Result<(), RecordError> {
         let at = stamp(OffsetDateTime::now_utc());
-        self.append(&Line { at, from_s, interval: interval.clone() })
-    }
-
-    fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let written = encoded(&self.path, value).and_then(|bytes| {
-            file.write_all(&bytes)
-                .and_then(|()| file.flush())
-                .map_err(|source| RecordError::io("append to", &self.path, source))
-        });
-        if written.is_err() {
-            self.file = None;
-        }
-        written
+        self.0.append(&Line { at, from_s, interval: interval.clone() })
     }
 }
 
-fn encoded<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, RecordError> {
-    let mut bytes = serde_json::to_vec(value).map_err(|cause| RecordError::Encode {
-        what: "a second of the operating system",
-        path: path.to_owned(),
-        why: cause.to_string(),
-    })?;
-    bytes.push(b'\n');
-    Ok(bytes)
+fn of_this_format(header: &Header) -> Header {
+    Header { format: FORMAT.to_owned(), ..header.clone() }
 }
 
 /// A whole file as text, for writing at once.
 pub(super) fn text(
     path: &Path,
     header: &Header,
-    lines: impl Iterator<Item = Line>,
+    seconds: impl Iterator<Item = Line>,
 ) -> Result<Vec<u8>, RecordError> {
-    let mut text = encoded(path, &Header { format: FORMAT.to_owned(), ..header.clone() })?;
-    for line in lines {
-        text.extend(encoded(path, &line)?);
+    let mut text = encoded(path, WHAT, &of_this_format(header))?;
+    for line in seconds {
+        text.extend(encoded(path, WHAT, &line)?);
     }
     Ok(text)
 }
@@ -123,46 +92,8 @@ pub fn stamp(at: OffsetDateTime) -> String {
 
 /// Hands each line to `each`, in the file's order, up to the first that is torn or damaged. Returns
 /// the first line, and whether the last one was torn.
-pub fn read(
-    path: &Path,
-    mut each: impl FnMut(&Header, Line),
-) -> Result<(Header, bool), RecordError> {
-    let io = |source| RecordError::io("read", path, source);
-    let mut reader = BufReader::new(File::open(path).map_err(io)?);
-    let mut line = Vec::new();
-    // What is no such file may have no end of a line.
-    let first = reader.by_ref().take(HEADER_BYTES_MAX).read_until(b'\n', &mut line);
-    first.map_err(io)?;
-    let header = header(path, &line)?;
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(io)? == 0 {
-            return Ok((header, false));
-        }
-        match serde_json::from_slice(&line) {
-            Ok(second) => each(&header, second),
-            Err(_) => return Ok((header, true)),
-        }
-    }
-}
-
-fn header(path: &Path, line: &[u8]) -> Result<Header, RecordError> {
-    let damaged = |why: String| RecordError::Damaged {
-        path: path.to_owned(),
-        wanted: "the first line of a file that petal os writes",
-        why,
-    };
-    let value: serde_json::Value =
-        serde_json::from_slice(line).map_err(|cause| damaged(cause.to_string()))?;
-    let found = value.get("format").and_then(|format| format.as_str()).unwrap_or_default();
-    if found != FORMAT {
-        return Err(RecordError::Format {
-            path: path.to_owned(),
-            found: found.to_owned(),
-            wanted: FORMAT,
-        });
-    }
-    serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))
+pub fn read(path: &Path, each: impl FnMut(&Header, Line)) -> Result<(Header, bool), RecordError> {
+    lines::read(path, FORMAT, "the first line of a file that petal os writes", each)
 }
 
 #[cfg(test)]
@@ -237,14 +168,6 @@ mod tests {
             let error = read(&path, |_, _| ()).unwrap_err().to_string();
             assert!(error.contains(word) && error.contains("other"), "{error}");
         }
-    }
-
-    #[test]
-    fn an_error_is_told_once_and_then_it_is_quiet() {
-        let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let mut log = OsLog { path: "full".into(), file };
-        assert!(log.append_now(None, &interval(1.0)).is_err());
-        assert!(log.append_now(None, &interval(1.0)).is_ok());
     }
 
     proptest! {

@@ -43,7 +43,8 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
     let (trigger, ahead_s) = (trigger(run, path)?, run.details.server_clock_ahead_s);
     let elapsed_s = run.summary.elapsed_s;
     let (header, placed, span) = placed(path, trigger, elapsed_s)?;
-    let inside = |from_s: f64, to_s: f64| whole(&placed, from_s, to_s);
+    let lines = Lines::new(placed);
+    let inside = |from_s: f64, to_s: f64| lines.whole(from_s, to_s);
     let mut total = inside(0.0, elapsed_s);
     let covered_s = total.sum.seconds;
     if covered_s <= 0.0 {
@@ -177,12 +178,29 @@ fn placed(
     Ok((header, placed, span))
 }
 
-fn whole(placed: &[Placed], from_s: f64, to_s: f64) -> Whole {
-    // Clocks are set back now and then, so the lines need not be in order: all are asked.
-    let mut whole = Whole::default();
-    let near = placed.iter().filter_map(|line| line.within(from_s, to_s));
-    near.for_each(|part| whole.add(&part));
-    whole
+/// The lines in the order of their begins. Clocks are set back now and then, so the file's order
+/// may be another one, and lines may overlap.
+struct Lines {
+    placed: Vec<Placed>,
+    longest_s: f64,
+}
+
+impl Lines {
+    fn new(mut placed: Vec<Placed>) -> Self {
+        placed.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+        let longest_s = placed.iter().map(|line| line.interval.seconds).fold(0.0, f64::max);
+        Self { placed, longest_s }
+    }
+
+    /// What happened between two moments. Looks only at the lines near them: a day's seconds are
+    /// asked of a day's lines.
+    fn whole(&self, from_s: f64, to_s: f64) -> Whole {
+        let first = self.placed.partition_point(|line| line.from_s < from_s - self.longest_s);
+        let near = self.placed.iter().skip(first).take_while(|line| line.from_s < to_s);
+        let mut whole = Whole::default();
+        near.filter_map(|line| line.within(from_s, to_s)).for_each(|part| whole.add(&part));
+        whole
+    }
 }
 
 /// The figures that the record has of the database's host.
@@ -229,6 +247,7 @@ mod tests {
     use super::*;
     use crate::record::fixture;
     use crate::stats::os::{CpuTicks, DeviceCounts, DeviceUse, Gauges};
+    use proptest::prelude::*;
     use std::fs;
 
     /// A host that read 1,000 bytes more in each second than in the one before, from `from_s` of
@@ -348,5 +367,30 @@ mod tests {
         let (kept, read) = (run.details.server_os.unwrap(), again.details.server_os.unwrap());
         assert_eq!(read.seconds.len(), kept.seconds.len());
         assert_eq!(read.seconds[5].interval.device(), kept.seconds[5].interval.device());
+    }
+
+    proptest! {
+        #[test]
+        fn only_lines_near_a_second_are_looked_at_and_none_is_missed(
+            lines in prop::collection::vec((-20.0f64..80.0, 0.01f64..12.0, 0u64..1000), 0..40),
+            from_s in -5.0f64..70.0, length_s in 0.1f64..30.0,
+        ) {
+            let placed: Vec<Placed> = lines
+                .iter()
+                .map(|&(from_s, seconds, switches)| {
+                    let mut interval = Interval { seconds, ..Interval::default() };
+                    interval.counts.context_switches = Some(switches);
+                    Placed { from_s, interval }
+                })
+                .collect();
+            let to_s = from_s + length_s;
+            let all: Vec<Interval> =
+                placed.iter().filter_map(|line| line.within(from_s, to_s)).collect();
+            let switches = |part: &Interval| part.counts.context_switches.unwrap();
+            let expected: u64 = all.iter().map(switches).sum();
+            let whole = Lines::new(placed).whole(from_s, to_s);
+            prop_assert_eq!(whole.intervals, all.len() as u64);
+            prop_assert_eq!(whole.sum.counts.context_switches.unwrap_or(0), expected);
+        }
     }
 }

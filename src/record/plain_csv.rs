@@ -38,7 +38,8 @@ pub fn parse(
     if rows.is_empty() {
         return Err("it holds no rows; a header and a row per run are needed".to_owned());
     }
-    let columns = column::recognise(&header, &rows, factors)?;
+    let is_number = |field: &str| number(field, separator).is_ok();
+    let columns = column::recognise(&header, &rows, factors, is_number)?;
     rows.iter()
         .enumerate()
         .map(|(at, row)| {
@@ -257,6 +258,15 @@ mod tests {
         assert!(rows[1].metrics.is_empty());
         let rows = parse("readers\tiops\n1\t\"308,185\"\n", "s", None).unwrap();
         assert_eq!(rows[0].metric(metric::PIOPS), Some(308_185.0));
+    }
+
+    #[test]
+    fn a_column_of_numbers_stays_one_where_one_is_unknown_or_grouped() {
+        let text = "mode,reads_s,watts\na,1,\"1,234\"\na,2,NA\na,3,7.5\n";
+        let rows = parse(text, "s", None).unwrap();
+        let watts = rows.iter().map(|row| row.metric("watts")).collect::<Vec<_>>();
+        assert_eq!(watts, [Some(1234.0), None, Some(7.5)]);
+        assert!(rows.iter().all(|row| row.factors.len() == 1));
     }
 
     #[test]

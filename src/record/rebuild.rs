@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use super::figures::{self, Totals};
-use super::journal::{self, Line};
+use super::journal;
 use super::latency_log::{self, Intervals};
-use super::{RecordError, Run, Second, Status, Steady, WaitRow};
+use super::{RecordError, Run, Second, Status, Steady};
 use crate::stats::histogram::Latencies;
 use crate::workload::op::Kind;
 
@@ -23,7 +23,8 @@ pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
     if read.torn {
         run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
     }
-    fill_totals(&mut run, &read.lines);
+    fill_totals(&mut run, read.seconds, read.last);
+    run.summary.sessions_lost = read.sessions_lost;
     let log = latency_log::read(&folder.join(latency_log::NAME));
     match &log {
         Ok(intervals) => fill_latencies(&mut run, intervals),
@@ -37,8 +38,7 @@ pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
     Ok(run)
 }
 
-fn fill_totals(run: &mut Run, lines: &[Line]) {
-    let timeline: Vec<Second> = lines.iter().map(|line| line.second.clone()).collect();
+fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<journal::Line>) {
     let totals = Totals::of(&timeline);
     let summary = &mut run.summary;
     // From the trigger to the end of the last second, as elapsed_s is meant.
@@ -56,17 +56,15 @@ fn fill_totals(run: &mut Run, lines: &[Line]) {
     );
     run.details.io = totals.io;
     run.details.device = totals.device;
-    if let Some(last) = lines.last() {
-        summary.waits = last.waits.iter().map(WaitRow::from).collect();
-        figures::sort_waits(&mut summary.waits);
+    if let Some(last) = last {
+        summary.waits = figures::wait_rows(&last.waits);
         summary.io_latency_us = figures::io_latencies(
             &run.details.target.io_events,
             &summary.waits,
             &run.details.wait_histograms,
         );
-        summary.counters = last.counters.clone();
-        summary.errors = last.errors.clone();
-        summary.sessions_lost = last.sessions_lost.clone();
+        summary.counters = last.counters;
+        summary.errors = last.errors;
         summary.petal_cpu_s = last.petal_cpu_s;
         run.details.db_time_s = last.db_time_s;
         run.details.think_time_s = last.think_time_s;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::observation::Observation;
-use super::{Folder, RecordError, Run, Status};
+use super::{Folder, RecordError, Run, Status, format};
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
@@ -234,21 +234,8 @@ pub fn is_one(dir: &Path) -> bool {
 /// one whose folder is gone goes out.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let damaged = |why: String| RecordError::Damaged { path: path.clone(), wanted: "a sweep", why };
     let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
-    let value: Value = serde_json::from_slice(&text).map_err(|cause| damaged(cause.to_string()))?;
-    match value.get("format").and_then(Value::as_str) {
-        Some(FORMAT) => {}
-        found => {
-            return Err(RecordError::Format {
-                path,
-                found: found.unwrap_or("").to_owned(),
-                wanted: FORMAT,
-            });
-        }
-    }
-    let mut sweep: Sweep =
-        serde_json::from_value(value).map_err(|cause| damaged(cause.to_string()))?;
+    let mut sweep: Sweep = format::parse(&path, &text, FORMAT, "a sweep")?;
     sweep.cells.retain(|cell| is_done(&dir.join(&cell.folder)));
     adopt(dir, &mut sweep)?;
     Ok(sweep)

@@ -4,10 +4,12 @@
 
 use super::csv_os::OsColumns;
 use crate::record::{Run, Second};
+use crate::stats::counters::IoCounts;
 use crate::stats::histogram::LatencySummary;
 use crate::workload::op::Kind;
 
-type Field = fn(&Second) -> Option<String>;
+type Field = Box<dyn Fn(&Second) -> Option<String>>;
+type Plain = fn(&Second) -> Option<String>;
 type LatencyFigure = fn(&LatencySummary) -> Option<f64>;
 
 fn count(value: Option<u64>) -> Option<String> {
@@ -18,26 +20,20 @@ fn decimal(value: Option<f64>) -> Option<String> {
     value.map(|value| format!("{value:.3}"))
 }
 
-macro_rules! io_columns {
-    ($($field:ident),+ $(,)?) => {
-        [$((stringify!($field), (|second| count(second.io?.$field)) as Field)),+]
-    };
-}
-
 macro_rules! device_columns {
     ($($name:literal = $field:ident),+ $(,)?) => {
-        [$(($name, (|second| Some(second.device?.$field.to_string())) as Field)),+]
+        [$(($name, (|second| Some(second.device?.$field.to_string())) as Plain)),+]
     };
 }
 
 macro_rules! cpu_columns {
     ($($name:literal = $field:ident),+ $(,)?) => {
-        [$(($name, (|second| decimal(Some(second.cpu?.$field))) as Field)),+]
+        [$(($name, (|second| decimal(Some(second.cpu?.$field))) as Plain)),+]
     };
 }
 
 fn columns() -> Vec<(&'static str, Field)> {
-    let petal: [(&str, Field); 12] = [
+    let petal: [(&str, Plain); 12] = [
         ("from_s", |second| decimal(Some(second.from_s))),
         ("length_s", |second| decimal(Some(second.length_s))),
         ("sessions", |second| Some(second.sessions.to_string())),
@@ -50,19 +46,6 @@ fn columns() -> Vec<(&'static str, Field)> {
         ("rows_scan", |second| count(Some(second.rows.scan))),
         ("rows_update", |second| count(Some(second.rows.update))),
         ("errors", |second| count(Some(second.errors))),
-    ];
-    let database = io_columns![
-        logical_reads,
-        physical_read_blocks,
-        physical_read_requests,
-        physical_read_bytes,
-        physical_write_blocks,
-        physical_write_requests,
-        physical_write_bytes,
-        log_read_blocks,
-        redo_bytes,
-        commits,
-        log_syncs,
     ];
     let device = device_columns![
         "device_read_requests" = read_requests,
@@ -81,11 +64,13 @@ fn columns() -> Vec<(&'static str, Field)> {
         "cpu_idle" = idle,
         "cpu_steal" = steal,
     ];
-    let mut all = petal.to_vec();
-    all.extend(database);
-    all.extend(device);
-    all.extend(cpu);
-    all
+    let database = IoCounts::NAMES.into_iter().enumerate().map(|(at, name)| {
+        let field: Field = Box::new(move |second: &Second| count(second.io?.each()[at]));
+        (name, field)
+    });
+    let plain = |(name, field): (&'static str, Plain)| (name, Box::new(field) as Field);
+    let petal = petal.into_iter().map(plain);
+    petal.chain(database).chain(device.into_iter().chain(cpu).map(plain)).collect()
 }
 
 /// Columns of every kind's latency, after those of [`columns`].

@@ -62,10 +62,7 @@ fn column(name: &str, figure: impl Fn(&Interval) -> Option<f64> + 'static) -> (S
 
 /// A count as a rate, in units of so many.
 fn per_second(name: &str, unit: f64, count: fn(&Counts) -> Option<u64>) -> (String, Figure) {
-    column(name, move |interval| {
-        let count = count(&interval.counts)? as f64;
-        (interval.seconds > 0.0).then(|| count / unit / interval.seconds)
-    })
+    column(name, move |interval| interval.per_second(count(&interval.counts), unit))
 }
 
 fn processors() -> Vec<(String, Figure)> {

@@ -65,7 +65,7 @@ pub fn span(asked: &Asked, sources: &Sources) -> Result<Axes, SettingErrors> {
         Ok(list) => lists.extend(list),
         Err(error) => errors.push(error),
     }
-    let count = lists.iter().map(|list| list.values.len()).product::<usize>();
+    let count = cells(&lists);
     if count > CELLS_MAX {
         errors.push(SettingError::elsewhere(
             format!("{count} cells"),
@@ -77,6 +77,11 @@ pub fn span(asked: &Asked, sources: &Sources) -> Result<Axes, SettingErrors> {
         true => read_all(lists, &single, sources, apart),
         false => Err(SettingErrors(errors)),
     }
+}
+
+/// How many cells the lists span; a product past what can be counted stays there.
+fn cells(lists: &[List]) -> usize {
+    lists.iter().map(|list| list.values.len()).fold(1, usize::saturating_mul)
 }
 
 fn single_or_list(asked: &Asked, key: &str) -> bool {
@@ -92,8 +97,7 @@ fn read_all(
 ) -> Result<Axes, SettingErrors> {
     let mut combinations = Vec::new();
     let mut errors: Vec<SettingError> = Vec::new();
-    let count = lists.iter().map(|list| list.values.len()).product::<usize>();
-    for position in 0..count {
+    for position in 0..cells(&lists) {
         let values = combination(&lists, position);
         if no_session(&values) {
             continue;
@@ -368,6 +372,13 @@ mod tests {
         };
         insta::assert_snapshot!(refused(&[("RUN_TIME", "30,60")], None), @"RUN_TIME=30,60 (--run-time): takes one value: it cannot be varied within a sweep. Make a sweep for each value.");
         insta::assert_snapshot!(refused(&[("THREADS_PER_SCHEMA", "1,2")], None), @"THREADS_PER_SCHEMA=1,2 (--threads-per-schema): is no axis: a sweep raises the sessions over all schemas. Write --sessions with the products, such as --sessions 4,8,16 for 4 schemas.");
+        // A product that no computer can count.
+        let many = (1..=1024).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let axes = ["WORK_UNIT", "UPDATE_WORK_UNIT", "PREFETCH", "HOTSPOT_MB", "HOTSPOT_OFFSET_MB"];
+        let axes = axes.into_iter().chain(["HOTSPOT_FREQUENCY", "HOT_SCHEMA_FREQUENCY"]);
+        let axes: Vec<(&'static str, &str)> = axes.map(|key| (key, many.as_str())).collect();
+        let told = refused(&axes, None);
+        assert!(told.contains("is more than a sweep may have, 10000"), "{told}");
         insta::assert_snapshot!(refused(&[], Some("1,two")), @"--sessions 1,two: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
         insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: stands twice in its list. Name each value once; REPEATS does a cell several times.");
         insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");

@@ -261,7 +261,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_place() {
     ./slob.conf:5: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
     DB=petal-data (--db): names no kind of database. For a folder of SQLite files write sqlite:petal-data.
     SCALE=12Q (environment variable SCALE): must be a number of blocks, or bytes with K, M, G or T. Write SCALE=10000 for blocks, or SCALE=512M for bytes.
-    COMPRESS_RATIO=0.5 (--compress-ratio): must be a decimal number of at least 1. Write COMPRESS_RATIO=2.0, for example, or leave it out.
+    COMPRESS_RATIO=0.5 (--compress-ratio): must be a decimal number from 1 to 3200000000. Write COMPRESS_RATIO=2.0, for example, or leave it out.
     BLOCK_SZ=64K (--block-sz): must be one of 4K, 8K, 16K, 32K. Write BLOCK_SZ=8K, for example.
     UPDATE_PCT=101 (./slob.conf:1): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
     WORK_UNIT=1025 (environment variable PETAL_WORK_UNIT): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.
@@ -270,7 +270,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_place() {
     WARM_UP=hot (--warm-up): must be seconds, or the word cache. Write WARM_UP=0, the default, or another such value.
     REPEATS=0 (--repeats): must be a whole number from 1 to 10000. Write REPEATS=1, the default, or another such value.
     SEED=18446744073709551616 (--seed): must be a whole number up to 18446744073709551615. Write SEED=10, for example, or leave it out.
-    RATE=0 (--rate): must be a decimal number above 0. Write RATE=1.0, for example, or leave it out.
+    RATE=0 (--rate): must be a decimal number above 0, up to 3200000000. Write RATE=1.0, for example, or leave it out.
     DIRECT_IO=yes (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.
     STORAGE_CACHE=99999999999T (--storage-cache): must be bytes, also with K, M, G or T. Write STORAGE_CACHE=64G, for example.
     DBA_PRIV_USER=scott/*** (--dba-priv-user): must be a user's name without a password. Give the password in SYSDBA_PASSWD.

@@ -82,6 +82,13 @@ macro_rules! io_counts {
         pub struct IoCounts { $($(#[$doc])* pub $field: Option<u64>),+ }
 
         impl IoCounts {
+            /// The names of its fields, in the order of [`IoCounts::each`].
+            pub const NAMES: [&str; [$(stringify!($field)),+].len()] = [$(stringify!($field)),+];
+
+            pub fn each(&self) -> [Option<u64>; Self::NAMES.len()] {
+                [$(self.$field),+]
+            }
+
             /// This minus `earlier`, field by field; unknown on either side stays unknown.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field.zip(earlier.$field).map(|(now, then)| now.saturating_sub(then))),+ }

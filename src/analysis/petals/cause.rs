@@ -99,8 +99,7 @@ impl Pair<'_> {
         let mut grown: Vec<(f64, &'static str, String)> = classes
             .into_iter()
             .filter_map(|(class, cause, words)| {
-                let later = self.later.figure(&metric::wait(class))?;
-                let better = self.better.figure(&metric::wait(class)).unwrap_or(0.0);
+                let (better, later) = self.both(&metric::wait(class))?;
                 let growth = later - better;
                 let (from, to) = self.at();
                 let sentence = format!(

@@ -282,3 +282,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn waits_that_the_better_point_does_not_know_are_no_evidence() {
+    let waited = metric::wait(crate::stats::counters::WaitClass::Commit);
+    let bends = |before: &[(&str, f64)]| {
+        let line = [
+            with(seen(1, 1, 1000.0, 100.0), before),
+            with(seen(8, 1, 500.0, 100.0), &[(&waited, 60.0)]),
+        ];
+        Petals::of(&line).lines[0].bend_back.clone().unwrap()
+    };
+    assert_eq!(bends(&[(&waited, 5.0)]).cause, "log");
+    let unknown = bends(&[]);
+    assert_eq!(unknown.cause, "unknown");
+    assert!(unknown.evidence.iter().all(|sentence| !sentence.contains("DB time")));
+}

@@ -221,18 +221,8 @@ fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Finding, UntilSteady, fixture};
-
-    /// The fixture over so many seconds, with the operations of each changed.
-    fn over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
-        let mut run = fixture::mixed_run();
-        let mut timeline = fixture::timeline(seconds);
-        for (at, second) in timeline.iter_mut().enumerate() {
-            second.ops.total = change(at, second.ops.total);
-        }
-        fixture::fill(&mut run, timeline);
-        run
-    }
+    use crate::record::fixture::run_over;
+    use crate::record::{Finding, UntilSteady};
 
     fn found(run: &Run) -> Vec<Finding> {
         let judged = judge(run).into_iter();
@@ -251,19 +241,19 @@ mod tests {
 
     #[test]
     fn a_steady_run_is_no_finding() {
-        assert_eq!(messages(&over(305, |_, ops| ops)), "");
+        assert_eq!(messages(&run_over(305, |_, ops| ops)), "");
     }
 
     #[test]
     fn a_run_that_settled_says_from_when_on() {
-        let run = over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
+        let run = run_over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
         insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); what changed with it: cache: an operation read 65.0 blocks from storage, 21.7 before; from 191 s on it was steady, at 938 operations/s");
         assert!(found(&run)[0].advice.contains("WARM_UP"));
     }
 
     #[test]
     fn a_cliff_near_the_end_has_no_steady_stretch_after_it() {
-        let run = over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
+        let run = run_over(605, |at, ops| if at < 500 { ops } else { ops / 4 });
         insta::assert_snapshot!(messages(&run), @"
         unstable: the rate was not steady over five windows: range 76 % and slope -61 % of the mean (20 % and 10 % are allowed); it fell at 500 s, from 915 to 229 operations/s (75 % less); what changed with it: cache: an operation read 260.4 blocks from storage, 65.0 before
         stalls: 105 of 600 seconds ran at under half the median rate (at 500 s, 501 s, 502 s, 503 s, 504 s, 505 s, 506 s, 507 s, 508 s, 509 s and 95 more); the longest lasted 105 s from 500 s on; nothing in the record stands out in them
@@ -273,13 +263,13 @@ mod tests {
 
     #[test]
     fn stalls_are_told_with_the_longest() {
-        let run = over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
+        let run = run_over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
         insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the median rate (at 100 s, 200 s, 201 s, 202 s); the longest lasted 3 s from 200 s on; nothing in the record stands out in them");
     }
 
     #[test]
     fn until_steady_says_what_ended_the_run() {
-        let mut run = over(305, |_, ops| ops);
+        let mut run = run_over(305, |_, ops| ops);
         let mut asked = UntilSteady { volume_bytes: 1 << 30, steady_from_s: Some(5.0) };
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: the run ended after 305 s because it was steady from 5 s on, and had written 50.2 GiB (1.00 GiB were asked for)");
@@ -294,7 +284,7 @@ mod tests {
 
     #[test]
     fn windows_without_a_checkpoint_are_too_short_for_a_verdict() {
-        let mut run = over(305, |_, ops| ops);
+        let mut run = run_over(305, |_, ops| ops);
         for second in &mut run.details.timeline[60..140] {
             second.checkpoints = Some(0);
         }

@@ -58,7 +58,7 @@ impl Grid<'_> {
             *unfinished = rows.unfinished.take();
             let rows = rows.done;
             let columns: Vec<Column> = rules.iter().flat_map(|rule| rule.columns.clone()).collect();
-            let own = topic::of_columns(&columns);
+            let own = topic::of_columns(columns.iter().map(|column| column.key.as_str()));
             // The instances of a cluster stand below its summary, without a title of their own.
             let is_own = own == Some(Topic::ClusterInstances);
             let topic = if is_own { own } else { self.topic.or(own) };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::record::Run;
+use crate::stats::host::Device;
 
 /// Differences in these say nothing: they are drawn, named or counted anew for each run.
 const NOT_COMPARED: [&str; 5] = ["seed", "out", "repeats", "until_steady", "external_script"];
@@ -39,15 +40,21 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
         put("cpus", host.cpus.to_string());
         put("cpu_model", host.cpu_model.clone().unwrap_or_default());
         put("memory_bytes", host.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()));
-        for device in &host.devices {
-            let model = device.model.clone().unwrap_or_default();
-            let system = device.file_system.clone().unwrap_or_default();
-            put("device", format!("{} {model} {system}", device.name).trim().to_owned());
-            put("io_scheduler", device.scheduler.clone().unwrap_or_default());
-            put("write_cache", device.write_cache.clone().unwrap_or_default());
-        }
+        let of_each = |told: fn(&Device) -> String| {
+            let told = host.devices.iter().map(told).filter(|told| !told.is_empty());
+            told.collect::<Vec<_>>().join(", ")
+        };
+        put("device", of_each(described));
+        put("io_scheduler", of_each(|device| device.scheduler.clone().unwrap_or_default()));
+        put("write_cache", of_each(|device| device.write_cache.clone().unwrap_or_default()));
     }
     context
+}
+
+/// Name, model and file system.
+fn described(device: &Device) -> String {
+    let known = [Some(&device.name), device.model.as_ref(), device.file_system.as_ref()];
+    known.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
 fn text(value: &Value) -> String {
@@ -55,5 +62,24 @@ fn text(value: &Value) -> String {
         Value::Null => "unset".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn of_several_devices_each_is_told() {
+        let mut run = fixture::mixed_run();
+        let host = run.details.host.as_mut().unwrap();
+        let mut other = host.devices[0].clone();
+        other.name = "vdb".to_owned();
+        other.scheduler = Some("mq-deadline".to_owned());
+        host.devices.push(other);
+        let context = of(&run);
+        assert_eq!(context["device"], "vda virtual disk ext4, vdb virtual disk ext4");
+        assert_eq!(context["io_scheduler"], "none, mq-deadline");
     }
 }

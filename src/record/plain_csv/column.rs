@@ -68,11 +68,12 @@ impl Column {
 }
 
 /// Every column, in order. Without `factors`, what stands before the first figure is a factor, and
-/// after it what is no number.
+/// after it what `is_number` does not take.
 pub(super) fn recognise(
     header: &StringRecord,
     rows: &[StringRecord],
     factors: Option<&[String]>,
+    is_number: impl Fn(&str) -> bool,
 ) -> Result<Vec<Column>, String> {
     let names: Vec<String> = header.iter().map(normal).collect();
     if let Some(nameless) = names.iter().position(String::is_empty) {
@@ -80,7 +81,7 @@ pub(super) fn recognise(
     }
     let columns = match factors {
         Some(factors) => by_factors(&names, factors)?,
-        None => by_name(&names, rows),
+        None => by_name(&names, |at| rows.iter().filter_map(|row| row.get(at)).all(&is_number)),
     };
     if !columns.iter().any(|column| matches!(column, Column::Figure { .. })) {
         return Err("no column is known as a figure: name the factor columns with --factors, or \
@@ -115,7 +116,7 @@ fn by_factors(names: &[String], factors: &[String]) -> Result<Vec<Column>, Strin
     Ok(names.iter().map(column).collect())
 }
 
-fn by_name(names: &[String], rows: &[StringRecord]) -> Vec<Column> {
+fn by_name(names: &[String], is_numeric: impl Fn(usize) -> bool) -> Vec<Column> {
     let is_figure = |name: &String| matches!(known(name), Some(Column::Figure { .. }));
     let first = names.iter().position(is_figure).unwrap_or(names.len());
     names
@@ -123,15 +124,10 @@ fn by_name(names: &[String], rows: &[StringRecord]) -> Vec<Column> {
         .enumerate()
         .map(|(at, name)| match known(name) {
             Some(column) => column,
-            None if at > first && is_numeric(rows, at) => figure(name),
+            None if at > first && is_numeric(at) => figure(name),
             None => Column::Factor(name.clone()),
         })
         .collect()
-}
-
-fn is_numeric(rows: &[StringRecord], at: usize) -> bool {
-    let mut fields = rows.iter().filter_map(|row| row.get(at));
-    fields.all(|field| field.is_empty() || field == "-" || field.parse::<f64>().is_ok())
 }
 
 /// What the name alone tells; None of a name that could be anything.

@@ -33,4 +33,6 @@ fn factor_names(reports: &[Report]) -> Vec<&str> {
 }
 
 #[cfg(test)]
+mod mutations;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::awr::derived::COLUMNS;
-use crate::awr::tests::sample;
+use crate::awr::derived::{COLUMNS, column};
+use crate::awr::tests::{SAMPLES, sample};
 
 fn reports() -> Vec<Report> {
     let mut first = sample("sp_11g.txt");
@@ -25,6 +25,107 @@ fn the_table() {
     awr_19c.html
       note: the report spans 4 minutes: too short to judge whether the figures are steady (short-run).
         Let runs last five minutes or more, and take the snapshots at their ends.
+    ");
+}
+
+/// Columns of a report as the CSV shows them.
+fn columns(report: &Report, names: &[&str]) -> String {
+    let shown = |name: &&str| {
+        let figure = (column(name).unwrap().value)(report);
+        format!("{name}={}", csv::plain(figure))
+    };
+    names.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+const WHO: [&str; 12] = [
+    "db",
+    "instance",
+    "host",
+    "release",
+    "rac",
+    "pdb",
+    "cpus",
+    "begin_snap",
+    "end_time",
+    "elapsed_min",
+    "db_time_min",
+    "block_bytes",
+];
+const RATES: [&str; 8] = [
+    "redo_bytes_per_s",
+    "logical_reads_per_s",
+    "user_calls_per_s",
+    "executes_per_s",
+    "piops",
+    "read_bytes_per_s",
+    "db_time_per_s",
+    "transactions_per_s",
+];
+const WAITS: [&str; 8] = [
+    "read_event",
+    "read_waits",
+    "read_us",
+    "log_sync_us",
+    "write_us",
+    "log_write_us",
+    "cpu_idle_pct",
+    "top_event",
+];
+
+#[test]
+fn who_and_when() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WHO)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: db=TULIP instance=tulip1 host=greenhouse01.example.com release=9.2.0.8.0 rac=NO pdb= cpus= begin_snap=11 end_time=03-May-05 09:10:00 elapsed_min=10 db_time_min= block_bytes=8192
+    sp_11g.txt: db= instance=iris host=flowerbed release=11.2.0.4.0 rac=NO pdb= cpus=16 begin_snap=101 end_time=02-Jun-15 10:05:00 elapsed_min=5 db_time_min=159.5 block_bytes=8192
+    awr_10g.txt: db=ROSE instance=rose1 host=hedge01 release=10.2.0.4.0 rac=YES pdb= cpus=8 begin_snap=2200 end_time=14-Jul-09 13:30:20 elapsed_min=30.17 db_time_min=905.1 block_bytes=16384
+    awr_11204.txt: db=PANSY instance=pansy host=window release=11.2.0.4.0 rac=NO pdb= cpus=4 begin_snap=20 end_time=05-Mar-16 10:30:00 elapsed_min=30 db_time_min=9 block_bytes=
+    awr_12c.txt: db=LILY instance=lily2 host=pond02.example.c release=12.1.0.2.0 rac=YES pdb= cpus=72 begin_snap=310 end_time=02-Feb-17 11:10:01 elapsed_min=10 db_time_min=640.25 block_bytes=8192
+    awrpdb_19c.txt: db=DAISY instance=daisy host=field01 release=19.0.0.0.0 rac=NO pdb=MEADOW cpus=32 begin_snap=51 end_time=10-Jan-24 12:05:00 elapsed_min=5 db_time_min=315 block_bytes=
+    awrg_11g.txt: db=THISTLE instance=thistle1+thistle2 host=heath1+heath2 release=11.2.0.3.0 rac=YES pdb= cpus= begin_snap=60 end_time=15-Feb-13 09:10 elapsed_min=10.01 db_time_min=635.2 block_bytes=
+    awr_11g.html: db=ASTER instance=aster host=meadow.example.com release=11.2.0.2.0 rac=NO pdb= cpus=16 begin_snap=77 end_time=02-Mar-12 14:10:00 elapsed_min=10 db_time_min=319.5 block_bytes=8192
+    awr_11g_browser.html: db=ASTER instance=aster host=meadow.example.com release=11.2.0.2.0 rac=NO pdb= cpus=16 begin_snap=77 end_time=02-Mar-12 14:10:00 elapsed_min=10 db_time_min=319.5 block_bytes=8192
+    awr_19c.html: db=TULIP instance=tulip host=bed7.example.com release=19.0.0.0.0 rac=NO pdb= cpus=48 begin_snap=900 end_time=02-Jun-24 10:04:00 elapsed_min=4 db_time_min=255.98 block_bytes=8192
+    awrpdb_23ai.html: db=TULIP instance=tulip host=bed7.example.com release=23.0.0.0.0 rac=NO pdb=GARDEN cpus=48 begin_snap=900 end_time=02-Jun-24 10:04:00 elapsed_min=4 db_time_min=255.98 block_bytes=8192
+    awrg_19c.html: db=CLOVER instance=clover1+clover2 host=field1+field2 release=19.0.0.0.0 rac=YES pdb= cpus= begin_snap=40 end_time=15-Feb-23 00:10 elapsed_min=10.02 db_time_min=1270.4 block_bytes=8192
+    ");
+}
+
+#[test]
+fn rates() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &RATES)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: redo_bytes_per_s=612000.5 logical_reads_per_s=9500.25 user_calls_per_s=75 executes_per_s=150 piops= read_bytes_per_s= db_time_per_s= transactions_per_s=50
+    sp_11g.txt: redo_bytes_per_s=512345.6 logical_reads_per_s=92100.4 user_calls_per_s=3.5 executes_per_s=1480 piops=90801.6 read_bytes_per_s=734565034.7 db_time_per_s=31.9 transactions_per_s=20
+    awr_10g.txt: redo_bytes_per_s=1045224510 logical_reads_per_s=45000.11 user_calls_per_s=11 executes_per_s=350 piops=24207.7 read_bytes_per_s= db_time_per_s= transactions_per_s=10
+    awr_11204.txt: redo_bytes_per_s=10000 logical_reads_per_s=900 user_calls_per_s=30 executes_per_s=60 piops= read_bytes_per_s= db_time_per_s=0.3 transactions_per_s=2.5
+    awr_12c.txt: redo_bytes_per_s=1048576 logical_reads_per_s=301200.5 user_calls_per_s=7 executes_per_s=1600 piops=303021 read_bytes_per_s=2446951219 db_time_per_s=64 transactions_per_s=10
+    awrpdb_19c.txt: redo_bytes_per_s=1200 logical_reads_per_s=612000 user_calls_per_s=7 executes_per_s=2400 piops=605003 read_bytes_per_s= db_time_per_s=63 transactions_per_s=0
+    awrg_11g.txt: redo_bytes_per_s=435456 logical_reads_per_s=51001 user_calls_per_s=14.5 executes_per_s=2010 piops= read_bytes_per_s= db_time_per_s= transactions_per_s=20.1
+    awr_11g.html: redo_bytes_per_s=204800 logical_reads_per_s=51000.4 user_calls_per_s=7 executes_per_s=800 piops=51168.7 read_bytes_per_s=409750000 db_time_per_s=31.9 transactions_per_s=10
+    awr_11g_browser.html: redo_bytes_per_s=204800 logical_reads_per_s=51000.4 user_calls_per_s=7 executes_per_s=800 piops=51168.7 read_bytes_per_s=409750000 db_time_per_s=31.9 transactions_per_s=10
+    awr_19c.html: redo_bytes_per_s=1500.5 logical_reads_per_s=720000.1 user_calls_per_s=7 executes_per_s=2900 piops=710003 read_bytes_per_s=5816320833.33 db_time_per_s=64 transactions_per_s=0
+    awrpdb_23ai.html: redo_bytes_per_s=1500.5 logical_reads_per_s=720000.1 user_calls_per_s=7 executes_per_s=2900 piops=710003 read_bytes_per_s=5816320833.33 db_time_per_s=64 transactions_per_s=0
+    awrg_19c.html: redo_bytes_per_s=435456 logical_reads_per_s=511001 user_calls_per_s=14.5 executes_per_s=2010 piops=502835 read_bytes_per_s= db_time_per_s= transactions_per_s=20.1
+    ");
+}
+
+#[test]
+fn waits() {
+    let all = SAMPLES.map(|(name, _)| format!("{name}: {}", columns(&sample(name), &WAITS)));
+    insta::assert_snapshot!(all.join("\n"), @r"
+    sp_9i.txt: read_event=db file sequential read read_waits=742000 read_us=7000 log_sync_us=10000 write_us=5000 log_write_us=3986.71 cpu_idle_pct= top_event=db file sequential read
+    sp_11g.txt: read_event=db file sequential read read_waits=26899900 read_us=331.265 log_sync_us=3672.79 write_us=124.688 log_write_us=1328.9 cpu_idle_pct=84.8 top_event=db file sequential read
+    awr_10g.txt: read_event=db file sequential read read_waits=39812345 read_us=1253.38 log_sync_us=11111.1 write_us=250 log_write_us=3000 cpu_idle_pct=1.9337 top_event=db file sequential read
+    awr_11204.txt: read_event=db file sequential read read_waits=80000 read_us=3000 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
+    awr_12c.txt: read_event=db file sequential read read_waits=179254321 read_us=201.953 log_sync_us=700 write_us=250.772 log_write_us=610 cpu_idle_pct=93.8 top_event=db file sequential read
+    awrpdb_19c.txt: read_event=db file sequential read read_waits=181442001 read_us=90.9602 log_sync_us=311.2 write_us=0.74022 log_write_us=205.1 cpu_idle_pct= top_event=DB CPU
+    awrg_11g.txt: read_event=db file sequential read read_waits=29400100 read_us=1200 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
+    awr_11g.html: read_event=db file sequential read read_waits=29988001 read_us=589.569 log_sync_us=1999.33 write_us=400 log_write_us=819.672 cpu_idle_pct=83.9 top_event=db file sequential read
+    awr_11g_browser.html: read_event=db file sequential read read_waits=29988001 read_us=589.569 log_sync_us=1999.33 write_us=400 log_write_us=819.672 cpu_idle_pct=83.9 top_event=db file sequential read
+    awr_19c.html: read_event=db file sequential read read_waits=170402113 read_us=75.7737 log_sync_us=301.12 write_us=0.22145 log_write_us=187.02 cpu_idle_pct=75.4 top_event=db file sequential read
+    awrpdb_23ai.html: read_event=cell single block physical read: flash cache read_waits=170402113 read_us=75.7737 log_sync_us=301.12 write_us=0.22145 log_write_us=187.02 cpu_idle_pct=75.4 top_event=cell single block physical read: flash cache
+    awrg_19c.html: read_event=db file sequential read read_waits=301000400 read_us=236.612 log_sync_us=1200 write_us= log_write_us=700 cpu_idle_pct=83 top_event=db file sequential read
     ");
 }
 

@@ -28,7 +28,7 @@ pub(in crate::report) fn facts(run: &Run) -> Facts {
     facts
 }
 
-fn fact(out: &mut Facts, name: &str, value: &str) {
+pub(super) fn fact(out: &mut Facts, name: &str, value: &str) {
     out.push((name.to_owned(), value.to_owned()));
 }
 
@@ -57,8 +57,9 @@ fn target(out: &mut Facts, run: &Run) {
             whole(details.active_rows)
         ),
     );
-    let index: u64 = details.loaded.iter().map(|schema| schema.index_bytes).sum();
-    fact(out, "index", &format!("{} beside the data", bytes(index)));
+    let index = details.loaded.iter().map(|schema| schema.index_bytes).reduce(|a, b| a + b);
+    let index = or_dash(index, |index| format!("{} beside the data", bytes(index)));
+    fact(out, "index", &index);
     fact(
         out,
         "data compresses",

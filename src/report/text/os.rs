@@ -3,7 +3,7 @@
 use super::super::iostat::Shown;
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::{Table, paragraph};
-use super::header::Facts;
+use super::header::{Facts, fact};
 use super::section;
 use crate::record::Run;
 use crate::record::os::HostSeen;
@@ -181,20 +181,13 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     table
 }
 
-fn fact(out: &mut Facts, name: &str, value: &str) {
-    out.push((name.to_owned(), value.to_owned()));
-}
-
 /// All else that it saw.
 pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
     let mut facts = Facts::new();
     let out = &mut facts;
     let sum = &seen.whole.sum;
     let counts = &sum.counts;
-    let per = |count: Option<u64>, unit: f64| {
-        let value = count.filter(|_| sum.seconds > 0.0).map(|n| n as f64 / unit / sum.seconds);
-        or_dash(value, rate)
-    };
+    let per = |count: Option<u64>, unit: f64| or_dash(sum.per_second(count, unit), rate);
     fact(
         out,
         "in/s, cs/s",
@@ -256,10 +249,7 @@ pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
 
 fn network(out: &mut Facts, sum: &Interval) {
     let counts = &sum.counts;
-    let per = |count: Option<u64>, unit: f64| {
-        let value = count.filter(|_| sum.seconds > 0.0).map(|n| n as f64 / unit / sum.seconds);
-        or_dash(value, rate)
-    };
+    let per = |count: Option<u64>, unit: f64| or_dash(sum.per_second(count, unit), rate);
     fact(
         out,
         "network",
@@ -288,13 +278,12 @@ fn group(out: &mut Facts, seen: &HostSeen) {
     let Some(quota) = seen.group_quota else { return };
     let sum = &seen.whole.sum;
     let counts = &sum.counts;
-    let used = counts.group_used_us.filter(|_| sum.seconds > 0.0);
     fact(
         out,
         "control group",
         &format!(
             "{} of {} processors used; made to wait in {} of {} periods, {} s",
-            or_dash(used.map(|us| us as f64 / 1e6 / sum.seconds), rate),
+            or_dash(sum.per_second(counts.group_used_us, 1e6), rate),
             rate(quota),
             or_dash(counts.group_throttled_periods, whole),
             or_dash(counts.group_periods, whole),

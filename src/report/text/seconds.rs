@@ -158,7 +158,7 @@ fn cost(out: &mut String, run: &Run) {
         )
     });
     fact(out, "petal's process", &or_dash(petal, |text| text));
-    if matches!(summary.engine.as_str(), "sqlite" | "device") {
+    if run.details.target.in_process {
         fact(out, "", "the database runs inside petal's process: its work is in this figure");
     }
 }

@@ -71,23 +71,12 @@ fn of_windows(out: &mut String, windows: &Windows) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::fixture;
+    use crate::record::fixture::{self, run_over};
 
     fn shown(run: &Run) -> String {
         let mut out = String::new();
         render(&mut out, run);
         out
-    }
-
-    /// The fixture over so many seconds, with the operations of each changed.
-    fn over(seconds: u64, change: impl Fn(usize, u64) -> u64) -> Run {
-        let mut run = fixture::mixed_run();
-        let mut timeline = fixture::timeline(seconds);
-        for (at, second) in timeline.iter_mut().enumerate() {
-            second.ops.total = change(at, second.ops.total);
-        }
-        fixture::fill(&mut run, timeline);
-        run
     }
 
     #[test]
@@ -104,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_steady_run_shows_its_windows() {
-        insta::assert_snapshot!(shown(&over(305, |_, ops| ops)), @"
+        insta::assert_snapshot!(shown(&run_over(305, |_, ops| ops)), @"
         STEADINESS                                                           [petal's operations per second]
         ====================================================================================================
         judged                from 5 s to 305 s
@@ -119,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_cliff_is_told_with_what_changed() {
-        let mut run = over(900, |at, ops| if at < 400 { ops } else { ops / 3 });
+        let mut run = run_over(900, |at, ops| if at < 400 { ops } else { ops / 3 });
         for second in &mut run.details.timeline[400..] {
             let device = second.device.as_mut().unwrap();
             (device.read_ms, device.write_ms) = (device.read_ms * 4, device.write_ms * 9);

@@ -41,8 +41,8 @@ pub(super) const BLOCK_SIZES: [u64; 4] = [4096, 8192, 16384, 32768];
 /// So many of the largest blocks are as many bytes as can be counted.
 pub(super) const BLOCKS_MAX: u64 = 1 << 48;
 
-/// Seconds beyond which a time is a slip of the pen: a hundred years.
-pub(super) const SECONDS_MAX: f64 = 3.2e9;
+/// A larger decimal number is a slip of the pen; in seconds it is a hundred years.
+pub(super) const DECIMAL_MAX: f64 = 3.2e9;
 
 impl Parameter {
     /// Reads a value; empty text is unset.
@@ -184,8 +184,12 @@ impl Kind {
             Self::Seconds { min, max } => {
                 format!("a whole number of seconds from {min} to {max}")
             }
-            Self::Decimal { min, above: true } => format!("a decimal number above {min}"),
-            Self::Decimal { min, above: false } => format!("a decimal number of at least {min}"),
+            Self::Decimal { min, above: true } => {
+                format!("a decimal number above {min}, up to {DECIMAL_MAX}")
+            }
+            Self::Decimal { min, above: false } => {
+                format!("a decimal number from {min} to {DECIMAL_MAX}")
+            }
             Self::Extent => "a number of blocks, or bytes with K, M, G or T".to_owned(),
             Self::Bytes => "bytes, also with K, M, G or T".to_owned(),
             Self::BlockSize => {
@@ -234,7 +238,7 @@ fn whole(text: &str, min: u64, max: u64) -> Result<Value, Why> {
 /// Digits with at most one point; no sign, exponent or names for infinity.
 fn decimal(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.parse().ok().filter(|number: &f64| plain && *number <= SECONDS_MAX)
+    text.parse().ok().filter(|number: &f64| plain && *number <= DECIMAL_MAX)
 }
 
 impl Value {

@@ -35,6 +35,11 @@ impl Interval {
         self.cpus.allowed?.share()
     }
 
+    /// One of its counts as a rate, in units of so many; over no time nothing is known.
+    pub fn per_second(&self, count: Option<u64>, unit: f64) -> Option<f64> {
+        count.filter(|_| self.seconds > 0.0).map(|count| count as f64 / unit / self.seconds)
+    }
+
     pub fn petal_cpu_s(&self) -> Option<f64> {
         self.counts.petal_cpu_us.map(seconds)
     }

@@ -1,5 +1,5 @@
-//! Damaged reports: whatever is done to a sample, reading it ends, panics nowhere, and shows no
-//! number that does not stand in the file.
+//! Damaged reports: whatever is done to a sample, reading and showing it ends, panics nowhere, and
+//! tells no number that does not stand in the file.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-use super::figure::Figure;
-use super::report::{Format, Load, Report};
-use super::source;
-use super::tests::{SAMPLES, tell};
-use super::{AwrError, parse};
+use super::{csv, events, explain, info, table};
+use crate::awr::figure::Figure;
+use crate::awr::report::{Format, Load, Report};
+use crate::awr::tests::{SAMPLES, tell};
+use crate::awr::{AwrError, parse, source};
 
 /// One thing that happens to a file. Places are shares of its length.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ fn apply(damage: &Damage, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads what is left; fails only by a fault of the reader's own.
+/// Reads what is left, and shows it; fails only by a fault of petal's own.
 fn holds(bytes: &[u8]) -> Result<(), String> {
     let source = source::decode(bytes.to_vec());
     let text = source.text.clone();
@@ -131,12 +131,12 @@ fn holds(bytes: &[u8]) -> Result<(), String> {
         Err(_) => Ok(()),
         Ok(report) => {
             serde_json::to_string(&report).map_err(|error| error.to_string())?;
-            crate::report::awr::table::render(std::slice::from_ref(&report));
-            crate::report::awr::explain::render(std::slice::from_ref(&report));
-            crate::report::awr::info::render(std::slice::from_ref(&report));
-            crate::report::awr::events::render(std::slice::from_ref(&report));
-            crate::report::awr::csv::render(std::slice::from_ref(&report))
-                .map_err(|error| error.to_string())?;
+            let reports = std::slice::from_ref(&report);
+            table::render(reports);
+            explain::render(reports);
+            info::render(reports);
+            events::render(reports);
+            csv::render(reports).map_err(|error| error.to_string())?;
             if report.format == Format::Text { stands_in(&text, &report) } else { Ok(()) }
         }
     }

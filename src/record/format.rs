@@ -1,0 +1,31 @@
+//! Texts of JSON that name their own format: read into a value only when it is the wanted one.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::RecordError;
+
+/// `text` as what `wanted` says in words. The file at `path` is for messages.
+pub(super) fn parse<T: DeserializeOwned>(
+    path: &Path,
+    text: &[u8],
+    format: &'static str,
+    wanted: &'static str,
+) -> Result<T, RecordError> {
+    // Apart from the whole, which an hour's seconds make large: no second copy of it is held.
+    #[derive(Deserialize)]
+    struct Named {
+        format: Option<String>,
+    }
+    let damaged = |why: String| RecordError::Damaged { path: path.to_owned(), wanted, why };
+    let named: Named = serde_json::from_slice(text).map_err(|cause| damaged(cause.to_string()))?;
+    match named.format {
+        Some(found) if found == format => {
+            serde_json::from_slice(text).map_err(|cause| damaged(cause.to_string()))
+        }
+        Some(found) => Err(RecordError::Format { path: path.to_owned(), found, wanted: format }),
+        None => Err(damaged("it has no \"format\"".to_owned())),
+    }
+}

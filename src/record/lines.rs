@@ -1,0 +1,113 @@
+//! Files of JSON, a line each: the first tells the format and what all others are about. A line is
+//! handed to the operating system as soon as it is known, without fsync: a killed petal loses
+//! nothing but the line under way, a power cut the last seconds.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{RecordError, format};
+
+/// What is no such file may have no end of a line.
+const FIRST_LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// A file that goes on.
+#[derive(Debug)]
+pub(super) struct Lines {
+    path: PathBuf,
+    /// What a line is, for messages.
+    what: &'static str,
+    /// None after an error: a full disk is told once, and the run goes on.
+    file: Option<File>,
+}
+
+impl Lines {
+    /// Makes a file that was not there.
+    pub fn begin<T: Serialize>(
+        path: &Path,
+        what: &'static str,
+        first: &T,
+    ) -> Result<Self, RecordError> {
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(path)
+            .map_err(|source| RecordError::io("make", path, source))?;
+        let mut lines = Self { path: path.to_owned(), what, file: Some(file) };
+        lines.append(first)?;
+        Ok(lines)
+    }
+
+    /// An error is returned once; after it, this does nothing.
+    pub fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let written = encoded(&self.path, self.what, value).and_then(|bytes| {
+            file.write_all(&bytes)
+                .and_then(|()| file.flush())
+                .map_err(|source| RecordError::io("append to", &self.path, source))
+        });
+        if written.is_err() {
+            self.file = None;
+        }
+        written
+    }
+}
+
+/// A line with its end.
+pub(super) fn encoded<T: Serialize>(
+    path: &Path,
+    what: &'static str,
+    value: &T,
+) -> Result<Vec<u8>, RecordError> {
+    let mut bytes = serde_json::to_vec(value).map_err(|cause| RecordError::Encode {
+        what,
+        path: path.to_owned(),
+        why: cause.to_string(),
+    })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Hands each further line to `each`, in the file's order, up to the first that is torn or damaged.
+/// Returns the first line, which must be of this format, and whether another one was torn.
+pub(super) fn read<F: DeserializeOwned, L: DeserializeOwned>(
+    path: &Path,
+    format: &'static str,
+    wanted: &'static str,
+    mut each: impl FnMut(&F, L),
+) -> Result<(F, bool), RecordError> {
+    let io = |source| RecordError::io("read", path, source);
+    let mut reader = BufReader::new(File::open(path).map_err(io)?);
+    let mut line = Vec::new();
+    let first = reader.by_ref().take(FIRST_LINE_BYTES_MAX).read_until(b'\n', &mut line);
+    first.map_err(io)?;
+    let first = format::parse(path, &line, format, wanted)?;
+    loop {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).map_err(io)? == 0 {
+            return Ok((first, false));
+        }
+        match serde_json::from_slice(&line) {
+            Ok(value) => each(&first, value),
+            Err(_) => return Ok((first, true)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_once_and_then_it_is_quiet() {
+        // /dev/full takes nothing: a disk that is full, for real.
+        let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let mut lines = Lines { path: "journal.ndjson".into(), what: "a line", file };
+        let error = lines.append(&1).unwrap_err().to_string();
+        assert!(error.contains("journal.ndjson") && error.contains("free some space"), "{error}");
+        assert!(lines.append(&1).is_ok());
+    }
+}
