@@ -272,6 +272,18 @@ mod tests {
         gains(&["moved-rows"], |run| {
             run.details.data_bytes_after = run.details.data_bytes_before.map(|bytes| bytes + 8192);
         });
+        // Rows may move into blocks that are there, which no size shows.
+        for (share, severity) in [(0.0004, Severity::Info), (0.02, Severity::Warning)] {
+            let run = gains(&["moved-rows"], |run| {
+                let rows = (run.summary.rows.update as f64 * share).ceil() as u64;
+                run.summary.counters.insert("rows_moved".into(), rows);
+            });
+            let found = judge(&run).into_iter().find(|found| found.id == "moved-rows").unwrap();
+            assert_eq!(found.severity, severity, "{}", found.message);
+        }
+        gains(&[], |run| {
+            run.summary.counters.insert("rows_moved".into(), 0);
+        });
         let run = gains(&["wal-not-reset"], |run| {
             run.summary.counters.insert("wal_reset_failures".into(), 3);
             run.summary.counters.insert("wal_bytes_max".into(), 1 << 30);

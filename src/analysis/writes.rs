@@ -11,6 +11,10 @@ use crate::stats::counters::WaitClass;
 
 /// The raw counter of checkpoints that ended in the run.
 pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// The raw counter of rows that an UPDATE put into another block, of engines that count them.
+const ROWS_MOVED: &str = "rows_moved";
+/// From this share of updated rows on, moving them was a part of the work.
+const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
@@ -132,10 +136,13 @@ fn deferred_writes(run: &Run) -> Judgement {
 
 fn moved_rows(run: &Run) -> Judgement {
     const ID: &str = "moved-rows";
-    match run.details.data_bytes_before.zip(run.details.data_bytes_after) {
-        None => unknown(ID, "the size of the data before or after the run is not known"),
-        Some((before, after)) if before == after => Judgement::Clear,
-        Some((before, after)) => warning(
+    let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
+    match (run.summary.counters.get(ROWS_MOVED).copied(), sizes) {
+        (Some(rows @ 1..), sizes) => counted_moves(run, ID, rows, sizes),
+        (Some(0), None) => Judgement::Clear,
+        (None, None) => unknown(ID, "the size of the data before or after the run is not known"),
+        (_, Some((before, after))) if before == after => Judgement::Clear,
+        (_, Some((before, after))) => warning(
             ID,
             format!(
                 "the data changed its size in the run, from {before} to {after} bytes: updates \
@@ -147,6 +154,37 @@ fn moved_rows(run: &Run) -> Judgement {
         .with("data_bytes_after", after)
         .judged(),
     }
+}
+
+fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
+    let updated = run.summary.rows.update;
+    let share = rows as f64 / updated.max(rows) as f64;
+    let message = format!(
+        "{rows} of {updated} updated rows ({:.2} %) moved to another block: theirs was full of \
+         versions that somebody might still have seen",
+        share * 100.0
+    );
+    let found = if share < ROWS_MOVED_SHARE_MAX {
+        info(
+            id,
+            message,
+            "Little data that many sessions update at once does that; more blocks for each session \
+             (SCALE) keep every row in place.",
+        )
+    } else {
+        warning(
+            id,
+            message,
+            "Look for a transaction that stays open for long in any database of the server, or give \
+             each session more blocks (SCALE); then load again.",
+        )
+    };
+    found
+        .with("rows_moved", rows)
+        .with("rows_updated", updated)
+        .with("data_bytes_before", sizes.map(|sizes| sizes.0))
+        .with("data_bytes_after", sizes.map(|sizes| sizes.1))
+        .judged()
 }
 
 fn small_log_waits(run: &Run) -> Judgement {

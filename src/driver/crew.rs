@@ -139,6 +139,12 @@ impl<'scope> Crew<'scope> {
         running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.cancel());
     }
 
+    /// Gives up the connection of every session that still runs.
+    pub fn sever(&self) {
+        let running = self.members.iter().filter(|member| member.end.is_none());
+        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.sever());
+    }
+
     /// Disconnects all sessions.
     pub fn dismiss(self) {
         for member in self.members {

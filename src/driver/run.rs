@@ -36,6 +36,8 @@ use super::{DriverError, hooks, page_cache, quiet, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
+/// A session that has not ended so long after it was first cancelled is given up as lost.
+const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
@@ -289,6 +291,7 @@ fn follow<'scope>(
     let mut stop_at = bounds.deadline;
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
+    let mut cancelled_at: Option<Instant> = None;
     while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
         let now = Instant::now();
         if now >= sampler.due() {
@@ -314,6 +317,9 @@ fn follow<'scope>(
         if signals > 1 || now >= stop_at + GRACE {
             bounds.cutting.store(true, Ordering::Relaxed);
             crew.cancel();
+            if cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
+                crew.sever();
+            }
         }
     }
     job.watch.ended();

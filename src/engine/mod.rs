@@ -190,6 +190,11 @@ pub trait Session: Send {
 /// Cuts the operation in flight of one session; it then ends with [`CUT`].
 pub trait Cancel: Send + Sync {
     fn cancel(&self);
+
+    /// The operation did not end though it was cancelled: gives its connection up, so that who
+    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
+    /// engine without a peer that may fall silent needs none.
+    fn sever(&self) {}
 }
 
 /// The error code of an operation that was cancelled after the stop.

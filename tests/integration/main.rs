@@ -19,6 +19,8 @@ mod oracle_sql;
 mod os;
 mod physical;
 mod postgres;
+mod postgres_silence;
+mod proxy;
 mod sandbox;
 mod secrets;
 mod server_oracle;

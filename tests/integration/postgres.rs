@@ -1,8 +1,7 @@
 //! What only PostgreSQL has: schemas of others, HOT updates, plans, statistics that are flushed,
 //! timeouts, terminated sessions, a server that dies.
 
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use petal::workload::op::{Kind, Operation};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
+use crate::proxy::Proxy;
 use crate::server_postgres::{Server, alone, is_there, shared};
 use crate::support::{Mount, Workplace, count, findings, number, record};
 
@@ -329,9 +329,7 @@ fn a_terminated_session_is_named_and_the_others_go_on() {
     assert_eq!(ended, 1);
     let run = running.ends().exited(1).json();
     assert_eq!(run["sessions_lost"][0]["session"], 2);
-    // Between two batches the server's last words may be lost with the connection.
-    let code = run["sessions_lost"][0]["code"].as_str().unwrap();
-    assert!(["57P01", "connection"].contains(&code), "{code}");
+    assert_eq!(run["sessions_lost"][0]["code"], "57P01");
     assert_eq!(run["status"], "complete");
 }
 
@@ -458,44 +456,6 @@ fn a_server_that_dies_under_tls_is_said_to_have_ended_the_connection() {
     assert_eq!(error.code, "connection");
     assert!(error.message.contains("the server ended the connection"), "{}", error.message);
     assert!(!error.message.contains("rustls"), "{}", error.message);
-}
-
-/// Copies what is sent both ways until it is cut, then closes every socket.
-struct Proxy {
-    port: u16,
-    sockets: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Proxy {
-    fn to(port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let own = listener.local_addr().unwrap().port();
-        let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
-        let kept = Arc::clone(&sockets);
-        thread::spawn(move || {
-            for from in listener.incoming() {
-                let from = from.unwrap();
-                let to = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                for (mut a, mut b) in [
-                    (from.try_clone().unwrap(), to.try_clone().unwrap()),
-                    (to.try_clone().unwrap(), from.try_clone().unwrap()),
-                ] {
-                    thread::spawn(move || {
-                        let _ = std::io::copy(&mut a, &mut b);
-                        let _ = b.shutdown(Shutdown::Both);
-                    });
-                }
-                kept.lock().unwrap().extend([from, to]);
-            }
-        });
-        Self { port: own, sockets }
-    }
-
-    fn cut(&self) {
-        for socket in self.sockets.lock().unwrap().drain(..) {
-            let _ = socket.shutdown(Shutdown::Both);
-        }
-    }
 }
 
 #[test]
@@ -688,7 +648,8 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
     let small = format!("{url}&tablespace=full");
     work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"])
         .exits(3)
-        .telling(&["53100", "No space left"]);
+        // In the server's words it is a write that failed, or one that was cut short.
+        .telling(&["53100", "make room on the server's disk"]);
     assert!(open(&url, Settings::default()).loaded().unwrap().is_empty());
     // Where there is room, that is where the data go.
     load(&small, 1, Filler::Constant);

@@ -4,8 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
-
+use super::client::Client;
 use super::connect::Endpoint;
 use crate::engine::{Progress, ProgressUnit};
 
@@ -102,7 +101,7 @@ impl<'a> IndexWatch<'a> {
             return;
         }
         if building.client.is_none() {
-            building.client = self.endpoint.connect("petal setup progress").ok();
+            building.client = self.endpoint.connect_to_look("petal setup progress").ok();
         }
         let Some(client) = building.client.as_mut() else { return };
         let Ok(row) = client.query_one(INDEX_BLOCKS, &[&self.process]) else {

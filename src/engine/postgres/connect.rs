@@ -2,13 +2,18 @@
 //! code, and a way out; never the password.
 
 use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postgres::error::{DbError, SqlState};
-use postgres::{Client, Config, Error};
+use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::{Config, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::options::{Address, Options, SslMode};
+use super::address::Address;
+use super::client::{CancelToken, Client, Error};
+use super::options::{Options, SslMode};
+use super::patience::{Patience, SILENCE, Standing};
 use super::tls;
 use crate::engine::EngineError;
 
@@ -16,6 +21,10 @@ use crate::engine::EngineError;
 pub const VERSION_MIN: u32 = 120_000;
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// A server that did not answer is not waited for as long again.
+const BRIEF: Duration = Duration::from_secs(3);
+/// A name may stand for several addresses, each of which may take its time.
+const ADDRESSES: u32 = 2;
 
 /// One server of the run.
 #[derive(Clone)]
@@ -26,7 +35,17 @@ pub struct Endpoint {
     config: Config,
     /// Why a password file was left alone, if one was.
     notes: Vec<String>,
-    pub tls: MakeRustlsConnect,
+    connect_timeout: Duration,
+    /// It was found to be silent, and has not answered since.
+    is_silent: Arc<AtomicBool>,
+    tls: MakeRustlsConnect,
+}
+
+/// A connection, and what its server calls it.
+pub struct Opened {
+    pub client: Client,
+    /// The server's process.
+    pub process: i32,
 }
 
 impl Endpoint {
@@ -47,13 +66,13 @@ impl Endpoint {
                 .keepalives_retries(3)
                 .tcp_user_timeout(KEEPALIVE * 3)
                 .ssl_mode(match options.tls.mode {
-                    SslMode::Disable => postgres::config::SslMode::Disable,
-                    SslMode::Prefer => postgres::config::SslMode::Prefer,
-                    _ => postgres::config::SslMode::Require,
+                    SslMode::Disable => tokio_postgres::config::SslMode::Disable,
+                    SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
+                    _ => tokio_postgres::config::SslMode::Require,
                 });
             if address.is_socket() {
                 // Nobody is in between; servers do not speak TLS on sockets.
-                config.ssl_mode(postgres::config::SslMode::Disable);
+                config.ssl_mode(tokio_postgres::config::SslMode::Disable);
             }
             if let Some(password) = password {
                 config.password(password.expose());
@@ -63,21 +82,77 @@ impl Endpoint {
                 name: address.name(),
                 config,
                 notes: options.notes.clone(),
+                connect_timeout: options.connect_timeout,
+                is_silent: Arc::default(),
                 tls: tls.clone(),
             }
         });
         Ok(endpoints.collect())
     }
 
-    /// Connects under a name that the server's views show.
+    /// Connects under a name that the server's views show, for work that may be long: it is waited
+    /// for as long as the server lives.
     pub fn connect(&self, application: &str) -> Result<Client, EngineError> {
-        let mut config = self.config.clone();
-        config.application_name(application);
-        let mut client = config.connect(self.tls.clone()).map_err(|error| self.refusal(&error))?;
-        client
-            .batch_execute("SET client_min_messages = error")
-            .map_err(|error| engine_error(&self.name, "connecting", &error))?;
+        self.open(application).map(|opened| opened.client)
+    }
+
+    /// The same, for looks at what the server tells.
+    pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
+        let mut client = self.connect(application)?;
+        client.wait_with(Patience::Short);
         Ok(client)
+    }
+
+    /// The same as [`Self::connect`], with the server's process.
+    pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
+        let limit = match self.is_silent.load(Ordering::Relaxed) {
+            true => BRIEF,
+            false => self.connect_timeout * ADDRESSES,
+        };
+        let opened = self.reach(application, limit).map_err(|error| self.refusal(&error))?;
+        let (process, asked) = (opened.process, self.clone());
+        opened.client.line().on_silence(Box::new(move || asked.ask_after(process)));
+        Ok(opened)
+    }
+
+    fn reach(&self, application: &str, limit: Duration) -> Result<Opened, Error> {
+        let mut config = self.config.clone();
+        config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
+        let opened = Client::open(&config, self.tls.clone(), limit).and_then(|mut client| {
+            client.wait_with(Patience::Short);
+            let told =
+                client.simple_query("SET client_min_messages = error; SELECT pg_backend_pid()")?;
+            let process = told.iter().find_map(|line| match line {
+                SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+                _ => None,
+            });
+            client.wait_with(Patience::WhileItLives);
+            Ok(Opened { client, process: process.unwrap_or(0) })
+        });
+        let is_silent = opened.as_ref().is_err_and(|error| error.code().is_none());
+        self.is_silent.store(is_silent, Ordering::Relaxed);
+        opened
+    }
+
+    /// What the server says of a process of petal's that is silent.
+    fn ask_after(&self, process: i32) -> Standing {
+        let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state = 'active'";
+        let asked = self.reach("petal check", SILENCE).and_then(|mut opened| {
+            opened.client.wait_with(Patience::Short);
+            opened.client.query(sql, &[&process])
+        });
+        match asked {
+            Ok(rows) if rows.is_empty() => Standing::Idle,
+            Ok(_) => Standing::Working,
+            // It answers, if only to refuse one more connection.
+            Err(error) if error.code().is_some() => Standing::Working,
+            Err(error) => Standing::Silent(words(&error)),
+        }
+    }
+
+    /// With which another thread cuts what a connection does.
+    pub fn cancel_token(&self, client: &Client) -> CancelToken {
+        client.cancel_token(&self.tls, self.connect_timeout)
     }
 
     fn refusal(&self, error: &Error) -> EngineError {
@@ -167,6 +242,8 @@ pub fn way_out(error: &Error) -> &'static str {
             let text = words(error);
             if text.contains("password missing") {
                 "the server wants a password: PGPASSWORD, ~/.pgpass or the URL gives one"
+            } else if error.is_silence() {
+                "see whether the server is stopped, or what lies between holds its packets back"
             } else if is_cut_short(error) || error.is_closed() {
                 "the server ended the connection: see its log"
             } else if text.contains("UnsupportedCertVersion") {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, Statement};
+use tokio_postgres::Statement;
+
+use super::client::Client;
 use serde_json::Value;
 
 use super::connect::{Endpoint, engine_error};
@@ -58,7 +60,7 @@ struct Connected {
 
 impl Connected {
     fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
-        let mut client = endpoint.connect("petal counters")?;
+        let mut client = endpoint.connect_to_look("petal counters")?;
         let timing = timing(&mut client, &endpoint.name)?;
         let all = client
             .prepare(&sql(timing.version))
@@ -96,6 +98,9 @@ impl CounterReader {
         let mut raw = flatten(&json);
         raw.insert("checkpoints".to_owned(), state.checkpoints_ended);
         drop(state);
+        if let Some(moved) = moved_rows(&raw) {
+            raw.insert("rows_moved".to_owned(), moved);
+        }
         if let Some(requested) = requested_checkpoints(&raw) {
             raw.insert("checkpoints_by_log_size".to_owned(), requested);
         }
@@ -172,6 +177,13 @@ fn requested_checkpoints(raw: &BTreeMap<String, u64>) -> Option<u64> {
     ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"]
         .into_iter()
         .find_map(|name| raw.get(name).copied())
+}
+
+/// An UPDATE that is not HOT puts the row's new version into another page: no indexed column
+/// changes.
+fn moved_rows(raw: &BTreeMap<String, u64>) -> Option<u64> {
+    let (all, hot) = raw.get("tables.n_tup_upd").zip(raw.get("tables.n_tup_hot_upd"))?;
+    Some(all.saturating_sub(*hot))
 }
 
 /// As a session of the run has it.

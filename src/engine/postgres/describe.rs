@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use postgres::Client;
-
+use super::client::Client;
 use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::meta::Meta;

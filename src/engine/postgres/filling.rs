@@ -4,15 +4,12 @@
 //! Table and COPY in one transaction, with FREEZE: reads find nothing to write later, and with
 //! wal_level=minimal PostgreSQL writes no log for it. The tables are logged always.
 
-use std::io::Write as _;
-
-use postgres::{Client, Transaction};
-
 use super::account::{Account, IndexWatch};
-use super::load::Loader;
+use super::client::{Client, Error};
+use super::connect::{Endpoint, engine_error};
 use super::meta::Meta;
 use super::{copy, schema};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, LoadPlan};
 use crate::workload::scatter::Permutation;
 
 /// What is sent at once.
@@ -23,7 +20,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 pub struct Filling<'a> {
-    pub loader: &'a Loader<'a>,
+    pub endpoint: &'a Endpoint,
+    pub plan: &'a LoadPlan,
+    pub tablespace: Option<&'a str>,
     pub schema: u32,
     pub account: &'a Account<'a>,
     pub index: &'a IndexWatch<'a>,
@@ -33,22 +32,23 @@ pub struct Filling<'a> {
 
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<Meta, EngineError> {
-        let plan = self.loader.plan;
+        let plan = self.plan;
         let name = schema::loading_name(self.schema);
-        let tablespace = self.loader.tablespace;
-        let failed = |error| self.loader.error("beginning", &error);
-        let mut transaction = client.transaction().map_err(failed)?;
-        let level = transaction.query_one("SELECT current_setting('wal_level')", &[]);
+        let tablespace = self.tablespace;
+        let failed = |error| self.error("beginning", &error);
+        // One that fails ends with its connection.
+        client.batch_execute("BEGIN").map_err(failed)?;
+        let level = client.query_one("SELECT current_setting('wal_level')", &[]);
         if level.map_err(failed)?.get::<_, &str>(0) == "minimal" {
-            self.batch(&mut transaction, "beginning", WRITE_EARLY)?;
+            self.batch(client, "beginning", WRITE_EARLY)?;
         }
         let tables = schema::create_tables(&name, tablespace);
-        self.batch(&mut transaction, "creating the tables", &tables)?;
-        self.copy(&mut transaction, "cf1", plan.rows)?;
-        self.copy(&mut transaction, "cf2", plan.scan_rows)?;
+        self.batch(client, "creating the tables", &tables)?;
+        self.copy(client, "cf1", plan.rows)?;
+        self.copy(client, "cf2", plan.scan_rows)?;
         self.index.begin();
         let index = schema::create_index(&name, plan.unique_index, tablespace);
-        self.batch(&mut transaction, "creating the index", &index)?;
+        self.batch(client, "creating the index", &index)?;
         self.index.end(plan.rows * u64::from(plan.block_size));
         let meta = Meta {
             schema: self.schema,
@@ -59,37 +59,32 @@ impl Filling<'_> {
             scatter_seed: plan.seed,
             unique_index: plan.unique_index,
         };
-        meta.write(&mut transaction)
-            .map_err(|error| self.loader.error("writing petal_meta", &error))?;
-        transaction.commit().map_err(|error| self.loader.error("committing", &error))?;
+        meta.write(client).map_err(|error| self.error("writing petal_meta", &error))?;
+        self.batch(client, "committing", "COMMIT")?;
         Ok(meta)
     }
 
     /// Rows in the order of their blocks, keys scattered.
-    fn copy(
-        &self,
-        transaction: &mut Transaction<'_>,
-        table: &str,
-        rows: u64,
-    ) -> Result<(), EngineError> {
+    fn copy(&self, client: &mut Client, table: &str, rows: u64) -> Result<(), EngineError> {
         if rows == 0 {
             return Ok(());
         }
-        let (loader, plan) = (self.loader, self.loader.plan);
+        let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let doing = format!("writing rows of {name}.{table}");
         let sql = format!("COPY {name}.{table} FROM STDIN (FORMAT binary, FREEZE)");
-        let mut writer = transaction.copy_in(&sql).map_err(|error| loader.error(&doing, &error))?;
+        let mut writer = client.copy_in(&sql).map_err(|error| self.error(&doing, &error))?;
         let keys = Permutation::new(rows, plan.seed);
         let column_bytes = schema::column_bytes(plan.block_size);
         let mut row_writer = copy::RowWriter::new(self.schema, plan.filler, column_bytes);
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 4));
-        buffer.extend_from_slice(copy::HEADER);
+        let buffer = || Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 4));
+        let mut rows_ready = buffer();
+        rows_ready.extend_from_slice(copy::HEADER);
         let mut pending_rows = 0;
         for row in 0..rows {
-            row_writer.append(keys.apply(row) + 1, &mut buffer);
+            row_writer.append(keys.apply(row) + 1, &mut rows_ready);
             pending_rows += 1;
-            if buffer.len() < BUFFER_BYTES && row + 1 < rows {
+            if rows_ready.len() < BUFFER_BYTES && row + 1 < rows {
                 continue;
             }
             if (self.is_over)() {
@@ -97,33 +92,30 @@ impl Filling<'_> {
                 return Err(EngineError::Interrupted);
             }
             if row + 1 == rows {
-                buffer.extend_from_slice(&copy::TRAILER);
+                rows_ready.extend_from_slice(&copy::TRAILER);
             }
             // The reason of a failure is told by the writer's end.
-            let sent = writer.write_all(&buffer).and_then(|()| writer.flush());
-            if sent.is_err() {
+            if writer.send(std::mem::replace(&mut rows_ready, buffer())).is_err() {
                 break;
             }
-            buffer.clear();
             self.account.copied(pending_rows * u64::from(plan.block_size));
             pending_rows = 0;
         }
-        let written = writer.finish().map_err(|error| loader.error(&doing, &error))?;
+        let written = writer.finish().map_err(|error| self.error(&doing, &error))?;
         if written != rows {
             return Err(EngineError::Database(format!(
                 "{}: {doing}: {written} of {rows} rows arrived; please report this",
-                loader.endpoint.name
+                self.endpoint.name
             )));
         }
         Ok(())
     }
 
-    fn batch(
-        &self,
-        transaction: &mut Transaction<'_>,
-        doing: &str,
-        sql: &str,
-    ) -> Result<(), EngineError> {
-        transaction.batch_execute(sql).map_err(|error| self.loader.error(doing, &error))
+    fn batch(&self, client: &mut Client, doing: &str, sql: &str) -> Result<(), EngineError> {
+        client.batch_execute(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    fn error(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.endpoint.name, doing, error)
     }
 }

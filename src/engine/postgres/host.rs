@@ -2,8 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use postgres::Client;
-
+use super::client::Client;
 use super::connect::Endpoint;
 use crate::stats::os::ServerProcesses;
 
@@ -13,7 +12,7 @@ const CLOCK_QUESTIONS: usize = 5;
 /// Each session is a process of its own, all children of one. None where it cannot be asked or
 /// seen: then its processor time is unknown.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
-    let mut client = endpoint.connect("petal describe").ok()?;
+    let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let row = client
         .query_one(
             "SELECT pg_backend_pid(), \
@@ -41,7 +40,7 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
 
 /// In seconds; the answer is taken to lie in the middle of its round trip.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
-    let mut client = endpoint.connect("petal describe").ok()?;
+    let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let answers = (0..CLOCK_QUESTIONS).filter_map(|_| {
         let asked = Instant::now();
         let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
-
 use super::account::{Account, IndexWatch};
-use super::connect::{Endpoint, engine_error};
+use super::client::{Client, Error};
+use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
 use super::{placement, routine, schema};
@@ -21,6 +20,8 @@ use crate::engine::{
 
 /// Between two looks at the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A loader that does not end so long after it was first told to is given up.
+const UNHEARD: Duration = Duration::from_secs(15);
 /// Two setups at once would be in each other's way.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -164,29 +165,37 @@ impl Loader<'_> {
         failed: &AtomicBool,
     ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect(&format!("petal setup {schema}"))?;
-        let process: i32 = client
-            .query_one("SELECT pg_backend_pid()", &[])
-            .map_err(|error| self.error("beginning", &error))?
-            .get(0);
+        let Opened { mut client, process } =
+            self.endpoint.open(&format!("petal setup {schema}"))?;
         let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
-        let token = client.cancel_token();
+        let (token, line) = (self.endpoint.cancel_token(&client), client.line());
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
         let ended = AtomicBool::new(false);
         // Making an index and counting pages take their time, and end only when they are told to.
         std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
+                let mut over_since: Option<Instant> = None;
                 while !ended.load(Ordering::Relaxed) {
                     if is_over() {
-                        // Asked again until it is heard.
-                        let _ = token.cancel_query(self.endpoint.tls.clone());
+                        // Asked again until it is heard, or it is clear that it is not.
+                        let _ = token.cancel();
+                        if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
+                            line.sever("no answer, nor to being cancelled");
+                        }
                     }
                     index.look();
                     std::thread::park_timeout(LOOK_EVERY);
                 }
             });
-            let filling =
-                Filling { loader: self, schema, account, index: &index, is_over: &is_over };
+            let filling = Filling {
+                endpoint: self.endpoint,
+                plan: self.plan,
+                tablespace: self.tablespace,
+                schema,
+                account,
+                index: &index,
+                is_over: &is_over,
+            };
             let result = self.load_by(&filling, &mut client, begin);
             ended.store(true, Ordering::Relaxed);
             watcher.thread().unpark();
@@ -292,7 +301,7 @@ impl Loader<'_> {
         }
     }
 
-    pub fn error(&self, doing: &str, error: &postgres::Error) -> EngineError {
+    fn error(&self, doing: &str, error: &Error) -> EngineError {
         engine_error(&self.endpoint.name, doing, error)
     }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postgres::{Client, GenericClient};
-
+use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::schema;
 use crate::engine::EngineError;
@@ -25,7 +24,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    pub fn write(&self, client: &mut impl GenericClient) -> Result<(), postgres::Error> {
+    pub fn write(&self, client: &mut Client) -> Result<(), Error> {
         let sql =
             format!("INSERT INTO {}.petal_meta VALUES ($1, $2)", schema::loading_name(self.schema));
         for (key, value) in [
@@ -69,7 +68,7 @@ impl Meta {
     /// With the sizes as they are now.
     pub fn loaded(
         &self,
-        client: &mut impl GenericClient,
+        client: &mut Client,
         server: &str,
         name: &str,
     ) -> Result<LoadedSchema, EngineError> {
@@ -100,7 +99,7 @@ impl Meta {
 
 /// Bytes of a table or index that must be there.
 pub fn relation_bytes(
-    client: &mut impl GenericClient,
+    client: &mut Client,
     server: &str,
     relation: &str,
 ) -> Result<u64, EngineError> {

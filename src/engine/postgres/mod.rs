@@ -1,6 +1,7 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `options`, `service`, `password_file`, `tls`, `connect`: the way in, and what errors mean
+//! - `address`, `options`, `service`, `password_file`, `tls`, `connect`: the way in, and what errors mean
+//! - `client`, `patience`: questions and answers, and how waiting for one ends
 //! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
@@ -11,6 +12,8 @@
 //! which report when told to. And the first change of a block after a checkpoint logs all of it.
 
 mod account;
+mod address;
+mod client;
 mod connect;
 mod copy;
 mod counters;
@@ -21,6 +24,7 @@ mod load;
 mod meta;
 mod options;
 mod password_file;
+mod patience;
 mod placement;
 mod plan;
 mod routine;
@@ -37,8 +41,6 @@ mod waits;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use postgres::Client;
-
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
@@ -47,10 +49,12 @@ use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
+use address::process_environment;
+use client::Client;
 use connect::{Endpoint, VERSION_MIN, engine_error};
 use counters::CounterReader;
 use meta::{Meta, relation_bytes};
-use options::{Options, process_environment};
+use options::Options;
 use session::PostgresSession;
 use waits::Waits;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::address::{Address, Environment, process_environment};
 use super::{password_file, service};
 use crate::engine::EngineError;
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
@@ -44,28 +45,6 @@ pub struct TlsOptions {
     pub key: Option<PathBuf>,
 }
 
-/// One server: a host and port, or a folder with a socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// A folder if it begins with `/`.
-    pub host: String,
-    pub port: u16,
-}
-
-impl Address {
-    pub fn is_socket(&self) -> bool {
-        self.host.starts_with('/')
-    }
-
-    /// As a person names it.
-    pub fn name(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
-    }
-}
-
 /// All that is needed to connect, and what else the URL says.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -78,13 +57,6 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// What a person should know, such as a password file that is open to others.
     pub notes: Vec<String>,
-}
-
-/// The environment by name, so that tests have their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-pub fn process_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Options {

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::options::Address;
+use super::address::Address;
 
 /// A line for people if others may read it; libpq then leaves it alone, and so does petal.
 pub fn open_to_others(path: &Path) -> Option<String> {

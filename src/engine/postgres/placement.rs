@@ -3,8 +3,7 @@
 
 use std::io::{BufRead, Read as _};
 
-use postgres::GenericClient;
-
+use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::copy;
 use super::meta::relation_bytes;
@@ -18,7 +17,7 @@ const ADDRESS_BYTES: usize = 4 + 4 + 2;
 
 /// Reads the whole main table; `read` is told how many rows were read since it was last told.
 pub fn count(
-    client: &mut impl GenericClient,
+    client: &mut Client,
     server: &str,
     name: &str,
     block_bytes: u32,
@@ -26,16 +25,17 @@ pub fn count(
 ) -> Result<Placement, EngineError> {
     let doing = format!("counting pages of {name}.cf1");
     let failed = |error| engine_error(server, &doing, &error);
-    let mut transaction = client.transaction().map_err(failed)?;
-    transaction.batch_execute(include_str!("sql/placement.sql")).map_err(failed)?;
+    // One that fails ends with its connection.
+    client.batch_execute("BEGIN").map_err(failed)?;
+    client.batch_execute(include_str!("sql/placement.sql")).map_err(failed)?;
     let sql = format!("COPY (SELECT ctid FROM {name}.cf1) TO STDOUT (FORMAT binary)");
-    let addresses = transaction.copy_out(&sql).map_err(failed)?;
-    let tally = Tally::of(addresses, read).map_err(|error| match error.downcast() {
+    let addresses = client.copy_out(&sql).map_err(failed)?;
+    let tally = Tally::of(addresses, read).map_err(|error| match error.downcast::<Error>() {
         Ok(error) => engine_error(server, &doing, &error),
         Err(error) => EngineError::Database(format!("{server}: {doing}: {error}")),
     })?;
-    let size = relation_bytes(&mut transaction, server, &format!("{name}.cf1"))?;
-    transaction.commit().map_err(failed)?;
+    let size = relation_bytes(client, server, &format!("{name}.cf1"))?;
+    client.batch_execute("COMMIT").map_err(failed)?;
     if tally.end > size / u64::from(block_bytes.max(1)) {
         return Err(EngineError::Database(format!(
             "{server}: {doing}: rows in block {}, but the table has {size} bytes",

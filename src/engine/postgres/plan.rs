@@ -1,8 +1,9 @@
 //! The plan is forced, not hoped for: what every session sets, and EXPLAIN's word that it worked.
 
-use postgres::Client;
-use postgres::error::SqlState;
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 
+use super::client::Client;
 use super::connect::engine_error;
 use super::schema;
 use crate::engine::EngineError;
@@ -74,7 +75,7 @@ pub fn check(
     let lines: Vec<String> = lines
         .iter()
         .filter_map(|line| match line {
-            postgres::SimpleQueryMessage::Row(row) => {
+            SimpleQueryMessage::Row(row) => {
                 row.get(0).map(|text| text.trim().trim_start_matches("->").trim().to_owned())
             }
             _ => None,

@@ -2,8 +2,7 @@
 
 use std::sync::PoisonError;
 
-use postgres::Client;
-
+use super::client::Client;
 use super::connect::engine_error;
 use super::schema::{self, ROUTINE_VERSION};
 use super::session::Work;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::options::Environment;
+use super::address::Environment;
 use crate::engine::EngineError;
 
 const FILE: &str = "pg_service.conf";

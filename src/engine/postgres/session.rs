@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use postgres::{CancelToken, Client, Error, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::Statement;
 
-use super::connect::{Endpoint, engine_error, way_out, way_out_of, words};
+use super::client::{CancelToken, Client, Error};
+use super::connect::{Endpoint, Opened, engine_error, way_out, way_out_of, words};
 use super::meta::Meta;
+use super::patience::{Line, Patience};
 use super::{CAPABILITIES, Shared, plan, schema};
 use super::{session_client, session_server, session_set};
 use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
@@ -20,6 +21,8 @@ use crate::workload::seat::Seat;
 
 /// The SQLSTATE of a statement that was cancelled.
 const CANCELLED: &str = "57014";
+/// The code of a session whose connection was given up.
+const NO_ANSWER: &str = "no-answer";
 /// The first server that can be told to report a session's statistics at once.
 pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
@@ -77,12 +80,12 @@ impl PostgresSession {
 
 impl Connected {
     fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
-        let mut client = endpoint.connect(&format!("petal session {}", seat.session))?;
+        let Opened { mut client, process } =
+            endpoint.open(&format!("petal session {}", seat.session))?;
         let server = endpoint.name.clone();
         let version = super::server_version(&mut client, &server)?;
         plan::apply(&mut client, &server, shared.prefetch)?;
         let failed = |error: Error| engine_error(&server, "preparing a session", &error);
-        let process: i32 = client.query_one("SELECT pg_backend_pid()", &[]).map_err(failed)?.get(0);
         let flush = match version >= FLUSH_VERSION_MIN {
             true => Some(client.prepare("SELECT pg_stat_force_next_flush()").map_err(failed)?),
             false => None,
@@ -90,8 +93,8 @@ impl Connected {
         let cancelling = Arc::new(Cancelling {
             requested: AtomicBool::new(false),
             is_sending: AtomicBool::new(false),
-            token: client.cancel_token(),
-            tls: endpoint.tls.clone(),
+            token: endpoint.cancel_token(&client),
+            line: client.line(),
         });
         let mut work = Work {
             shared: Arc::clone(shared),
@@ -158,7 +161,7 @@ impl Work {
             Some(code) => self
                 .failure_of(code.code(), stop, || format!("{}; {}", words(error), way_out(error))),
             None => Failure::Fatal(SessionError {
-                code: "connection".to_owned(),
+                code: if error.is_silence() { NO_ANSWER } else { "connection" }.to_owned(),
                 message: format!("{}: {}; {}", self.server, words(error), way_out(error)),
             }),
         }
@@ -209,6 +212,10 @@ impl Connected {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         self.work.cancelling.requested.store(false, Ordering::Relaxed);
+        self.work.client.wait_with(match stop.planned() {
+            Some(_) => Patience::UntilSevered,
+            None => Patience::WhileItLives,
+        });
         match &mut self.side {
             Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
             Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
@@ -272,7 +279,7 @@ struct Cancelling {
     requested: AtomicBool,
     is_sending: AtomicBool,
     token: CancelToken,
-    tls: MakeRustlsConnect,
+    line: Arc<Line>,
 }
 
 struct Canceller(Vec<Arc<Cancelling>>);
@@ -289,9 +296,16 @@ impl Cancel for Canceller {
             let shared = Arc::clone(shared);
             std::thread::spawn(move || {
                 // One that does not arrive is sent again: the driver asks until the session ends.
-                let _ = shared.token.cancel_query(shared.tls.clone());
+                let _ = shared.token.cancel();
                 shared.is_sending.store(false, Ordering::Release);
             });
+        }
+    }
+
+    /// Ends the waiting at once, without asking anybody.
+    fn sever(&self) {
+        for shared in &self.0 {
+            shared.line.sever("no answer in time, nor to being cancelled");
         }
     }
 }

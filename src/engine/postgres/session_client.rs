@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use postgres::Statement;
-use postgres::types::ToSql;
+use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
 
+use super::client::Error;
 use super::connect::engine_error;
 use super::schema;
 use super::session::{Failure, Work, keys, prepared};
@@ -101,7 +102,7 @@ fn run(
     work: &mut Work,
     statements: &Statements,
     operation: &Operation,
-) -> Result<Result<u64, postgres::Error>, SessionError> {
+) -> Result<Result<u64, Error>, SessionError> {
     let (first, last) = keys(operation);
     let rows = match operation.kind {
         Kind::Select => count(work, &statements.select, &[&first, &last]),
@@ -125,7 +126,7 @@ fn count(
     work: &mut Work,
     statement: &Statement,
     parameters: &[&(dyn ToSql + Sync)],
-) -> Result<u64, postgres::Error> {
+) -> Result<u64, Error> {
     let row = work.client.query_one(statement, parameters)?;
-    row.try_get::<_, i64>(0).map(i64::cast_unsigned)
+    Ok(row.try_get::<_, i64>(0).map(i64::cast_unsigned)?)
 }

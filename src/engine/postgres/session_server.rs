@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};
 
-use postgres::types::{FromSql, Type};
-use postgres::{Row, Statement};
+use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::{Row, Statement};
 
+use super::client::Error;
 use super::connect::engine_error;
 use super::session::{Failure, Work, keys, prepared};
 use super::{routine, schema};
@@ -234,7 +235,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn read(row: &Row) -> Result<Self, postgres::Error> {
+    fn read(row: &Row) -> Result<Self, Error> {
         let done: i32 = row.try_get("done")?;
         let mut ends: Vec<Micros> = row.try_get("ends")?;
         ends.truncate(usize::try_from(done).unwrap_or(0));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use postgres::Statement;
+use tokio_postgres::Statement;
 
 use super::connect::engine_error;
 use super::schema;
@@ -122,7 +122,7 @@ impl SetLoop {
                 return Ok(());
             }
         };
-        let failed = |error: postgres::Error| SessionError {
+        let failed = |error: tokio_postgres::Error| SessionError {
             code: "answer".to_owned(),
             message: format!("{}: {error}", work.server),
         };

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use postgres::Client;
-use postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 
+use super::client::Client;
 use super::connect::{Endpoint, engine_error};
 use super::schema;
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -68,7 +68,7 @@ fn verifier(
         || options.root.is_some()
         || (options.mode == SslMode::Require && own_root().is_some());
     if !verifies {
-        return Ok(Arc::new(Unverified(Arc::clone(provider))));
+        return Ok(Arc::new(Lenient { provider: Arc::clone(provider), chain: None }));
     }
     let roots = Arc::new(roots(options)?);
     let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
@@ -78,7 +78,10 @@ fn verifier(
             "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
         ))
     })?;
-    Ok(if checks_name { strict } else { Arc::new(AnyName(strict)) })
+    Ok(match checks_name {
+        true => strict,
+        false => Arc::new(Lenient { provider: Arc::clone(provider), chain: Some(strict) }),
+    })
 }
 
 /// The person's own file, where it is there.
@@ -121,52 +124,18 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// `prefer` and `require`: encrypted, to whoever answers. Not even the certificate is read: whoever
-/// answers can make one, and those of version 1, as PostgreSQL's manual makes them, are beyond
-/// rustls.
+/// Less than the whole is checked, as the mode says. Where nobody in particular is to answer, not even
+/// the certificate is read: whoever answers can make one, and those of version 1, as PostgreSQL's
+/// manual makes them, are beyond rustls.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    /// `verify-ca`: signed by a trusted authority, whatever its name. None for `prefer` and
+    /// `require`: encrypted, to whoever answers.
+    chain: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// `verify-ca`: signed by a trusted authority, whatever its name.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -175,8 +144,9 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         // The chain is verified before the name.
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
+        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -190,7 +160,11 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        if self.chain.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -199,10 +173,14 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        if self.chain.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use postgres::{Client, Statement};
+use tokio_postgres::Statement;
 
+use super::client::Client;
 use super::connect::Endpoint;
 use crate::engine::EngineError;
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
@@ -129,7 +130,7 @@ impl Waits {
 }
 
 fn prepared(endpoint: &Endpoint) -> Option<(Client, Statement)> {
-    let mut client = endpoint.connect("petal waits").ok()?;
+    let mut client = endpoint.connect_to_look("petal waits").ok()?;
     let sample = client.prepare(SAMPLE).ok()?;
     Some((client, sample))
 }

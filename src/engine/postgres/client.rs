@@ -1,0 +1,348 @@
+//! A connection as the thread sees it that works with it: it asks, and waits for the answer. The
+//! driver's future is polled by that thread alone; nothing goes on between two questions.
+//!
+//! What this adds to a plain wait: an end of waiting ([`Patience`]), and the server's last words. A
+//! server that ends a session says why and closes; both may arrive at once, and the close must not
+//! hide the words.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, BufRead, Read};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{
+    Config, Connection, CopyInSink, CopyOutStream, Row, SimpleQueryMessage, Socket, Statement,
+    ToStatement,
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::patience::{Line, Patience, SILENCE};
+
+/// How long a connection may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's own words, or what failed on the way.
+    #[error(transparent)]
+    Failed(#[from] tokio_postgres::Error),
+    /// The peer keeps the connection and does not answer; petal gave it up.
+    #[error("{0}")]
+    Silent(String),
+    #[error("connection closed")]
+    Closed,
+    #[error("no runtime for a connection: {0}")]
+    Runtime(io::Error),
+}
+
+impl Error {
+    pub fn code(&self) -> Option<&SqlState> {
+        self.as_db_error().map(DbError::code)
+    }
+
+    pub fn as_db_error(&self) -> Option<&DbError> {
+        match self {
+            Self::Failed(error) => error.as_db_error(),
+            _ => None,
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Failed(error) => error.is_closed(),
+            other => matches!(other, Self::Closed),
+        }
+    }
+
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+}
+
+/// One connection.
+pub struct Client {
+    // Dropped first: then the connection says goodbye.
+    asker: tokio_postgres::Client,
+    wire: Wire,
+}
+
+/// What drives a connection.
+struct Wire {
+    runtime: Runtime,
+    connection: Connection<Socket, TlsStream>,
+    is_over: bool,
+    patience: Patience,
+    line: Arc<Line>,
+}
+
+impl Client {
+    /// Connects and logs in within `limit`, name lookup and TLS included.
+    pub fn open(config: &Config, tls: MakeRustlsConnect, limit: Duration) -> Result<Self, Error> {
+        let runtime = runtime()?;
+        let opened = runtime.block_on(async { timeout(limit, config.connect(tls)).await });
+        match opened {
+            Ok(Ok((asker, connection))) => {
+                let (is_over, patience, line) = (false, Patience::Short, Line::new());
+                Ok(Self { asker, wire: Wire { runtime, connection, is_over, patience, line } })
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => {
+                // A name lookup may go on.
+                runtime.shutdown_background();
+                Err(Error::Silent(format!("no answer within {} s", limit.as_secs())))
+            }
+        }
+    }
+
+    /// What questions may take from now on.
+    pub fn wait_with(&mut self, patience: Patience) {
+        self.wire.patience = patience;
+    }
+
+    /// With which other threads give it up.
+    pub fn line(&self) -> Arc<Line> {
+        Arc::clone(&self.wire.line)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.asker.is_closed() || self.wire.is_over || self.wire.line.given_up().is_some()
+    }
+
+    /// `tls` as it was opened with; `limit` for the server to take the request.
+    pub fn cancel_token(&self, tls: &MakeRustlsConnect, limit: Duration) -> CancelToken {
+        CancelToken { token: self.asker.cancel_token(), tls: tls.clone(), limit }
+    }
+
+    pub fn query<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        self.wire.wait(self.asker.query(statement, parameters))
+    }
+
+    pub fn query_one<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<Row, Error> {
+        self.wire.wait(self.asker.query_one(statement, parameters))
+    }
+
+    pub fn execute<T: ?Sized + ToStatement>(
+        &mut self,
+        statement: &T,
+        parameters: Parameters<'_>,
+    ) -> Result<u64, Error> {
+        self.wire.wait(self.asker.execute(statement, parameters))
+    }
+
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.wire.wait(self.asker.prepare(sql))
+    }
+
+    /// Statements without parameters; several are one transaction.
+    pub fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
+        self.wire.wait(self.asker.batch_execute(sql))
+    }
+
+    /// The same with what they tell, as text.
+    pub fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
+        self.wire.wait(self.asker.simple_query(sql))
+    }
+
+    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of it.
+    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
+        let sink = self.wire.wait(self.asker.copy_in(sql))?;
+        Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })
+    }
+
+    /// COPY ... TO STDOUT.
+    pub fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
+        let stream = self.wire.wait(self.asker.copy_out(sql))?;
+        Ok(CopyOut { wire: &mut self.wire, stream: Box::pin(stream), chunk: Bytes::new() })
+    }
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)
+}
+
+impl Wire {
+    /// Drives the connection until the answer is there, or will not come.
+    fn wait<T>(
+        &mut self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        let Self { runtime, connection, is_over, patience, line } = self;
+        let mut answer = pin!(answer);
+        let mut silence = None;
+        runtime.block_on(poll_fn(|context| {
+            if let Some(words) = line.poll_given_up(context) {
+                return Poll::Ready(Err(Error::Silent(words.to_owned())));
+            }
+            let failure = if *is_over { None } else { poll(connection, is_over, context) };
+            match (answer.as_mut().poll(context), failure) {
+                (Poll::Ready(Ok(answer)), _) => Poll::Ready(Ok(answer)),
+                // The connection's error is what ended it, unless the server itself answered.
+                (Poll::Ready(Err(error)), Some(why)) if error.as_db_error().is_none() => {
+                    Poll::Ready(Err(why.into()))
+                }
+                (Poll::Ready(Err(error)), _) | (Poll::Pending, Some(error)) => {
+                    Poll::Ready(Err(error.into()))
+                }
+                (Poll::Pending, None) if *is_over => Poll::Ready(Err(Error::Closed)),
+                (Poll::Pending, None) => {
+                    if *patience == Patience::UntilSevered || !is_long(&mut silence, context) {
+                        return Poll::Pending;
+                    }
+                    if *patience == Patience::WhileItLives {
+                        line.doubt();
+                        return Poll::Pending;
+                    }
+                    line.sever(format!("no answer for {} s", SILENCE.as_secs()));
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        }))
+    }
+}
+
+/// Takes what the connection has; an error ends it.
+fn poll(
+    connection: &mut Connection<Socket, TlsStream>,
+    is_over: &mut bool,
+    context: &mut Context<'_>,
+) -> Option<tokio_postgres::Error> {
+    loop {
+        match connection.poll_message(context) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(Some(Err(error))) => {
+                *is_over = true;
+                // Where sending failed, what the server said before it closed is still unread.
+                let is_told = error.as_db_error().is_some() || error.is_closed();
+                if !is_told
+                    && let Poll::Ready(Some(Err(last))) = connection.poll_message(context)
+                    && last.as_db_error().is_some()
+                {
+                    return Some(last);
+                }
+                return Some(error);
+            }
+            Poll::Ready(None) => {
+                *is_over = true;
+                return None;
+            }
+            Poll::Pending => return None,
+        }
+    }
+}
+
+/// Whether nothing happened for [`SILENCE`]: each time this is asked for another reason than its
+/// own clock, something did.
+fn is_long(silence: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
+    let silence = silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
+    let is_long = silence.as_mut().poll(context).is_ready();
+    silence.as_mut().reset(Instant::now() + SILENCE);
+    let _ = silence.as_mut().poll(context);
+    is_long
+}
+
+impl Drop for Wire {
+    /// Says goodbye, so that the server ends the session now.
+    fn drop(&mut self) {
+        let Self { runtime, connection, is_over, line, .. } = self;
+        if *is_over || line.given_up().is_some() {
+            return;
+        }
+        let goodbye = poll_fn(|context| {
+            poll(connection, is_over, context);
+            if *is_over { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // A peer that does not take it is left.
+        let _ = runtime.block_on(async { timeout(GOODBYE, goodbye).await });
+    }
+}
+
+/// Rows on their way to a table.
+pub struct CopyIn<'a> {
+    wire: &'a mut Wire,
+    sink: Pin<Box<CopyInSink<Bytes>>>,
+}
+
+impl CopyIn<'_> {
+    pub fn send(&mut self, rows: Vec<u8>) -> Result<(), Error> {
+        self.wire.wait(self.sink.send(rows.into()))
+    }
+
+    /// How many rows arrived.
+    pub fn finish(mut self) -> Result<u64, Error> {
+        self.wire.wait(poll_fn(|context| self.sink.as_mut().poll_finish(context)))
+    }
+}
+
+/// Rows on their way out of a table.
+pub struct CopyOut<'a> {
+    wire: &'a mut Wire,
+    stream: Pin<Box<CopyOutStream>>,
+    chunk: Bytes,
+}
+
+impl Read for CopyOut<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let from = self.fill_buf()?;
+        let length = from.len().min(into.len());
+        into[..length].copy_from_slice(&from[..length]);
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for CopyOut<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.chunk.is_empty() {
+            let next = self.stream.next();
+            match self.wire.wait(async { next.await.transpose() }).map_err(io::Error::other)? {
+                Some(chunk) => self.chunk = chunk,
+                None => break,
+            }
+        }
+        Ok(&self.chunk)
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.chunk.advance(length);
+    }
+}
+
+/// Asks the server to cut what a connection does.
+pub struct CancelToken {
+    token: tokio_postgres::CancelToken,
+    tls: MakeRustlsConnect,
+    limit: Duration,
+}
+
+impl CancelToken {
+    /// On a connection of its own. The server does not tell whether it heard.
+    pub fn cancel(&self) -> Result<(), Error> {
+        let asked = self.token.cancel_query(self.tls.clone());
+        match runtime()?.block_on(async { timeout(self.limit, asked).await }) {
+            Ok(asked) => Ok(asked?),
+            Err(_) => Err(Error::Silent(format!("no answer within {} s", self.limit.as_secs()))),
+        }
+    }
+}
