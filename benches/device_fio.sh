@@ -14,6 +14,10 @@
 # reads is that of the whole process and of the kernel's workers in it, less a run of one
 # operation; that of the mix is the one thread's, as both programs tell it. Needs fio and jq, and
 # room for 5 GiB. On tmpfs (FOLDER=/dev/shm) software alone is measured.
+#
+# Where idle processors of a virtual machine poll for a while before they halt (cpuidle-haltpoll), a
+# low depth has two speeds that differ several times over, and either program may meet either: only
+# rounds in which both met the same say something, so take many short ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -58,7 +58,8 @@ measure() {
     if [ "$variant" = pgbench ]; then
         cat >"$folder/select.sql" <<SQL
 \\set first random(1, $rows - $unit + 1)
-SELECT COUNT(c2) FROM petal1.cf1 WHERE custid BETWEEN :first AND :first + $unit - 1;
+SELECT count(c2) FROM (SELECT c2 FROM petal1.cf1
+    WHERE custid BETWEEN :first AND :first + $unit - 1 OFFSET 0) AS visited;
 SQL
         client=$({ time PGOPTIONS="-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off -c jit=off" \
             "$programs/pgbench" -h "$folder" -U petal -n -M prepared -c 1 -T "$seconds" \

@@ -41,7 +41,18 @@ GRANT SELECT ON sys.dba_data_files TO petal;
 -- GRANT EXECUTE ON sys.dbms_workload_repository TO petal;
 --    DATABASE_STATISTICS_TYPE=statspack, where Statspack is installed:
 -- GRANT EXECUTE ON perfstat.statspack TO petal;
+-- GRANT SELECT ON perfstat.stats$snapshot TO petal;
+-- GRANT SELECT ON perfstat.stats$database_instance TO petal;
+-- GRANT SELECT ON perfstat.stats$sysstat TO petal;
+-- GRANT SELECT ON perfstat.stats$system_event TO petal;
+-- GRANT SELECT ON perfstat.stats$idle_event TO petal;
+-- GRANT SELECT ON perfstat.stats$sys_time_model TO petal;
+-- GRANT SELECT ON perfstat.stats$time_model_statname TO petal;
+-- GRANT SELECT ON perfstat.stats$osstat TO petal;
+-- GRANT SELECT ON perfstat.stats$osstatname TO petal;
 
--- 6. SLOB's own schemas, used as they are (--use-slob-schemas): for each user1 to userN
+-- 6. SLOB's own schemas, used as they are (--use-slob-schemas): their real sizes, and for each user1
+--    to userN its tables
+-- GRANT SELECT ON sys.dba_segments TO petal;
 -- GRANT SELECT, UPDATE ON user1.cf1 TO petal;
 -- GRANT SELECT ON user1.cf2 TO petal;

@@ -3,7 +3,7 @@
 //! that is unknown.
 
 use super::judgement::{Judgement, NotJudged};
-use super::{calibration, limits, others, physical, trust, writes};
+use super::{calibration, limits, others, physical, server_report, trust, writes};
 use crate::record::{Finding, Run};
 
 /// Every finding of a run; errors first, then warnings, then facts.
@@ -38,6 +38,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
     all.extend(calibration::judge(run));
     all.extend(others::judge(run));
     all.extend(writes::judge(run));
+    all.extend(server_report::judge(run));
     all
 }
 
@@ -284,6 +285,14 @@ mod tests {
         gains(&[], |run| {
             run.summary.counters.insert("rows_moved".into(), 0);
         });
+        let followed = |run: &mut Run, fetches: u64| {
+            (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);
+            run.summary.counters.insert("table fetch continued row".into(), fetches);
+        };
+        let one_in_a_hundred = fixture::mixed_run().summary.rows.total() / 100;
+        gains(&[], |run| followed(run, one_in_a_hundred));
+        let run = gains(&["moved-rows"], |run| followed(run, one_in_a_hundred + 1));
+        assert!(message(&run, "moved-rows").contains("into a second block"));
         let run = gains(&["wal-not-reset"], |run| {
             run.summary.counters.insert("wal_reset_failures".into(), 3);
             run.summary.counters.insert("wal_bytes_max".into(), 1 << 30);
@@ -473,6 +482,15 @@ mod tests {
             "1 of 8 sessions ended before their time; the first was session 3 after 12.5 s: \
              database or disk is full (SQLITE_FULL)"
         );
+    }
+
+    #[test]
+    fn wrong_blocks_are_an_error_and_no_gap() {
+        let run = gains(&["bad-blocks"], |run| {
+            run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];
+            run.summary.counters.insert("bad_blocks".into(), 2);
+        });
+        assert!(message(&run, "bad-blocks").starts_with("2 times"));
     }
 
     #[test]

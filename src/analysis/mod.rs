@@ -8,7 +8,7 @@
 //! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
-//! of drives nearly empty.
+//! of drives nearly empty; [`server_report`] sets petal's snapshots beside the database's own report.
 
 pub mod calibration;
 pub mod compare;
@@ -22,6 +22,7 @@ mod limits;
 mod others;
 pub mod petals;
 mod physical;
+pub mod server_report;
 pub mod significance;
 pub mod steady;
 pub mod target;

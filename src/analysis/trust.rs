@@ -12,7 +12,8 @@ const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all = vec![partial_record(run), gaps(run), lost_sessions(run), short_run(run)];
+    let mut all =
+        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), short_run(run)];
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -55,6 +56,20 @@ fn gaps(run: &Run) -> Judgement {
     .judged()
 }
 
+fn bad_blocks(run: &Run) -> Judgement {
+    if run.details.bad_blocks.is_empty() {
+        return Judgement::Clear;
+    }
+    error(
+        "bad-blocks",
+        run.details.bad_blocks.join("; "),
+        "Somebody else wrote there, or the device does not keep what it is given: find out which \
+         before anything is trusted to it, then load again (petal setup --replace).",
+    )
+    .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .judged()
+}
+
 fn lost_sessions(run: &Run) -> Judgement {
     let lost = &run.summary.sessions_lost;
     let Some(first) = lost.first() else { return Judgement::Clear };
@@ -79,8 +94,15 @@ fn lost_sessions(run: &Run) -> Judgement {
 }
 
 fn short_run(run: &Run) -> Judgement {
-    // A session that slept to the end ran to the end.
-    let seconds = run.details.last_done_s.unwrap_or(0.0).max(run.summary.elapsed_s);
+    let elapsed_s = run.summary.elapsed_s;
+    let timed = run.summary.setting_number("work_loop").unwrap_or(0.0) == 0.0;
+    let seconds = match run.summary.setting_number("run_time").filter(|_| timed) {
+        // No longer than it was to be, however late its last operation ended; a session that slept
+        // to the end ran to the end.
+        Some(asked_s) => run.details.last_done_s.unwrap_or(0.0).max(elapsed_s).min(asked_s),
+        // A fixed number of operations is as long as it takes.
+        None => elapsed_s,
+    };
     // Clocks end a timed run a little before or after its time.
     if seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S {
         return Judgement::Clear;

@@ -15,6 +15,10 @@ pub(super) const CHECKPOINTS: &str = "checkpoints";
 const ROWS_MOVED: &str = "rows_moved";
 /// From this share of updated rows on, moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
+/// The raw counter of rows that went on, or lay, in another block than where they were looked for.
+const MOVED_FETCHES: &str = "table fetch continued row";
+/// Of the rows visited: a database's own dictionary has such rows too.
+const MOVED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
@@ -136,24 +140,50 @@ fn deferred_writes(run: &Run) -> Judgement {
 
 fn moved_rows(run: &Run) -> Judgement {
     const ID: &str = "moved-rows";
+    let counters = &run.summary.counters;
     let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
-    match (run.summary.counters.get(ROWS_MOVED).copied(), sizes) {
-        (Some(rows @ 1..), sizes) => counted_moves(run, ID, rows, sizes),
-        (Some(0), None) => Judgement::Clear,
-        (None, None) => unknown(ID, "the size of the data before or after the run is not known"),
-        (_, Some((before, after))) if before == after => Judgement::Clear,
-        (_, Some((before, after))) => warning(
+    let moved = counters.get(ROWS_MOVED).copied();
+    let fetches = counters.get(MOVED_FETCHES).copied();
+    if let Some(rows @ 1..) = moved {
+        return counted_moves(run, ID, rows, sizes);
+    }
+    if let Some((before, after)) = sizes.filter(|(before, after)| before != after) {
+        return warning(
             ID,
             format!(
-                "the data changed its size in the run, from {before} to {after} bytes: updates \
-                 did not stay in place"
+                "the data changed its size in the run, from {before} to {after} bytes: updates did \
+                 not stay in place"
             ),
             "Check the placement with petal check and load again: one row per block is lost.",
         )
         .with("data_bytes_before", before)
         .with("data_bytes_after", after)
-        .judged(),
+        .judged();
     }
+    match fetches {
+        Some(fetches) => followed_rows(run, ID, fetches),
+        None if moved.is_some() || sizes.is_some() => Judgement::Clear,
+        None => unknown(ID, "the size of the data before or after the run is not known"),
+    }
+}
+
+fn followed_rows(run: &Run, id: &str, fetches: u64) -> Judgement {
+    let rows = run.summary.rows.total();
+    if fetches as f64 <= rows as f64 * MOVED_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        id,
+        format!(
+            "the database followed {fetches} rows into a second block while {rows} were visited: \
+             rows have moved, or are longer than a block"
+        ),
+        "Load again: a row that moved costs a second read. Other work on the instance counts here \
+         too.",
+    )
+    .with(MOVED_FETCHES, fetches)
+    .with("rows", rows)
+    .judged()
 }
 
 fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {

@@ -14,6 +14,7 @@ mod header;
 mod host;
 mod html;
 mod io;
+pub mod keep;
 mod load;
 pub mod number;
 mod page;
@@ -113,6 +114,7 @@ fn extract(page: &Page, kind: Kind) -> Report {
     }
     Report {
         kind,
+        is_whole: page.is_ended,
         cpu: host::cpu(page, &mut header),
         header,
         load_profile: load::read(page, kind),

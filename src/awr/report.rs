@@ -59,6 +59,9 @@ pub struct Report {
     /// Its snapshots stand on both sides of a restart: differences between them mean nothing.
     #[serde(skip)]
     pub spans_restart: bool,
+    /// Its end is there.
+    #[serde(skip)]
+    pub is_whole: bool,
     /// What was odd about the file, and what could not be read.
     pub notes: Vec<String>,
 }

@@ -6,6 +6,7 @@ use crate::analysis::host::Verdict;
 use crate::analysis::{host, target};
 use crate::report;
 use crate::settings::table::CommandKind;
+use crate::settings::url::TargetUrl;
 use crate::stats::devices;
 use crate::stats::host::Host;
 
@@ -38,10 +39,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let files = match &described {
         Some((_, details)) if details.local => details.data_files.clone(),
         Some(_) => Vec::new(),
-        // Of a server without data nothing tells where it would have them.
-        None => {
-            settings.db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
-        }
+        None => to_be(&settings.db),
     };
     let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
     match &described {
@@ -51,4 +49,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     console.result(&report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
+}
+
+/// Where the data are going to be; a server alone knows where its own are.
+fn to_be(db: &TargetUrl) -> Vec<PathBuf> {
+    db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_url_is_no_path_of_this_host() {
+        let files = |url: &str| to_be(&TargetUrl::parse(url).unwrap());
+        assert_eq!(files("sqlite:/data/petal"), [PathBuf::from("/data/petal")]);
+        assert_eq!(files("postgres://petal@dbhost/petal"), [""; 0].map(PathBuf::from));
+    }
 }

@@ -9,7 +9,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use time::OffsetDateTime;
 
 use crate::driver::os;
-use crate::record::os_log::{Header, OsLog, stamp};
+use crate::record::moment::stamp;
+use crate::record::os_log::{Header, OsLog};
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
 use crate::stats::os::{Probe, ServerProcesses};

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use crate::analysis::findings;
 use crate::analysis::petals::Petals;
-use crate::record::{self, Folder, sweep};
+use crate::awr::keep;
+use crate::record::{self, Folder, Run, sweep};
 use crate::report;
 
 use super::console::Console;
@@ -69,6 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     for path in &folders {
         let mut run = report::load(path)?;
         let folder = record::folder_of(path);
+        read_server_reports(&mut run, &folder, console);
         if let Some(file) = os_data {
             os_data::merge(&mut run, file, &folder, console)?;
             if let Err(error) = record::save(&folder, &run) {
@@ -91,6 +94,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         console.result(&report::sweep::of_runs(&runs.iter().collect::<Vec<_>>()));
     }
     Ok(Exit::Done)
+}
+
+/// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
+/// become part of the record, and what they tell is judged.
+fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) {
+    let seen = keep::in_folder(folder.path());
+    if seen.is_empty() || seen == run.summary.server_reports {
+        return;
+    }
+    run.summary.server_reports = seen;
+    run.summary.findings = findings::judge(run);
+    // A record on a read-only medium is still reported.
+    if let Err(error) = record::save(folder, run) {
+        console.warn(&error.to_string());
+    }
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

@@ -148,18 +148,23 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
     let first = &loaded.schemas[0];
     let _ = writeln!(
         text,
-        "{url}: {} schemas, {bytes} bytes in {:.2} s, {:.1} MB/s; one row per block proved by {}",
-        loaded.schemas.len(),
+        "{url}: {}, {bytes} bytes in {:.2} s, {:.1} MB/s; one row per block proved by {}",
+        match loaded.schemas.len() {
+            1 => "1 schema".to_owned(),
+            more => format!("{more} schemas"),
+        },
         loaded.seconds,
         bytes as f64 / 1e6 / loaded.seconds.max(1e-9),
         first.placement.source,
     );
     text.push_str(&until_durable(loaded, bytes));
-    let _ = writeln!(
-        text,
-        "index of one schema: {} bytes; give the cache room for it",
-        first.schema.index_bytes
-    );
+    if first.schema.index_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "index of one schema: {} bytes; give the cache room for it",
+            first.schema.index_bytes
+        );
+    }
     text
 }
 

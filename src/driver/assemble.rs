@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::record::figures;
 use crate::record::journal::WaitTotal;
+use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_log::Header;
+use crate::record::server_report::SeenReport;
 use crate::record::{
     Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
     Status, Steady, Summary, WaitHistogram,
@@ -40,6 +41,9 @@ pub struct Measured {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
+    /// What the database itself reported of the run.
+    pub server_reports: Vec<SeenReport>,
+    pub bad_blocks: Vec<String>,
 }
 
 /// The record as it stands before the trigger: the journal's first line.
@@ -53,7 +57,7 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
         active_bytes: active_bytes(job, &prepared.target),
         settings: settings_in_force(job, prepared),
         seed: job.workload.seed,
-        started_at: rfc3339(started_at),
+        started_at: moment::exact(started_at),
         settle: Some(settle_times(prepared)),
         ..Summary::default()
     };
@@ -112,6 +116,7 @@ fn summary(
         counters: total.raw.clone(),
         endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
         sessions_lost: measured.lost,
+        server_reports: measured.server_reports,
         ..opening
     }
 }
@@ -132,6 +137,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
         gaps: std::mem::take(&mut measured.gaps),
+        bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
         backlog: job.workload.rate.map(|_| measured.backlog),
         timeline: std::mem::take(&mut measured.timeline),
@@ -302,8 +308,4 @@ fn settle_times(prepared: &Prepared) -> SettleTimes {
         dirty_bytes_before: prepared.settled.dirty_bytes_before,
         dirty_bytes_after: prepared.settled.dirty_bytes_after,
     }
-}
-
-fn rfc3339(at: OffsetDateTime) -> String {
-    at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::analysis::calibration::{Bound, best, under};
-use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH, LOG_BYTES, Measured, Work};
+use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH};
+use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
-use crate::record::Status;
 use crate::record::calibration::{
     Calibration, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, Point, READ, WRITE,
 };
+use crate::record::{Status, moment};
 use crate::stats::devices::{self, DataDevices};
 use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::os::{DeviceCounts, Probe};
@@ -238,7 +238,7 @@ pub fn calibrate(
     let is_whole = steps.iter().all(|step| sums.get(step).is_some_and(|sum| sum.rounds == rounds));
     let mut calibration = Calibration {
         status: if is_whole { Status::Complete } else { Status::Interrupted },
-        started_at: started_at.format(&Rfc3339).unwrap_or_default(),
+        started_at: moment::exact(started_at),
         elapsed_s: began.elapsed().as_secs_f64(),
         rounds,
         ..about(gauge, plan, &devices)

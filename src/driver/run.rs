@@ -382,8 +382,11 @@ fn close(
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
     sampler.close_steady();
     let mut gaps = std::mem::take(&mut sampler.gaps);
-    if let Err(error) = job.engine.quiesce() {
-        gaps.push(format!("background work did not end cleanly: {error}"));
+    let mut bad_blocks = Vec::new();
+    match job.engine.quiesce() {
+        Ok(()) => {}
+        Err(EngineError::Data(what)) => bad_blocks.push(what),
+        Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let closing = match job.engine.snapshot() {
         Ok(closing) => Some(super::sampler::since(&closing, &opening)),
@@ -395,7 +398,8 @@ fn close(
         }
     };
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
-    gaps.extend(server_report::end(job));
+    let (server_reports, report_gaps) = server_report::end(job);
+    gaps.extend(report_gaps);
     let data_bytes = job.engine.data_bytes().ok().flatten();
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
@@ -415,6 +419,8 @@ fn close(
         last_done_ns: ends.iter().map(|end| end.0).max(),
         backlog: ends.iter().map(|end| end.1).sum(),
         gaps,
+        server_reports,
+        bad_blocks,
     }
 }
 

@@ -1,8 +1,10 @@
 //! The report that a database makes of a run by itself, such as AWR: begun before the opening
-//! snapshot, fetched after the closing one into the run's folder. What fails of it is a gap in the
-//! record and costs no figure.
+//! snapshot, fetched after the closing one into the run's folder, and read into the record. What
+//! fails of it is a gap in the record and costs no figure.
 
 use super::job::Job;
+use crate::awr::keep;
+use crate::record::server_report::SeenReport;
 
 /// What could not be begun.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
@@ -17,18 +19,22 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
     }
 }
 
-/// What could not be fetched or written.
-pub fn end(job: &Job<'_>) -> Vec<String> {
+/// What was read of it, and what could not be fetched or written.
+pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
     let reports = match job.engine.end_report() {
         Ok(reports) => reports,
-        Err(error) => return vec![format!("the database's own report was not fetched: {error}")],
+        Err(error) => {
+            let gap = format!("the database's own report was not fetched: {error}");
+            return (Vec::new(), vec![gap]);
+        }
     };
-    let Some(folder) = job.folder else { return Vec::new() };
-    reports
-        .iter()
-        .filter_map(|report| {
-            let written = folder.write_atomically(&report.file, report.text.as_bytes());
-            written.err().map(|error| format!("the database's own report is not kept: {error}"))
-        })
-        .collect()
+    let texts = reports.iter().map(|report| (report.file.as_str(), report.text.as_str()));
+    let seen = keep::of_texts(texts);
+    let Some(folder) = job.folder else { return (seen, Vec::new()) };
+    let gaps = reports.iter().filter_map(|report| {
+        let written = folder.write_atomically(&report.file, report.text.as_bytes());
+        written.err().map(|error| format!("the database's own report is not kept: {error}"))
+    });
+    let gaps = gaps.collect();
+    (seen, gaps)
 }

@@ -194,7 +194,13 @@ impl Engine for Fake {
 
     fn placement(&self, _: u32) -> Result<Placement, EngineError> {
         let (rows, blocks) = (self.rows, self.rows);
-        Ok(Placement { rows, blocks, rows_per_block_max: 1, overflow_blocks: 0, source: "script" })
+        Ok(Placement {
+            rows,
+            blocks,
+            rows_per_block_max: 1,
+            overflow_blocks: Some(0),
+            source: "script",
+        })
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {

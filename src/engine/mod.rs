@@ -7,6 +7,10 @@
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+#[cfg(any(feature = "postgres", feature = "oracle"))]
+mod kept_values;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
+mod loaders;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]
@@ -108,7 +112,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// The run ends: background work of the engine's own (checkpointers) stops. After this the
-    /// closing snapshot is taken.
+    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
+    /// and were not what was written there.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -340,14 +345,18 @@ pub struct Placement {
     /// Blocks that hold rows of the main table.
     pub blocks: u64,
     pub rows_per_block_max: u64,
-    pub overflow_blocks: u64,
+    /// Blocks that hold parts of rows, or none, where one row each should be; None where the
+    /// database does not tell.
+    pub overflow_blocks: Option<u64>,
     /// What was asked, such as `dbstat`.
     pub source: &'static str,
 }
 
 impl Placement {
     pub fn is_one_row_per_block(&self) -> bool {
-        self.rows == self.blocks && self.rows_per_block_max <= 1 && self.overflow_blocks == 0
+        self.rows == self.blocks
+            && self.rows_per_block_max <= 1
+            && self.overflow_blocks.unwrap_or(0) == 0
     }
 }
 

@@ -1,6 +1,7 @@
 //! What `petal calibrate` leaves: the versioned format `petal-calibrate/1`, in a folder of its own
 //! beside the runs, and a copy where later runs on the same device find it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -193,8 +194,9 @@ pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     format::parse(&path, &text, FORMAT, "a calibration")
 }
 
-/// The calibrations that are kept there of a device that lies on these drives, newest first. What
-/// cannot be read is passed over: it is no reason to refuse a run.
+/// The calibrations that are kept there of a device that lies on these drives, newest first, those
+/// that were interrupted behind all others: half a curve does not replace a whole one. What cannot
+/// be read is passed over: it is no reason to refuse a run.
 pub fn of_drives(kept_in: &Path, drives: &[String]) -> Vec<(PathBuf, Calibration)> {
     let entries = fs::read_dir(kept_in).into_iter().flatten().flatten();
     let mut found: Vec<(PathBuf, Calibration)> = entries
@@ -206,7 +208,11 @@ pub fn of_drives(kept_in: &Path, drives: &[String]) -> Vec<(PathBuf, Calibration
             !drives.is_empty() && device.is_some_and(|device| device.drives == drives)
         })
         .collect();
-    found.sort_by(|a, b| b.1.started_at.cmp(&a.1.started_at).then_with(|| b.0.cmp(&a.0)));
+    let rank = |(path, calibration): &(PathBuf, Calibration)| {
+        let is_whole = calibration.status == Status::Complete;
+        Reverse((is_whole, calibration.started_at.clone(), path.clone()))
+    };
+    found.sort_by_cached_key(rank);
     found
 }
 
@@ -217,6 +223,7 @@ mod tests {
     fn of(drives: &[&str], started_at: &str) -> Calibration {
         Calibration {
             format: FORMAT.to_owned(),
+            status: Status::Complete,
             started_at: started_at.to_owned(),
             device: Some(MeasuredDevice {
                 name: "sda".into(),
@@ -243,11 +250,15 @@ mod tests {
             assert_eq!(load(&kept.unwrap()).unwrap(), calibration);
             assert_eq!(load(path.parent().unwrap()).unwrap(), calibration);
         }
+        let mut interrupted = of(&["wwid-1"], "2026-05-01T00:00:00Z");
+        interrupted.status = Status::Interrupted;
+        let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
+        save(&folder.unwrap(), Some(&kept_in), &interrupted).unwrap();
         fs::write(kept_in.join("broken.json"), "{").unwrap();
         fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/1"}"#).unwrap();
         let found = of_drives(&kept_in, &["wwid-1".to_owned()]);
         let months: Vec<&str> = found.iter().map(|(_, one)| &one.started_at[5..7]).collect();
-        assert_eq!(months, ["03", "02", "01"]);
+        assert_eq!(months, ["03", "02", "01", "05"]);
         assert!(of_drives(&kept_in, &[]).is_empty(), "what is not known is not the same");
         assert!(load(&kept_in.join("other.json")).unwrap_err().to_string().contains(FORMAT));
     }

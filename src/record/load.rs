@@ -213,46 +213,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    #[ignore = "TEMPORARY"]
-    fn temporary_a_day() {
-        let kib = |key: &str| {
-            let status = fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
-            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(NAME);
-        {
-            let mut run = fixture::mixed_run();
-            let one = fixture::timeline(60);
-            run.details.timeline = (0..86_400)
-                .map(|at| super::super::Second { from_s: at as f64, ..one[at % 60].clone() })
-                .collect();
-            eprintln!("run in memory: rss {} MiB", kib("VmRSS:"));
-            save(&Folder::open(dir.path()), &run).unwrap();
-        }
-        eprintln!(
-            "run.json {} MiB, peak so far {}",
-            fs::metadata(&path).unwrap().len() >> 20,
-            kib("VmHWM:")
-        );
-        fs::write("/proc/self/clear_refs", "5").unwrap();
-        let began = std::time::Instant::now();
-        let run = whole(&path).unwrap();
-        eprintln!("new: peak {} MiB in {:?}", kib("VmHWM:"), began.elapsed());
-        drop(run);
-        fs::write("/proc/self/clear_refs", "5").unwrap();
-        let began = std::time::Instant::now();
-        let text = fs::read(&path).unwrap();
-        let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
-        let run: Run = serde_json::from_value(value).unwrap();
-        eprintln!(
-            "old: peak {} MiB in {:?} {}",
-            kib("VmHWM:"),
-            began.elapsed(),
-            run.details.timeline.len()
-        );
-    }
 }

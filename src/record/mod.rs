@@ -13,12 +13,14 @@ pub mod journal;
 pub mod latency_log;
 mod lines;
 mod load;
+pub mod moment;
 pub mod observation;
 pub mod os;
 pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
 mod rebuild;
+pub mod server_report;
 pub mod sweep;
 
 pub use error::RecordError;
@@ -86,6 +88,9 @@ pub struct Summary {
     pub counters: BTreeMap<String, u64>,
     pub endpoints: Vec<Endpoint>,
     pub settle: Option<SettleTimes>,
+    /// The reports that the database made of the run by itself; empty where it made none.
+    #[serde(default)]
+    pub server_reports: Vec<server_report::SeenReport>,
     pub findings: Vec<Finding>,
 }
 
@@ -284,6 +289,8 @@ pub struct Details {
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
+    /// Blocks that were not what was written there, in the engine's words.
+    pub bad_blocks: Vec<String>,
     /// True when petal was killed and this was rebuilt from the journal.
     pub rebuilt: bool,
     /// Values past a histogram's bound.

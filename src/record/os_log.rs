@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::RecordError;
 use super::lines::{self, Lines, encoded};
+use super::moment::stamp;
 use crate::stats::host::Host;
 use crate::stats::os::Interval;
 
@@ -81,13 +81,6 @@ pub(super) fn text(
         text.extend(encoded(path, WHAT, &line)?);
     }
     Ok(text)
-}
-
-/// A moment as these files write it: to the microsecond.
-pub fn stamp(at: OffsetDateTime) -> String {
-    let micro = at.nanosecond() / 1000 * 1000;
-    let at = at.replace_nanosecond(micro).unwrap_or(at);
-    at.format(&Rfc3339).unwrap_or_else(|_| at.unix_timestamp().to_string())
 }
 
 /// Hands each line to `each`, in the file's order, up to the first that is torn or damaged. Returns

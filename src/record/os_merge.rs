@@ -8,8 +8,9 @@ use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use super::figures::{self, Totals};
+use super::moment::stamp;
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
-use super::os_log::{self, Header, Line, stamp};
+use super::os_log::{self, Header, Line};
 use super::{Folder, PerSecond, RecordError, Run};
 use crate::stats::os::{Interval, Whole};
 

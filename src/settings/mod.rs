@@ -146,6 +146,16 @@ pub enum RedoStress {
     Heavy,
 }
 
+impl Settings {
+    /// No session of a run will do an UPDATE.
+    pub fn only_reads(&self) -> bool {
+        match (self.readers, self.writers) {
+            (None, None) => self.update_pct == 0,
+            (_, writers) => writers.unwrap_or(0) == 0,
+        }
+    }
+}
+
 /// Sizes are in bytes until the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotSpot {

@@ -295,11 +295,18 @@ impl Settings {
             (None, None) => SETUP_SCALE.blocks(block_size.into()),
         };
         let is_run = loaded_rows_min.is_some();
-        errors.extend(self.block_sz.filter(|&asked| is_run && asked != block_size).map(|_| {
-            let size = format_bytes(block_size.into());
-            let way_out = format!("Leave BLOCK_SZ out or write BLOCK_SZ={size}, or load anew.");
-            refusal(self, "BLOCK_SZ", format!("but what is loaded has blocks of {size}"), way_out)
-        }));
+        if let Some(asked) = self.block_sz.filter(|asked| is_run && *asked != block_size) {
+            let there = format_bytes(u64::from(block_size));
+            errors.push(refusal(
+                self,
+                "BLOCK_SZ",
+                format!("is not the size of the blocks that are loaded, which is {there}"),
+                format!(
+                    "Leave BLOCK_SZ out, or load with blocks of {} (petal setup --replace).",
+                    format_bytes(u64::from(asked))
+                ),
+            ));
+        }
         errors.extend(
             misfits(self, rows, block_size)
                 .into_iter()

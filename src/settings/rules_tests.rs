@@ -246,7 +246,7 @@ fn what_the_target_cannot_serve_is_refused() {
             Some((10_240, 1)),
         ),
         told(&[("SCALE", "2000"), ("DO_HOTSPOT", "TRUE")], 16384, Some((1100, 2))),
-        told(&[("BLOCK_SZ", "16K")], 8192, Some((10_240, 1))),
+        told(&[("BLOCK_SZ", "4K")], 8192, Some((10_240, 1))),
     ];
     assert_snapshot!(all.join("\n--\n"), @r"
     SCALE=20000 (--scale): is 20000 blocks of 8K, but schema 3 holds 10240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.
@@ -260,7 +260,7 @@ fn what_the_target_cannot_serve_is_refused() {
     SCALE=2000 (--scale): is 2000 blocks of 16K, but schema 2 holds 1100 rows, one to a block. Leave SCALE out, write at most SCALE=1100, or load more with petal setup.
     HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 1536 of 16K, past the 1100 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
     --
-    BLOCK_SZ=16K (--block-sz): but what is loaded has blocks of 8K. Leave BLOCK_SZ out or write BLOCK_SZ=8K, or load anew.
+    BLOCK_SZ=4K (--block-sz): is not the size of the blocks that are loaded, which is 8K. Leave BLOCK_SZ out, or load with blocks of 4K (petal setup --replace).
     ");
     assert!(run(&[("BLOCK_SZ", "8K")]).check_against(8192, Some((10_240, 1))).is_ok());
     let hot = run(&[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_OFFSET_MB", "500")]);

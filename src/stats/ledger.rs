@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::counters::{Wait, WaitClass, WaitSource};
+use super::counters::{FileCounts, Wait, WaitClass, WaitSource};
 use super::histogram::Latencies;
 
 /// An event as reports show it.
@@ -43,6 +43,21 @@ impl Totals {
         self.time_ns += other.time_ns;
         self.bytes += other.bytes;
         self.pages += other.pages;
+    }
+}
+
+/// One kind of file, by what its reads, writes and syncs came to.
+pub fn file_counts(kind: &'static str, read: Totals, write: Totals, sync: Totals) -> FileCounts {
+    FileCounts {
+        kind,
+        read_requests: read.calls,
+        read_bytes: read.bytes,
+        read_ns: read.time_ns,
+        write_requests: write.calls,
+        write_bytes: write.bytes,
+        write_ns: write.time_ns,
+        syncs: sync.calls,
+        sync_ns: sync.time_ns,
     }
 }
 

@@ -31,6 +31,24 @@ pub enum Filler {
 }
 
 impl Filler {
+    /// As what is loaded tells of itself; [`Filler::parse`] reads it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Constant => "constant".to_owned(),
+            Self::Random => "random".to_owned(),
+            Self::Ratio(ratio) => format!("ratio {ratio}"),
+        }
+    }
+
+    /// None for a name that this petal does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "constant" => Some(Self::Constant),
+            "random" => Some(Self::Random),
+            _ => name.strip_prefix("ratio ")?.parse().ok().map(Self::Ratio),
+        }
+    }
+
     /// Fills one column. `stamp` names the write; the same stamp and column give the same text.
     pub fn fill(self, column: &mut [u8], stamp: u64, column_number: u32) {
         let stamp_bytes = STAMP_BYTES.min(column.len());
@@ -82,6 +100,14 @@ pub fn load_stamp(schema: u32, key: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5)] {
+            assert_eq!(Filler::parse(&filler.name()), Some(filler));
+        }
+        assert_eq!(Filler::parse("odd"), None);
+    }
 
     proptest! {
         #[test]

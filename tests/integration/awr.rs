@@ -172,3 +172,60 @@ fn large_and_hostile_files_end() {
     work.write("nested.html", nested);
     work.petal(["awr", "nested.html"]).exits(1).telling(&["nested.html"]);
 }
+
+/// A run of an old petal, in whose folder somebody put the database's reports afterwards.
+fn run_with(files: &[(&str, &[u8])]) -> Workplace {
+    let work = Workplace::new();
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records/petal-run-1/run.json");
+    work.write("run/run.json", fs::read(run).unwrap());
+    for (name, bytes) in files {
+        work.write(&format!("run/{name}"), bytes);
+    }
+    work
+}
+
+fn summary(work: &Workplace) -> Value {
+    let shown = work.petal(["report", "--json", "run"]).exits(0);
+    serde_json::from_str(&shown.stdout).unwrap()
+}
+
+#[test]
+fn reports_in_a_runs_folder_become_part_of_its_record() {
+    let html = fs::read(sample("awr_19c.html")).unwrap();
+    let work = run_with(&[("awr.html", &html)]);
+    let shown = work.petal(["report", "run"]).exits(0);
+    assert!(shown.stdout.contains("THE DATABASE'S OWN REPORT"), "{}", shown.stdout);
+    let json = summary(&work);
+    let report = &json["server_reports"][0];
+    assert_eq!((&report["file"], &report["kind"]), (&"awr.html".into(), &"awr".into()));
+    assert!(report["unread"].is_null() && report["elapsed_s"].as_f64().unwrap() > 0.0);
+    let read = &report["figures"]["read_us"];
+    assert!(read["value"].as_f64().unwrap() > 0.0 && !read["section"].as_str().unwrap().is_empty());
+    assert!(!report["top_events"].as_array().unwrap().is_empty());
+    // The run was of another database, whose counters have none of these names.
+    let told = shown.stdout.replace("\n  ", " ");
+    assert!(told.contains("not compared: petal's own counters and the report"), "{told}");
+    let page = fs::read_to_string(work.path("run/report.html")).unwrap();
+    assert!(
+        page.contains("The database&#39;s own report")
+            || page.contains("The database's own report")
+    );
+    // It is in the record now, and stays when the file goes.
+    fs::remove_file(work.path("run/awr.html")).unwrap();
+    assert_eq!(summary(&work)["server_reports"], json["server_reports"]);
+}
+
+#[test]
+fn a_truncated_report_harms_no_run() {
+    let whole = summary(&run_with(&[]));
+    assert_eq!(whole["server_reports"], Value::Array(Vec::new()));
+    let html = fs::read(sample("awr_19c.html")).unwrap();
+    for share in [0, 3, 10, 40, 90, 99] {
+        let work = run_with(&[("awr.html", &html[..html.len() * share / 100])]);
+        let json = summary(&work);
+        assert_eq!((&json["ops"], &json["per_second"]), (&whole["ops"], &whole["per_second"]));
+        let report = &json["server_reports"][0];
+        let told = report["unread"].is_string() || !report["notes"].as_array().unwrap().is_empty();
+        assert!(told, "cut at {share} %: {report}");
+    }
+}

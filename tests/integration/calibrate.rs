@@ -104,7 +104,7 @@ fn what_is_not_petals_and_what_is_loaded_is_refused_and_kept() {
     let url = format!("device:{loaded}?log=1M");
     work.petal(["setup", "--scale", "16M", "--db", &url]).exits(0);
     let before = fs::read(&loaded).unwrap();
-    calibrate(&work, &loaded, SHORT).exits(3).telling(&["1 schemas are loaded there"]);
+    calibrate(&work, &loaded, SHORT).exits(3).telling(&["it bears petal's data (schema 1)"]);
     assert!(fs::read(&loaded).unwrap() == before, "something was written");
     calibrate(&work, &path, &[SHORT, &["--destroy-data", &path]].concat()).exits(0);
     assert!(foreign.exists(), "it was not made here");
@@ -164,6 +164,38 @@ fn ctrl_c_keeps_what_was_measured() {
     assert!(points.iter().all(|point| number(point, "/iops") > 0.0));
     assert!(!path.exists());
     assert!(work.run_folder().join("calibrate.json").exists());
+}
+
+#[test]
+fn the_file_of_a_killed_calibration_goes_with_the_next() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat");
+    let killed = |more: &[&str]| {
+        let args = ["--size", "32M", "--seconds", "60", "--depths", "1"];
+        let args = [&args[..], more].concat();
+        let mut running = calibrate(&work, path.to_str().unwrap(), &args).start();
+        running.until("file", || path.exists());
+        std::thread::sleep(Duration::from_secs(1));
+        running.kill();
+        assert!(path.exists());
+    };
+    let quick = ["--seconds", "1", "--depths", "1", "--size", "32M"];
+    let again = |more: &[&str]| {
+        let args = [&quick[..], more].concat();
+        calibrate(&work, path.to_str().unwrap(), &args).exits(0)
+    };
+    killed(&[]);
+    again(&[]).telling(&["was killed left it"]);
+    assert!(!path.exists());
+    // Who wants to keep it keeps it, and so do those that come after.
+    killed(&[]);
+    again(&["--keep"]);
+    again(&[]);
+    assert!(path.exists());
+    fs::remove_file(&path).unwrap();
+    killed(&["--keep"]);
+    again(&[]);
+    assert!(path.exists());
 }
 
 #[test]

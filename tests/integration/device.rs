@@ -1,6 +1,7 @@
 //! The device engine on real block devices, and where io_uring is forbidden.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::{ALONE, Loop, Workplace, count, number, record, run};
 
@@ -71,6 +72,17 @@ fn a_device_with_a_file_system_is_refused_and_kept() {
     // A file system over petal's data is somebody's again.
     run("mkfs.ext4", &["-q", "-F", disk.device()]).unwrap();
     work.petal(["run", "--work-loop", "1", "--db", &url]).exits(3).telling(&["ext4"]);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_no_wish_for_a_file() {
+    let work = Workplace::new();
+    let missing = Path::new("/dev/petal-no-such-disk");
+    let device = missing.to_str().unwrap();
+    setup(&work, device, &[]).exits(3).telling(&[device, "no such device"]);
+    setup(&work, device, &["--destroy-data", device]).exits(3).telling(&["no such device"]);
+    work.petal(["calibrate", device, "--seconds", "3"]).exits(3).telling(&["no such device"]);
+    assert!(!missing.exists());
 }
 
 /// Bytes that the kernel counted as written to a device.

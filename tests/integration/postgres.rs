@@ -716,3 +716,22 @@ fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
     let sql = "SELECT count(*) FROM pg_proc WHERE proname = 'petal_run'";
     assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 1);
 }
+
+#[test]
+fn rows_that_are_missing_are_missed_in_their_operation_alone() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("missing_rows");
+    load(&url, 1, Filler::Constant);
+    let deleted = "DELETE FROM petal1.cf1 WHERE custid IN (12, 13)";
+    assert_eq!(shared().client("missing_rows").execute(deleted, &[]).unwrap(), 2);
+    let engine = open(&url, Settings::default());
+    let mut session = engine.connect(seat(1)).unwrap();
+    let mut done = Outcomes::default();
+    let batch = [select(1, 8), select(9, 8), select(17, 8), select(12, 1), select(1, 16)];
+    session.execute(&batch, &unlimited(), &mut done).unwrap();
+    let rows: Vec<u64> = done.ended.iter().map(|outcome| outcome.rows).collect();
+    assert_eq!(rows, [8, 6, 8, 0, 14]);
+    assert!(done.ended.iter().all(|outcome| outcome.error.is_none()));
+}

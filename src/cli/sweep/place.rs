@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::driver::sweep::{left, with_order};
 use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
-use crate::record::{Folder, RecordError, Status};
+use crate::record::{Folder, RecordError, Status, moment};
 
 use super::super::failure::{Exit, Failure};
 use super::Request;
@@ -71,12 +70,11 @@ pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
 }
 
 fn begun(planned: &Planned) -> Sweep {
-    let now = OffsetDateTime::now_utc();
     Sweep {
         format: FORMAT.to_owned(),
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         engine: planned.engine.clone(),
-        started_at: now.format(&Rfc3339).unwrap_or_else(|_| now.unix_timestamp().to_string()),
+        started_at: moment::exact(OffsetDateTime::now_utc()),
         status: Status::Interrupted,
         plan: with_order(planned.plan.clone()),
         cells: Vec::new(),

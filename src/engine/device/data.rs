@@ -157,23 +157,19 @@ pub struct Held {
 
 impl Held {
     pub fn try_take(&self, first: u64, last: u64) -> bool {
-        let mut ranges = locked(&self.ranges);
-        let is_free = ranges.iter().all(|&(from, to)| last < from || to < first);
-        if is_free {
-            ranges.push((first, last));
-        }
-        is_free
+        take_free(&mut locked(&self.ranges), first, last)
     }
 
     /// Waits for the range; false if it was cut meanwhile.
     pub fn take(&self, first: u64, last: u64, is_cut: &dyn Fn() -> bool) -> bool {
-        while !self.try_take(first, last) {
+        let mut ranges = locked(&self.ranges);
+        while !take_free(&mut ranges, first, last) {
             if is_cut() {
                 return false;
             }
-            let ranges = locked(&self.ranges);
+            // Held from the look to the sleep, or what is given back between would go unseen.
             let waited = self.freed.wait_timeout(ranges, LOOK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            ranges = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -186,6 +182,14 @@ impl Held {
         drop(ranges);
         self.freed.notify_all();
     }
+}
+
+fn take_free(ranges: &mut Vec<(u64, u64)>, first: u64, last: u64) -> bool {
+    let is_free = ranges.iter().all(|&(from, to)| last < from || to < first);
+    if is_free {
+        ranges.push((first, last));
+    }
+    is_free
 }
 
 /// A flag that a canceller sets.

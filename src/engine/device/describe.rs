@@ -19,7 +19,8 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
         product: "Device".to_owned(),
         version: format!("format {}", data.header.format),
         block_size: u64::from(data.header.block_bytes),
-        cache_bytes: Some(if shared.only_reads { 0 } else { shared.options.dirty_bytes }),
+        // Changed blocks that wait to be written are no cache of what is read.
+        cache_bytes: Some(0),
         url: shared.url.clone(),
     };
     let details = TargetDetails {

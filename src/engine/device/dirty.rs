@@ -6,14 +6,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::Shared;
 use super::block;
 use super::data::{Data, LOOK_EVERY};
-use super::queue::{Call, Completion, Queue};
+use super::queue::Queue;
+use super::request::{Call, Completion};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use crate::stats::ledger::{Recorder, locked};
@@ -42,7 +43,8 @@ pub struct Dirty {
     log_bytes: AtomicU64,
     log_bytes_max: AtomicU64,
     stopping: AtomicBool,
-    failed: Mutex<Option<String>>,
+    /// Why nothing can be made durable any more. Set once, and never made good.
+    failed: OnceLock<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -67,7 +69,7 @@ impl Default for Dirty {
             log_bytes: AtomicU64::new(0),
             log_bytes_max: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            failed: Mutex::default(),
+            failed: OnceLock::new(),
             writer: Mutex::default(),
         }
     }
@@ -95,7 +97,26 @@ impl Dirty {
 
     /// Promises room for an UPDATE; one that is larger than all the room gets it when it is alone.
     pub fn try_reserve(&self, blocks: u64) -> bool {
+        self.fit(&mut locked(&self.taken), blocks)
+    }
+
+    pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
         let mut taken = locked(&self.taken);
+        while !self.fit(&mut taken, blocks) {
+            if let Some(failed) = self.failed() {
+                return Err(NoRoom::Failed(failed));
+            }
+            if is_cut() {
+                return Err(NoRoom::Cut);
+            }
+            // Held from the look to the sleep, or what is given back between would go unseen.
+            let waited = self.room.wait_timeout(taken, LOOK_EVERY);
+            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    fn fit(&self, taken: &mut u64, blocks: u64) -> bool {
         let fits = *taken + blocks <= self.blocks_max.load(Ordering::Relaxed) || *taken == 0;
         if fits {
             *taken += blocks;
@@ -103,27 +124,21 @@ impl Dirty {
         fits
     }
 
-    pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
-        while !self.try_reserve(blocks) {
-            if let Some(failed) = self.failed() {
-                return Err(NoRoom::Failed(failed));
-            }
-            if is_cut() {
-                return Err(NoRoom::Cut);
-            }
-            let waited = self.room.wait_timeout(locked(&self.taken), LOOK_EVERY);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
-        }
-        Ok(())
-    }
-
     pub fn give_back(&self, blocks: u64) {
         *locked(&self.taken) -= blocks;
         self.room.notify_all();
     }
 
+    /// Why nothing can be made durable any more, if so. A sync that failed is final: the kernel
+    /// may have dropped what it could not write, and tells that once.
     pub fn failed(&self) -> Option<String> {
-        locked(&self.failed).clone()
+        self.failed.get().cloned()
+    }
+
+    /// A write or a sync failed. The first reason stands.
+    pub fn fail(&self, why: &str) {
+        let _ = self.failed.set(why.to_owned());
+        self.room.notify_all();
     }
 
     /// Takes committed blocks over, whose room was reserved, and `log_bytes` of log before them.
@@ -169,7 +184,10 @@ impl Dirty {
     /// Writes all that is dirty, makes it durable and ends the writer.
     pub fn stop(&self) -> Result<(), String> {
         let writer = locked(&self.writer).take();
-        self.stopping.store(true, Ordering::Release);
+        {
+            let _queue = locked(&self.queue); // Or the writer falls asleep over it.
+            self.stopping.store(true, Ordering::Release);
+        }
         self.queued.notify_all();
         if let Some(writer) = writer
             && writer.join().is_err()
@@ -233,8 +251,9 @@ impl Writer {
 
     fn run(mut self) {
         if let Err(error) = self.work() {
-            *locked(&self.shared.dirty.failed) =
-                Some(format!("{}: {error}", self.shared.path.display()));
+            let what =
+                format!("{}: writing in the background: {error}", self.shared.path.display());
+            self.shared.dirty.fail(&what);
         }
         self.recorder.fold();
     }
@@ -364,7 +383,8 @@ mod tests {
         dirty.give_back(4);
         assert!(dirty.try_reserve(100));
         assert!(!dirty.try_reserve(1));
-        *locked(&dirty.failed) = Some("broken".to_owned());
+        dirty.fail("broken");
+        dirty.fail("again");
         assert_eq!(dirty.reserve(1, &|| false), Err(NoRoom::Failed("broken".to_owned())));
     }
 }

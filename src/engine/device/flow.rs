@@ -1,12 +1,19 @@
 //! What a session has under way: its operations, and what each slot's request is for.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Instant;
 
+use super::Shared;
 use super::block::Identity;
-use super::queue::{Completion, Queue};
-use super::update::{Step, Update};
+use super::context::Context;
+use super::log::PIECE_BYTES_MAX;
+use super::queue::Queue;
+use super::request::{Call, Completion};
+use super::statistics::Count;
+use super::target::AlignedBuffer;
+use crate::engine::{EngineError, SessionError};
 use crate::workload::op::Operation;
 
 /// What is under way. The ring belongs to the thread that made it.
@@ -43,6 +50,24 @@ pub struct Pending {
     pub update: Option<Update>,
 }
 
+/// What an UPDATE holds until its end.
+pub struct Update {
+    pub staged: Vec<(u64, Box<[u8]>)>,
+    pub step: Step,
+    pub log_bytes_left: u64,
+    pub log_bytes: u64,
+}
+
+/// How far an UPDATE is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Reading,
+    Logging,
+    Logged,
+    Syncing,
+    Durable,
+}
+
 /// What comes next for a free slot.
 pub enum Next {
     Read { operation: u64, identity: Identity, mark: u8 },
@@ -50,6 +75,59 @@ pub enum Next {
 }
 
 impl Flow {
+    /// A queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
+    pub fn new(context: &Context) -> Result<Self, EngineError> {
+        let shared: &Arc<Shared> = &context.shared;
+        let depth = shared.io_depth as usize;
+        let block_bytes = context.data.header.block_bytes as usize;
+        let log_slot_bytes = if shared.only_reads { block_bytes } else { PIECE_BYTES_MAX as usize };
+        let mut slots: Vec<_> = (0..depth).map(|_| AlignedBuffer::new(block_bytes)).collect();
+        slots.push(AlignedBuffer::new(log_slot_bytes));
+        let file = &context.target.file;
+        let means = shared.means()?;
+        let queue = Queue::new(&means, file, slots).map_err(|error| {
+            EngineError::Environment(format!(
+                "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
+                 number of sessions, raise the limits of locked memory and open files (ulimit -l, \
+                 -n), or use ?io=pread",
+                context.target.path.display()
+            ))
+        })?;
+        if queue.lacks(&means) {
+            shared.statistics.count(Count::UnregisteredQueues, 1);
+        }
+        Ok(Self {
+            thread: std::thread::current().id(),
+            queue,
+            uses: vec![None; depth + 1],
+            free: (0..depth).rev().collect(),
+            in_flight: 0,
+            done: Vec::with_capacity(depth + 1),
+            pending: VecDeque::new(),
+            first: 0,
+        })
+    }
+
+    /// The slot that log records go through.
+    pub fn log_slot(&self) -> usize {
+        self.uses.len() - 1
+    }
+
+    /// Puts a request under way. Its slot must be free.
+    pub fn submit(
+        &mut self,
+        context: &Context,
+        slot: usize,
+        call: Call,
+        used: Use,
+    ) -> Result<(), SessionError> {
+        let pushed = self.queue.push(slot, call);
+        pushed.map_err(|error| context.fatal("submitting a request", &error))?;
+        self.uses[slot] = Some(used);
+        self.in_flight += 1;
+        Ok(())
+    }
+
     /// An operation is in its place for as long as it is under way: the batch begins with it.
     pub fn renumber(&mut self) {
         for (index, pending) in self.pending.iter_mut().enumerate() {
@@ -60,6 +138,14 @@ impl Flow {
     /// Every block of every operation that has begun was asked for, and there is room for more.
     pub fn has_room(&self) -> bool {
         !self.free.is_empty() && self.pending.back().is_none_or(Pending::is_asked)
+    }
+
+    /// After an error: waits for what is in flight.
+    pub fn drain(&mut self) {
+        while self.in_flight > 0 && self.queue.wait(&mut self.done).is_ok() {
+            self.in_flight = self.in_flight.saturating_sub(self.done.len());
+            self.done.clear();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 0        header area (1 MiB): petal's mark, checksum, length, the rest as JSON
+//! 512 KiB  the same once more, written and synced before the first
 //! 1 MiB    log, written round and round
 //! ...      schema 1: main blocks, then scan blocks; schema 2: ...
 //! ```
@@ -17,6 +18,9 @@ pub const MARK: &[u8; 8] = b"PETALDEV";
 /// Grows when older petals cannot read the data.
 pub const FORMAT: u32 = 1;
 pub const HEADER_BYTES: u64 = 1 << 20;
+/// Where the second copy stands. The header is larger than what a device writes at once: a petal
+/// that is killed over it may leave the first copy torn, with loaded schemas behind it.
+pub const COPY_OFFSET: u64 = HEADER_BYTES / 2;
 /// Areas begin at multiples of this, so that large direct reads are aligned everywhere.
 pub const ALIGNMENT: u64 = 64 << 10;
 /// Mark, checksum and length stand before the JSON.
@@ -34,6 +38,10 @@ pub struct Header {
     /// Bytes after the header that a calibration wrote whole, where no schema is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_bytes: Option<u64>,
+    /// A calibration made this file and takes it away when it ends; if it is still there then, it
+    /// was killed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge_goes: bool,
 }
 
 /// One loaded schema.
@@ -61,6 +69,7 @@ impl Header {
             log_bytes,
             schemas: Vec::new(),
             gauge_bytes: None,
+            gauge_goes: false,
         }
     }
 
@@ -78,7 +87,7 @@ impl Header {
         self.schemas.iter().find(|area| area.number == number)
     }
 
-    /// As it stands at the start of the target; None if it does not fit there.
+    /// One copy as it stands on the target; None if it does not fit there.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let json = serde_json::to_vec(self).ok()?;
         let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
@@ -86,14 +95,25 @@ impl Header {
         bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
         bytes.extend_from_slice(&u32::try_from(json.len()).ok()?.to_le_bytes());
         bytes.extend_from_slice(&json);
-        if bytes.len() as u64 > HEADER_BYTES {
+        if bytes.len() as u64 > COPY_OFFSET {
             return None;
         }
-        bytes.resize(HEADER_BYTES as usize, 0);
+        bytes.resize(COPY_OFFSET as usize, 0);
         Some(bytes)
     }
 
-    pub fn decode(bytes: &[u8]) -> Found {
+    /// What stands in a header area: the first copy, or the second where the first is torn.
+    pub fn find(area: &[u8]) -> Found {
+        match Self::decode(area) {
+            Found::Damaged => match area.get(COPY_OFFSET as usize..).map(Self::decode) {
+                Some(Found::Petal(header)) => Found::Petal(header),
+                _ => Found::Damaged,
+            },
+            found => found,
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Found {
         if bytes.get(..8) != Some(&MARK[..]) {
             return Found::Foreign;
         }
@@ -210,14 +230,14 @@ mod tests {
                 header.schemas.push(area);
             }
             let bytes = header.encode().unwrap();
-            prop_assert_eq!(bytes.len() as u64, HEADER_BYTES);
-            prop_assert_eq!(Header::decode(&bytes), Found::Petal(header));
+            prop_assert_eq!(bytes.len() as u64, COPY_OFFSET);
+            prop_assert_eq!(Header::find(&bytes), Found::Petal(header));
         }
 
         #[test]
         fn no_bytes_upset_the_reader(bytes: Vec<u8>) {
-            Header::decode(&bytes);
-            Header::decode(&[&MARK[..], &bytes].concat());
+            Header::find(&bytes);
+            Header::find(&[&MARK[..], &bytes].concat());
         }
     }
 
@@ -225,9 +245,26 @@ mod tests {
     fn damage_is_told_from_what_is_not_petals() {
         let mut bytes = Header::new(4096, 1 << 20).encode().unwrap();
         bytes[40] ^= 1;
-        assert_eq!(Header::decode(&bytes), Found::Damaged);
+        assert_eq!(Header::find(&bytes), Found::Damaged);
         bytes[0] ^= 1;
-        assert_eq!(Header::decode(&bytes), Found::Foreign);
-        assert_eq!(Header::decode(&[]), Found::Foreign);
+        assert_eq!(Header::find(&bytes), Found::Foreign);
+        assert_eq!(Header::find(&[]), Found::Foreign);
+    }
+
+    #[test]
+    fn a_torn_header_is_read_from_its_second_copy() {
+        let old = Header::new(4096, 1 << 20);
+        let new = Header { gauge_bytes: Some(7), ..old.clone() };
+        let copy = |header: &Header| header.encode().unwrap();
+        let mut torn = copy(&new);
+        torn[40..].fill(0);
+        assert_eq!(Header::find(&[torn.clone(), copy(&new)].concat()), Found::Petal(new.clone()));
+        // Before the first copy is touched it is the truth, and an older petal's file has no other.
+        assert_eq!(Header::find(&[copy(&old), copy(&new)].concat()), Found::Petal(old.clone()));
+        assert_eq!(Header::find(&copy(&old)), Found::Petal(old));
+        assert_eq!(Header::find(&[torn.clone(), torn.clone()].concat()), Found::Damaged);
+        // What somebody wrote over petal's mark is no longer petal's, whatever stands behind it.
+        torn[..8].fill(0);
+        assert_eq!(Header::find(&[torn, copy(&new)].concat()), Found::Foreign);
     }
 }

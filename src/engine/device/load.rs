@@ -3,27 +3,30 @@
 //! off leaves petal's mark and no schema of its own.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use rand::TryRng as _;
 
+use super::block::Identity;
 use super::data::{Area, Data};
+use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea, filler_name};
-use super::target::{AlignedBuffer, Kind, Target, unusable};
+use super::target::{Kind, Target, unusable};
 use super::{CAPABILITIES, Shared, block, placement, safety, target};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
 };
-use crate::stats::ledger::locked;
 use crate::workload::row::load_stamp;
 use crate::workload::scatter::Permutation;
 
 /// Bytes of each write.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// In each loader: one is on its way while the next is made.
+const CHUNKS_IN_FLIGHT: u32 = 2;
+/// Single blocks in flight over all loaders, at random: what keeps a fast drive busy, as the
+/// deepest points of a calibration show.
+const PRECONDITION_DEPTH: u32 = 64;
 /// Sets scan blocks apart from main blocks of the same number.
 const SCAN_STAMP: u64 = 1 << 39;
 
@@ -217,9 +220,11 @@ impl Loader<'_> {
 
     fn write_all(&self, target: &Target, data: &Data, chunks: &[Chunk]) -> Result<(), EngineError> {
         let block_bytes = data.header.block_bytes as usize;
-        self.in_parallel(chunks.len() as u64, CHUNK_BYTES as usize, |number, buffer| {
+        let filling =
+            self.filling(target, self.plan.degree, CHUNKS_IN_FLIGHT, CHUNK_BYTES as usize)?;
+        filling.write(chunks.len() as u64, &|number, memory| {
             let chunk = &chunks[number as usize];
-            let bytes = &mut buffer.bytes_mut()[..chunk.bytes as usize];
+            let bytes = &mut memory[..chunk.bytes as usize];
             match chunk.what {
                 What::Log => block::noise(bytes, chunk.offset, self.plan.seed ^ chunk.offset),
                 What::Main(at, from) => {
@@ -233,9 +238,7 @@ impl Loader<'_> {
                     }
                 }
             }
-            write(target, bytes, chunk.offset)?;
-            self.progress.advance(chunk.bytes);
-            Ok(())
+            Piece { offset: chunk.offset, bytes: chunk.bytes as u32 }
         })
     }
 
@@ -248,65 +251,47 @@ impl Loader<'_> {
     ) -> Result<(), EngineError> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
-        let block_bytes = data.header.block_bytes as usize;
+        let block_bytes = data.header.block_bytes;
+        let areas: Vec<&Area> = new
+            .iter()
+            .filter_map(|about| data.position(about.number).map(|at| &data.areas[at]))
+            .collect();
+        let threads = self.plan.degree.clamp(1, PRECONDITION_DEPTH);
+        let depth = PRECONDITION_DEPTH.div_ceil(threads);
         for pass in 1..self.shared.precondition {
             let what = format!("preconditioning, random, pass {} of", pass + 1);
             let what = format!("{what} {}", self.shared.precondition);
-            self.progress.phase(&what, blocks * block_bytes as u64, ProgressUnit::Bytes);
+            self.progress.phase(&what, blocks * u64::from(block_bytes), ProgressUnit::Bytes);
             let order = Permutation::new(blocks.max(1), self.plan.seed ^ u64::from(pass));
-            self.in_parallel(blocks, block_bytes, |number, buffer| {
+            let filling = self.filling(target, threads, depth, block_bytes as usize)?;
+            filling.write(blocks, &|number, memory| {
                 let place = order.apply(number);
-                let about = &new[(place / rows) as usize];
-                let Some(at) = data.position(about.number) else { return Ok(()) };
-                make_main(buffer.bytes_mut(), &data.areas[at], place % rows);
-                let offset = about.main_offset + place % rows * block_bytes as u64;
-                write(target, buffer.bytes(), offset)?;
-                self.progress.advance(block_bytes as u64);
-                Ok(())
+                let area = areas[(place / rows) as usize];
+                let identity = make_main(memory, area, place % rows);
+                Piece { offset: identity.address, bytes: block_bytes }
             })?;
         }
         Ok(())
     }
 
-    /// Does 0..count with as many threads as LOAD_PARALLEL_DEGREE says, each with a buffer.
-    fn in_parallel(
-        &self,
-        count: u64,
-        buffer_bytes: usize,
-        work: impl Fn(u64, &mut AlignedBuffer) -> Result<(), EngineError> + Sync,
-    ) -> Result<(), EngineError> {
-        let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let first_error: Mutex<Option<EngineError>> = Mutex::default();
-        let one = || {
-            let mut buffer = AlignedBuffer::new(buffer_bytes);
-            while !failed.load(Ordering::Relaxed) {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    return;
-                }
-                let result = match self.stop.is_requested() {
-                    true => Err(EngineError::Interrupted),
-                    false => work(number, &mut buffer),
-                };
-                if let Err(error) = result {
-                    failed.store(true, Ordering::Relaxed);
-                    locked(&first_error).get_or_insert(error);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.plan.degree.max(1) {
-                scope.spawn(one);
-            }
-        });
-        let error = locked(&first_error).take();
-        error.map_or(Ok(()), Err)
+    /// `depth` pieces in flight in each of `threads`.
+    fn filling<'a>(
+        &'a self,
+        target: &'a Target,
+        threads: u32,
+        depth: u32,
+        piece_bytes: usize,
+    ) -> Result<Filling<'a>, EngineError> {
+        let (progress, stop) = (self.progress, self.stop);
+        let means = self.shared.means()?;
+        Ok(Filling { target, means, threads, depth, piece_bytes, progress, stop })
     }
 }
 
-fn make_main(bytes: &mut [u8], area: &Area, number: u64) {
+fn make_main(bytes: &mut [u8], area: &Area, number: u64) -> Identity {
     let identity = area.main_identity(number);
     block::make(bytes, &identity, area.filler, load_stamp(identity.schema, identity.key));
+    identity
 }
 
 fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
@@ -317,6 +302,14 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
 
 /// Makes an empty file where none is.
 pub fn create(path: &Path) -> Result<(), EngineError> {
+    safety::refuse_new_among_devices(path, Path::new("/dev"))?;
+    if let Ok(leads_to) = std::fs::read_link(path) {
+        return Err(EngineError::Environment(format!(
+            "{}: it is a link to {}, where nothing is; name that place itself",
+            path.display(),
+            leads_to.display()
+        )));
+    }
     let created = OpenOptions::new().write(true).create_new(true).open(path);
     created.map(drop).map_err(|error| unusable(path, &error))
 }
@@ -329,10 +322,6 @@ pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
         target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
     }
     Ok(())
-}
-
-fn write(target: &Target, bytes: &[u8], offset: u64) -> Result<(), EngineError> {
-    target.file.write_all_at(bytes, offset).map_err(|error| unusable(&target.path, &error))
 }
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
@@ -358,8 +347,10 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
             target.path.display(),
         )));
     }
-    let allocated =
-        rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+    // A signal may break it off half way on some file systems; whoever wants to stop is heard next.
+    let allocated = rustix::io::retry_on_intr(|| {
+        rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes)
+    });
     match allocated {
         // Some file systems cannot promise room; they fail when it is used.
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}

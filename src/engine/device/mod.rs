@@ -2,27 +2,32 @@
 //! on it. What it gives is the limit for any database there.
 //!
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
-//! - `target`, `safety`, `load`, `placement`: opening, refusing, filling, proving
-//! - `queue`, `uring`: requests in flight
-//! - `gauge`: the target measured bare, for `petal calibrate`
-//! - `session`, `flow`, `update`, `scan`: one session's work
+//! - `target`, `safety`, `load`, `filling`, `placement`: opening, refusing, filling, proving
+//! - `request`, `queue`, `uring`, `calls`: requests in flight
+//! - `gauge`, `measure`: the target measured bare, for `petal calibrate`
+//! - `session`, `flow`, `update`, `scan`, `context`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
 //! There is no recovery: the log is written for what it costs and never read. Blocks that were
 //! committed and not yet written when petal is killed keep their older, whole version.
 
 pub mod block;
+mod calls;
+mod context;
 mod data;
 mod describe;
 mod dirty;
+mod filling;
 mod flow;
 pub mod gauge;
 pub mod layout;
 mod load;
 mod log;
+pub mod measure;
 mod options;
 mod placement;
 mod queue;
+mod request;
 mod safety;
 mod scan;
 mod session;
@@ -48,12 +53,13 @@ use crate::stats::devices::Roots;
 use crate::stats::ledger::locked;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
+use context::BAD_BLOCK;
 use data::Data;
 use dirty::Dirty;
 use layout::{Found, HEADER_BYTES, Header};
 use options::Options;
 use queue::Means;
-use session::{BAD_BLOCK, DeviceSession};
+use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{Kind, Target};
 
@@ -214,7 +220,8 @@ impl Shared {
     fn bad_block(&self, what: &str) {
         self.statistics.count(Count::BadBlocks, 1);
         let mut flaws = locked(&self.flaws);
-        if flaws.len() < FLAWS_TOLD {
+        // One block that is met again and again does not hide the others.
+        if flaws.len() < FLAWS_TOLD && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
         }
     }
@@ -246,10 +253,6 @@ impl Device {
                 settings.db.redacted()
             )));
         }
-        let only_reads = match (settings.readers, settings.writers) {
-            (None, None) => settings.update_pct == 0,
-            (_, writers) => writers.unwrap_or(0) == 0,
-        };
         let shared = Shared {
             path: PathBuf::from(&url_path),
             url_path,
@@ -259,7 +262,7 @@ impl Device {
             io_depth: settings.io_depth,
             verify: settings.verify,
             redo_stress: settings.redo_stress,
-            only_reads,
+            only_reads: settings.only_reads(),
             destroy_data: settings.destroy_data.clone(),
             precondition: settings.precondition,
             roots: Roots::default(),
@@ -342,7 +345,10 @@ impl Engine for Device {
             return Ok(());
         }
         let all = self.shared.statistics.counted(Count::BadBlocks);
-        Err(EngineError::Data(format!("{all} bad blocks, the first of them: {}", flaws.join("; "))))
+        Err(EngineError::Data(format!(
+            "{all} times a block was read that is not what was written there: {}",
+            flaws.join("; ")
+        )))
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
@@ -379,9 +385,11 @@ impl Engine for Device {
                 format!("petal's header on {}", shared.path.display())
             }
             _ => {
-                let removed = std::fs::remove_file(&shared.path);
-                removed.map_err(|error| target::unusable(&shared.path, &error))?;
-                shared.path.display().to_string()
+                // By a link the file goes that it leads to: the data are there.
+                let path = std::fs::canonicalize(&shared.path);
+                let removed = path.and_then(|path| std::fs::remove_file(&path).map(|()| path));
+                let removed = removed.map_err(|error| target::unusable(&shared.path, &error))?;
+                removed.display().to_string()
             }
         };
         drop(target);

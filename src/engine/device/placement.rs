@@ -39,7 +39,7 @@ pub fn prove(
         rows,
         blocks: area.about.rows,
         rows_per_block_max: 1,
-        overflow_blocks: 0,
+        overflow_blocks: Some(0),
         source: "the blocks' own headers",
     })
 }

@@ -72,18 +72,42 @@ fn held(folder: &Path) -> Option<String> {
 }
 
 fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
-    let path = fs::canonicalize(path).ok()?;
-    if swaps(roots).contains(&path) {
+    // A file has as many names as it has hard links; its number is one.
+    let own = file_number(path)?;
+    if swaps(roots).iter().any(|swap| file_number(swap) == Some(own)) {
         return Some("it is swap".to_owned());
     }
     let devices = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
     for device in devices {
-        let backing = fs::read_to_string(device.path().join("loop/backing_file"));
-        if backing.is_ok_and(|file| Path::new(file.trim_end_matches('\n')) == path) {
+        let Ok(backing) = fs::read_to_string(device.path().join("loop/backing_file")) else {
+            continue;
+        };
+        if file_number(Path::new(backing.trim_end_matches('\n'))) == Some(own) {
             return Some(format!("it is behind {}", device.file_name().to_string_lossy()));
         }
     }
     None
+}
+
+/// Its file system and its number there.
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
+}
+
+/// Refuses to make a file where device nodes live: a device whose name was misspelled is no wish
+/// for a file, and what is there lies in memory. Shared memory is where files in memory belong.
+pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(&path);
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    if !folder.starts_with(dev) || folder.starts_with(dev.join("shm")) {
+        return Ok(());
+    }
+    Err(EngineError::Environment(format!(
+        "{}: no such device is there, and petal makes no file among devices; check its name \
+         (lsblk), or name a file elsewhere",
+        path.display()
+    )))
 }
 
 fn swaps(roots: &Roots) -> Vec<PathBuf> {
@@ -113,7 +137,8 @@ pub fn refuse_foreign(
     found: &str,
     given_up: Option<&Path>,
 ) -> Result<(), EngineError> {
-    if given_up == Some(Path::new(url_path)) {
+    // Letter for letter: paths are otherwise compared by their parts.
+    if given_up.is_some_and(|path| path.as_os_str() == url_path) {
         return Ok(());
     }
     let not_this = match given_up {
@@ -122,7 +147,7 @@ pub fn refuse_foreign(
     };
     Err(EngineError::Data(format!(
         "{}: {found}, so petal leaves it alone{not_this}; name another target, or, if all that is \
-         in it may be destroyed, say so: petal setup --destroy-data {url_path}",
+         in it may be destroyed, tell setup or calibrate so: --destroy-data {url_path}",
         path.display()
     )))
 }
@@ -281,13 +306,59 @@ mod tests {
     }
 
     #[test]
+    fn a_file_behind_a_loop_device_or_in_swap_is_found_by_any_of_its_names() {
+        let place = tempfile::tempdir().unwrap();
+        let [behind, other_name, swap, other_swap, free] =
+            ["behind", "other-name", "swap", "other-swap", "free"]
+                .map(|name| place.path().join(name));
+        for path in [&behind, &swap, &free] {
+            fs::write(path, b"x").unwrap();
+        }
+        fs::hard_link(&behind, &other_name).unwrap();
+        fs::hard_link(&swap, &other_swap).unwrap();
+        let tree = Recorded::of(&format!(
+            "/sys/block/loop7/loop/backing_file = {}\n/proc/swaps\n  Filename Type Size Used \
+             Priority\n  {} file 1 0 -2\n",
+            behind.display(),
+            swap.display(),
+        ));
+        let used = |path: &Path| file_in_use(path, &tree.roots());
+        for path in [&behind, &other_name] {
+            assert_eq!(used(path).unwrap(), "it is behind loop7");
+        }
+        for path in [&swap, &other_swap] {
+            assert_eq!(used(path).unwrap(), "it is swap");
+        }
+        assert_eq!(used(&free), None);
+    }
+
+    #[test]
+    fn no_file_is_made_among_devices() {
+        let place = tempfile::tempdir().unwrap();
+        let dev = place.path().canonicalize().unwrap().join("dev");
+        fs::create_dir_all(dev.join("shm")).unwrap();
+        fs::create_dir_all(dev.join("mapper")).unwrap();
+        std::os::unix::fs::symlink(&dev, place.path().join("link")).unwrap();
+        let refused = |name: &str| refuse_new_among_devices(&place.path().join(name), &dev);
+        for name in ["dev/sdx9", "dev/mapper/vg-lv", "dev/none/x", "link/sdx9"] {
+            assert!(refused(name).unwrap_err().to_string().contains("no such device"), "{name}");
+        }
+        for name in ["dev/shm/x", "petal.dat", "devices/x"] {
+            assert!(refused(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
     fn only_the_exact_path_gives_data_up() {
         let path = Path::new("/dev/sdx");
         let refuse = |given_up: Option<&str>| {
             refuse_foreign(path, "/dev/sdx", "it bears swap space", given_up.map(Path::new))
         };
         assert!(refuse(Some("/dev/sdx")).is_ok());
+        for almost in ["/dev/sdx/", "/dev//sdx", "/dev/./sdx", "/DEV/sdx", "sdx"] {
+            assert!(refuse(Some(almost)).is_err(), "{almost}");
+        }
         assert!(refuse(Some("/dev/sdy")).unwrap_err().to_string().contains("/dev/sdy, not this"));
-        insta::assert_snapshot!(refuse(None).unwrap_err(), @"/dev/sdx: it bears swap space, so petal leaves it alone; name another target, or, if all that is in it may be destroyed, say so: petal setup --destroy-data /dev/sdx");
+        insta::assert_snapshot!(refuse(None).unwrap_err(), @"/dev/sdx: it bears swap space, so petal leaves it alone; name another target, or, if all that is in it may be destroyed, tell setup or calibrate so: --destroy-data /dev/sdx");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{Counters, FileCounts, IoCounts};
-use crate::stats::ledger::{Ledger, Recorder, Totals, ledger_events};
+use crate::stats::ledger::{Ledger, Recorder, Totals, file_counts, ledger_events};
 
 ledger_events! {
     BlockRead "block read" UserIo,
@@ -29,10 +29,19 @@ pub enum Count {
     /// Blocks read once more because the first read met a write.
     Rereads,
     BadBlocks,
+    /// Queues whose buffers or file the kernel did not register, though it can: the limit of
+    /// locked memory is too low for all of them.
+    UnregisteredQueues,
 }
 
-const COUNTS: [&str; 5] =
-    ["blocks_visited", "dirty_hits", "commits", "blocks_reread", "bad_blocks"];
+const COUNTS: [&str; 6] = [
+    "blocks_visited",
+    "dirty_hits",
+    "commits",
+    "blocks_reread",
+    "bad_blocks",
+    "queues_unregistered",
+];
 
 pub struct Statistics {
     ledger: Arc<Ledger>,
@@ -96,21 +105,10 @@ impl Statistics {
 /// Data and log lie on one target; they are told apart all the same.
 fn files(totals: &[Totals]) -> Vec<FileCounts> {
     let of = |event: Event| totals[event as usize];
-    let file = |kind, read: Totals, write: Totals, sync: Totals| FileCounts {
-        kind,
-        read_requests: read.calls,
-        read_bytes: read.bytes,
-        read_ns: read.time_ns,
-        write_requests: write.calls,
-        write_bytes: write.bytes,
-        write_ns: write.time_ns,
-        syncs: sync.calls,
-        sync_ns: sync.time_ns,
-    };
     let mut reads = of(Event::BlockRead);
     reads.merge(&of(Event::ScanRead));
     vec![
-        file("data", reads, of(Event::BackgroundWrite), of(Event::BackgroundSync)),
-        file("log", Totals::default(), of(Event::LogWrite), of(Event::LogSync)),
+        file_counts("data", reads, of(Event::BackgroundWrite), of(Event::BackgroundSync)),
+        file_counts("log", Totals::default(), of(Event::LogWrite), of(Event::LogSync)),
     ]
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
-use super::layout::{Found, HEADER_BYTES, Header};
+use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
 use crate::stats::target::DirectIo;
 
@@ -83,10 +83,10 @@ pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
             Err(error) => return Err(unusable(path, &error)),
         }
     }
-    Ok(Some(Header::decode(&bytes[..filled])))
+    Ok(Some(Header::find(&bytes[..filled])))
 }
 
-/// Writes the header and makes it durable.
+/// Writes both copies of the header, one after the other, each durable before the next.
 pub fn write_header(path: &Path, header: &Header) -> Result<(), EngineError> {
     let bytes = header.encode().ok_or_else(|| {
         EngineError::Setting(format!(
@@ -95,6 +95,7 @@ pub fn write_header(path: &Path, header: &Header) -> Result<(), EngineError> {
             header.schemas.len()
         ))
     })?;
+    overwrite(path, COPY_OFFSET, &bytes)?;
     overwrite(path, 0, &bytes)
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::queue::{Call, Completion};
+use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 
 /// The registered file's place.
@@ -19,12 +19,18 @@ const FILE: types::Fixed = types::Fixed(0);
 /// waits here for others: a call each would keep it busiest, and cost most.
 const SUBMIT_TOGETHER: usize = 2;
 
+/// The request of a slot.
+#[derive(Clone, Copy)]
+struct InFlight {
+    call: Call,
+    tries_left: u8,
+}
+
 pub struct Ring {
     ring: IoUring,
     file: Arc<File>,
     slots: Vec<AlignedBuffer>,
-    /// Bytes that the request of a slot should move; None: no request.
-    in_flight: Vec<Option<u32>>,
+    in_flight: Vec<Option<InFlight>>,
     busy: usize,
     /// Requests that the kernel does not know of yet.
     queued: usize,
@@ -67,61 +73,101 @@ impl Ring {
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request, and submits it when enough are queued; [`Ring::wait`] submits the rest.
-    /// A slot has one request at a time.
+    /// Queues a request, after submitting those before it if they are enough: the last ones go with
+    /// the call that waits. A slot has one request at a time.
     pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
-        let bytes = match call {
-            Call::Read { bytes, .. } | Call::Write { bytes, .. } => bytes,
-            Call::Sync => 0,
-        };
-        assert!(bytes as usize <= self.slots[slot].len(), "{bytes} bytes do not fit into a slot");
-        let entry = self.entry(slot, call).user_data(slot as u64);
-        // SAFETY: the entry points into the slot's memory, which is not touched or freed while
-        // `in_flight` says that the request is under way; the file is open as long as the ring.
-        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-        self.in_flight[slot] = Some(bytes);
-        self.busy += 1;
-        self.queued += 1;
-        if self.queued < SUBMIT_TOGETHER { Ok(()) } else { self.submit() }
-    }
-
-    /// Submits what is queued.
-    pub fn submit(&mut self) -> io::Result<()> {
-        while self.queued > 0 {
-            match self.ring.submit() {
-                Ok(submitted) => self.queued -= submitted.min(self.queued),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        if self.queued >= SUBMIT_TOGETHER {
+            self.submit()?;
         }
+        self.queue(slot, InFlight { call, tries_left: TRIES_MORE })?;
+        self.busy += 1;
         Ok(())
     }
 
-    /// Submits what is queued, waits for at least `wanted` completions and takes all there are.
-    pub fn wait(&mut self, wanted: usize, done: &mut Vec<Completion>) -> io::Result<()> {
+    fn queue(&mut self, slot: usize, request: InFlight) -> io::Result<()> {
+        let bytes = request.call.bytes() as usize;
+        assert!(bytes <= self.slots[slot].len(), "{bytes} bytes do not fit into a slot");
+        let entry = self.entry(slot, request.call).user_data(slot as u64);
+        // SAFETY: the entry points into the slot's memory, which is not touched or freed while
+        // `in_flight` says that the request is under way; the file is open as long as the ring.
+        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        self.in_flight[slot] = Some(request);
+        self.queued += 1;
+        Ok(())
+    }
+
+    /// Submits what is queued; what the kernel has no room for now waits for [`Ring::wait`].
+    pub fn submit(&mut self) -> io::Result<()> {
+        while self.queued > 0 && self.enter(0)? {}
+        Ok(())
+    }
+
+    /// Submits what is queued, waits for at least one completion and takes all there are.
+    pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
+        if !self.enter(1)? {
+            self.wait_only()?;
+        }
+        self.take(done)
+    }
+
+    /// Submits, and waits for so many completions. False if the kernel has no room for a request
+    /// now, and others are on their way, whose end makes room.
+    fn enter(&mut self, wanted: usize) -> io::Result<bool> {
         loop {
             match self.ring.submit_and_wait(wanted.min(self.busy)) {
                 Ok(submitted) => {
                     self.queued -= submitted.min(self.queued);
-                    break;
+                    return Ok(true);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EAGAIN | libc::EBUSY) if self.busy > self.queued => {
+                        return Ok(false);
+                    }
+                    _ => return Err(error),
+                },
             }
         }
+    }
+
+    /// Waits for a completion of what was submitted before.
+    fn wait_only(&mut self) -> io::Result<()> {
+        const GET_EVENTS: u32 = 1; // IORING_ENTER_GETEVENTS
+        loop {
+            // SAFETY: no argument is passed and nothing is submitted.
+            let waited =
+                unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
+            match waited {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                waited => return waited.map(drop),
+            }
+        }
+    }
+
+    /// Takes what has ended; what may yet succeed is queued anew.
+    fn take(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
+        let mut again = Vec::new();
         for entry in self.ring.completion() {
             let slot = entry.user_data() as usize;
-            let wanted_bytes = self.in_flight[slot].take().unwrap_or_default();
-            self.busy -= 1;
-            let result = match entry.result() {
+            let Some(request) = self.in_flight[slot].take() else { continue };
+            let answer = match entry.result() {
                 failed if failed < 0 => Err(io::Error::from_raw_os_error(-failed)),
-                bytes if bytes as u32 == wanted_bytes => Ok(()),
-                bytes => Err(super::queue::short(bytes as usize, wanted_bytes as usize)),
+                moved => Ok(moved as usize),
             };
+            let result = match judge(request.call, answer) {
+                Attempt::Again(_) if request.tries_left > 0 => {
+                    let tries_left = request.tries_left - 1;
+                    again.push((slot, InFlight { tries_left, ..request }));
+                    continue;
+                }
+                Attempt::Again(error) => Err(error),
+                Attempt::Ended(result) => result,
+            };
+            self.busy -= 1;
             done.push(Completion { slot, result });
         }
-        Ok(())
+        again.into_iter().try_for_each(|(slot, request)| self.queue(slot, request))
     }
 
     fn entry(&mut self, slot: usize, call: Call) -> squeue::Entry {
@@ -158,7 +204,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.busy > 0 {
-            if self.wait(self.busy, &mut done).is_err() {
+            if self.wait(&mut done).is_err() {
                 // The kernel may still write there: memory that is never freed is never wrong.
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;

@@ -8,8 +8,8 @@ use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
-use super::session::Manner;
 use super::session_server::CLOCK_RESOLUTION_NS;
+use super::work::Manner;
 use super::{CAPABILITIES, sql};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
@@ -132,7 +132,8 @@ fn settings(
         add("tablespace", first.tablespace.clone());
         add("filler", first.filler_name());
         if first.is_slobs {
-            add("schemas", "SLOB's own, used as they are".to_owned());
+            add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
+            add("sizes", format!("from {}", first.sizes_from));
         }
     }
     let groups: Vec<&str> = files

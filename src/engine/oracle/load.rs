@@ -4,14 +4,14 @@
 //! without such rows, which nobody takes for data and which the next setup or drop removes: they
 //! bear petal's mark from their first moment on.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::errors::engine_error;
 use super::link::{Connector, Link, LinkError, Value};
 use super::meta::{self, Meta, Tables, cell, column_bytes, number};
 use super::sql;
+use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
@@ -131,34 +131,8 @@ impl Loader<'_> {
         let plan = self.plan;
         let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
         self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
-        let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
-        std::thread::scope(|scope| {
-            for _ in 0..loaders {
-                scope.spawn(|| {
-                    while let Some(&schema) = plan.schemas.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        if failed.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let result = self.load_schema(schema, &failed);
-                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                        results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                    }
-                });
-            }
-        });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (complete, mut errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        // Loaders that were stopped because another failed are not the reason.
-        errors.sort_by_key(|error| matches!(error, Err(EngineError::Interrupted)));
-        if let Some(Err(error)) = errors.into_iter().next() {
-            return Err(error);
-        }
-        let mut complete: Vec<Complete> = complete.into_iter().flatten().collect();
-        complete.sort_by_key(|schema| schema.meta.schema);
-        Ok(complete)
+        let failed = AtomicBool::new(false);
+        load_each(plan, &failed, |schema| self.load_schema(schema, &failed))
     }
 
     fn load_schema(&self, schema: u32, failed: &AtomicBool) -> Result<Complete, EngineError> {
@@ -204,6 +178,7 @@ impl Loader<'_> {
             tablespace: self.tablespace.to_owned(),
             bytes: sizes[0],
             index_bytes: sizes[1],
+            sizes_from: meta::SEGMENTS,
             tables,
             is_slobs: false,
         };
@@ -300,8 +275,8 @@ pub fn placement(link: &mut dyn Link, place: &str, table: &str) -> Result<Placem
         rows: number(&row, 0),
         blocks: number(&row, 1),
         rows_per_block_max: number(&row, 2),
-        // A row of a third of a block has no need of one.
-        overflow_blocks: 0,
+        // A ROWID tells where a row begins, and not whether it goes on elsewhere.
+        overflow_blocks: None,
         source: "DBMS_ROWID",
     })
 }

@@ -1,5 +1,5 @@
 //! What is loaded: petal's own schemas by what their load left in `petal_meta`, without which a
-//! table is not petal's, and SLOB's by their shape.
+//! table is not petal's.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,12 @@ use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::sql;
 use crate::engine::EngineError;
+use crate::engine::kept_values::KeptValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
+
+/// What tells the sizes of petal's own tables.
+pub const SEGMENTS: &str = "USER_SEGMENTS";
 
 /// The layout's version.
 const FORMAT: u32 = 1;
@@ -16,7 +20,7 @@ const FORMAT: u32 = 1;
 pub const LOADING: &str = "loading";
 
 /// Where a row of 19 columns of 128 bytes leaves room in its block.
-const COLUMN_BYTES: usize = 128;
+pub const COLUMN_BYTES: usize = 128;
 const BLOCK_BYTES: u32 = 8192;
 
 /// Bytes of each column: smaller blocks than the usual have smaller rows.
@@ -57,6 +61,8 @@ pub struct Meta {
     pub tablespace: String,
     pub bytes: u64,
     pub index_bytes: u64,
+    /// What told the two sizes.
+    pub sizes_from: &'static str,
     /// Made by SLOB: used as it is, never dropped.
     pub is_slobs: bool,
 }
@@ -82,7 +88,7 @@ impl Meta {
             ("scan_rows", self.scan_rows.to_string()),
             ("block_size", self.block_bytes.to_string()),
             ("width", self.width.to_string()),
-            ("filler", filler_name(self.filler)),
+            ("filler", self.filler.name()),
             ("tablespace", self.tablespace.clone()),
             ("scatter_seed", seed.to_string()),
             ("unique_index", unique_index.to_string()),
@@ -90,7 +96,7 @@ impl Meta {
     }
 
     pub fn filler_name(&self) -> String {
-        if self.is_slobs { "SLOB's own".to_owned() } else { filler_name(self.filler) }
+        if self.is_slobs { "SLOB's own".to_owned() } else { self.filler.name() }
     }
 }
 
@@ -122,8 +128,8 @@ pub fn petals(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError
     by_schema
         .into_iter()
         .map(|(schema, values)| {
-            let reader = Reader { schema, values, place };
-            reader.meta(&tables, &segments)
+            let of = format!("petal_meta of schema {schema}");
+            petal(schema, &KeptValues { values, place, of }, &tables, &segments)
         })
         .collect()
 }
@@ -158,128 +164,37 @@ pub fn own_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, Engin
     Ok(rows.iter().map(|row| cell(row, 0).to_owned()).collect())
 }
 
-struct Reader<'a> {
+/// One schema of petal's, its tables still there.
+fn petal(
     schema: u32,
-    values: BTreeMap<String, String>,
-    place: &'a str,
-}
-
-impl Reader<'_> {
-    fn meta(
-        &self,
-        there: &[String],
-        segments: &BTreeMap<String, u64>,
-    ) -> Result<Meta, EngineError> {
-        if self.get::<u32>("format")? != FORMAT {
-            return Err(self.unknown("format"));
-        }
-        let tables = Tables::petals(self.schema);
-        for table in [&tables.main, &tables.scan] {
-            if !there.contains(&table.to_uppercase()) {
-                return Err(EngineError::Data(format!(
-                    "{}: {table} is missing; load the data anew (petal setup --replace)",
-                    self.place
-                )));
-            }
-        }
-        let size = |name: String| segments.get(&name.to_uppercase()).copied().unwrap_or(0);
-        Ok(Meta {
-            schema: self.schema,
-            rows: self.get("rows")?,
-            scan_rows: self.get("scan_rows")?,
-            block_bytes: self.get("block_size")?,
-            width: self.get("width")?,
-            filler: parse_filler(self.text("filler")?).ok_or_else(|| self.unknown("filler"))?,
-            tablespace: self.text("tablespace")?.to_owned(),
-            bytes: size(tables.main.clone()),
-            index_bytes: size(format!("{}_custid", tables.main)),
-            tables,
-            is_slobs: false,
-        })
-    }
-
-    fn text(&self, key: &str) -> Result<&str, EngineError> {
-        self.values.get(key).map(String::as_str).ok_or_else(|| self.unknown(key))
-    }
-
-    fn get<T: std::str::FromStr>(&self, key: &str) -> Result<T, EngineError> {
-        self.text(key)?.parse().map_err(|_| self.unknown(key))
-    }
-
-    fn unknown(&self, key: &str) -> EngineError {
-        EngineError::Data(format!(
-            "{}: this petal does not understand petal_meta of schema {} ({key}); load it again \
-             with this petal (petal setup --replace) or use the petal that loaded it",
-            self.place, self.schema
-        ))
-    }
-}
-
-/// SLOB's schemas, user1 to the first that is missing. Each must have its keys from 1 without a gap
-/// and an index that begins with the key.
-pub fn slobs(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError> {
-    let failed = |doing: &str, error: &LinkError| engine_error(place, doing, error);
-    let tables = link
-        .query(&sql::section(sql::LOOK, "slob_tables"), &[])
-        .map_err(|error| failed("looking for SLOB's schemas", &error))?;
-    let indexes = link
-        .query(&sql::section(sql::LOOK, "slob_indexes"), &[])
-        .map_err(|error| failed("looking for SLOB's indexes", &error))?;
-    let mut metas = Vec::new();
-    for schema in 1.. {
-        let owner = format!("USER{schema}");
-        let of =
-            |table: &str| tables.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == table);
-        let Some(main) = of("CF1") else { break };
-        let index = indexes.iter().find(|row| cell(row, 0) == owner).ok_or_else(|| {
-            EngineError::Data(format!(
-                "{place}: {owner}.CF1 has no index on CUSTID that {} may see; finish SLOB's own \
-                 setup, or grant SELECT on the table",
-                "the user"
-            ))
-        })?;
-        metas.push(slob(link, place, schema, (main, of("CF2"), index))?);
-    }
-    Ok(metas)
-}
-
-fn slob(
-    link: &mut dyn Link,
-    place: &str,
-    schema: u32,
-    (main, scan, index): (&Row, Option<&Row>, &Row),
+    kept: &KeptValues<'_>,
+    there: &[String],
+    segments: &BTreeMap<String, u64>,
 ) -> Result<Meta, EngineError> {
-    let tables = Tables::slobs(schema);
-    let failed =
-        |error: &LinkError| engine_error(place, &format!("reading {}", tables.main), error);
-    let keys = sql::filled(sql::LOOK, "slob_keys", &[("table", &tables.main)]);
-    let keys = link.query(&keys, &[]).map_err(|error| failed(&error))?;
-    let none = Row::new();
-    let keys = keys.first().unwrap_or(&none);
-    let (rows, first, last) = (number(keys, 0), number(keys, 1), number(keys, 2));
-    if rows == 0 || first != 1 || last != rows {
-        return Err(EngineError::Data(format!(
-            "{place}: {} has {rows} keys from {first} to {last}, not 1 to N without a gap: these \
-             are not SLOB's data, or its setup did not end",
-            tables.main
-        )));
+    kept.check_format(FORMAT)?;
+    let tables = Tables::petals(schema);
+    for table in [&tables.main, &tables.scan] {
+        if !there.contains(&table.to_uppercase()) {
+            return Err(EngineError::Data(format!(
+                "{}: {table} is missing; load the data anew (petal setup --replace)",
+                kept.place
+            )));
+        }
     }
-    let width = sql::filled(sql::LOOK, "slob_width", &[("table", &tables.main)]);
-    let width = link.query(&width, &[Value::Number(1)]).map_err(|error| failed(&error))?;
-    let block_bytes = block_bytes(link, place, cell(main, 4))?;
+    let size = |name: String| segments.get(&name.to_uppercase()).copied().unwrap_or(0);
     Ok(Meta {
         schema,
-        rows,
-        scan_rows: scan.map_or(0, |scan| number(scan, 2)),
-        block_bytes,
-        // UPDATEs keep the length that is there.
-        width: width.first().map_or(0, |row| number(row, 0) as usize).clamp(1, COLUMN_BYTES),
-        filler: Filler::Constant,
-        tablespace: cell(main, 4).to_owned(),
-        bytes: number(main, 3) * u64::from(block_bytes),
-        index_bytes: number(index, 2) * u64::from(block_bytes),
+        rows: kept.get("rows")?,
+        scan_rows: kept.get("scan_rows")?,
+        block_bytes: kept.get("block_size")?,
+        width: kept.get("width")?,
+        filler: kept.filler()?,
+        tablespace: kept.text("tablespace")?.to_owned(),
+        bytes: size(tables.main.clone()),
+        index_bytes: size(format!("{}_custid", tables.main)),
+        sizes_from: SEGMENTS,
         tables,
-        is_slobs: true,
+        is_slobs: false,
     })
 }
 
@@ -297,33 +212,9 @@ pub fn block_bytes(link: &mut dyn Link, place: &str, tablespace: &str) -> Result
     }
 }
 
-fn filler_name(filler: Filler) -> String {
-    match filler {
-        Filler::Constant => "constant".to_owned(),
-        Filler::Random => "random".to_owned(),
-        Filler::Ratio(ratio) => format!("ratio {ratio}"),
-    }
-}
-
-fn parse_filler(name: &str) -> Option<Filler> {
-    match name {
-        "constant" => Some(Filler::Constant),
-        "random" => Some(Filler::Random),
-        _ => name.strip_prefix("ratio ")?.parse().ok().map(Filler::Ratio),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fillers_are_read_back() {
-        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5)] {
-            assert_eq!(parse_filler(&filler_name(filler)), Some(filler));
-        }
-        assert_eq!(parse_filler("odd"), None);
-    }
 
     #[test]
     fn a_row_leaves_room_in_its_block_and_none_for_a_second() {

@@ -3,9 +3,10 @@
 //! - `options`, `prompt`, `errors`: the way in, and what errors mean
 //! - `link`: the narrow door to a session; `driver` is the real one, `scripted` that of tests
 //! - `sql` with `sql/*.sql`: every text that is ever sent
-//! - `meta`, `load`: the data, how it is made, its proof; SLOB's own schemas
-//! - `session` with `session_server`, `session_client`: work
-//! - `counters`, `describe`, `settle`, `reports`: what the database says and is told
+//! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
+//! - `work`, what a session has; `session_server`, `session_client`, the two sides of the loop;
+//!   `session`, which is one of them
+//! - `counters`, `describe`, `settle`, `reports`, `statspack`: what the database says and is told
 //!
 //! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
 //! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
@@ -29,9 +30,12 @@ mod session;
 mod session_client;
 mod session_server;
 mod settle;
+mod slob;
 mod sql;
+mod statspack;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -49,7 +53,8 @@ use errors::engine_error;
 use link::{Connector, Link};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
-use session::{Manner, OracleSession};
+use session::OracleSession;
+use work::Manner;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "oracle",
@@ -142,7 +147,7 @@ impl Oracle {
 
     fn connect_first(&self) -> Result<Box<dyn Link>, EngineError> {
         let connected = self.connector.session(0, "petal");
-        connected.map_err(|error| session::refused(self.place(), &error))
+        connected.map_err(|error| work::refused(self.place(), &error))
     }
 
     fn connect_admin(&self) -> Result<Box<dyn Link>, EngineError> {
@@ -156,7 +161,7 @@ impl Oracle {
     fn read_metas(&self) -> Result<Vec<Meta>, EngineError> {
         let mut link = self.connect_first()?;
         let metas = match self.use_slob_schemas {
-            true => meta::slobs(link.as_mut(), self.place())?,
+            true => slob::schemas(link.as_mut(), self.place())?,
             false => meta::petals(link.as_mut(), self.place())?,
         };
         *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = Some(metas.clone());
@@ -232,7 +237,10 @@ impl Engine for Oracle {
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
-        let mut metas = self.read_metas()?;
+        let mut metas = match self.use_slob_schemas {
+            true => self.metas()?,
+            false => self.read_metas()?,
+        };
         metas.truncate(schemas as usize);
         let about = describe::About {
             place: self.place(),
@@ -292,10 +300,8 @@ impl Engine for Oracle {
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
         let purpose = format!("petal session {}", seat.session);
-        let link = self
-            .connector
-            .session(at, &purpose)
-            .map_err(|error| session::refused(place, &error))?;
+        let link =
+            self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
         let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
         Ok(Box::new(session))
     }
@@ -329,12 +335,15 @@ impl Engine for Oracle {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        if self.use_slob_schemas {
-            // Their sizes are estimates of statistics.
-            return Ok(None);
-        }
-        let mut metas = self.read_metas()?;
+        // Counting SLOB's keys again would read all of its indexes.
+        let mut metas = match self.use_slob_schemas {
+            true => self.metas()?,
+            false => self.read_metas()?,
+        };
         metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
+        if self.use_slob_schemas {
+            return Ok(slob::bytes(self.connect_first()?.as_mut(), &metas));
+        }
         Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
     }
 

@@ -1,11 +1,11 @@
 //! The database's own reports of a run: AWR fetched as text and HTML, of all instances where there
-//! are several; Statspack by its snapshots, because its report is a script of SQL*Plus and no
-//! function that a client could call.
+//! are several; Statspack by its snapshots and the tables they fill, because its report is a script
+//! of SQL*Plus and no function that a client could call.
 
 use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::meta::{cell, number};
-use super::sql;
+use super::{sql, statspack};
 use crate::engine::{EngineError, ServerReport};
 use crate::settings::StatisticsType;
 
@@ -54,7 +54,7 @@ pub fn end(
     let last = snapshot(link, begun.kind).map_err(|error| failed(&error))?;
     match begun.kind {
         StatisticsType::Awr => awr(link, &begun.snapshot, &last).map_err(|error| failed(&error)),
-        StatisticsType::Statspack => Ok(vec![statspack(&begun.snapshot, &last)]),
+        StatisticsType::Statspack => Ok(statspack(link, &begun.snapshot, &last)),
     }
 }
 
@@ -108,17 +108,29 @@ fn lines(rows: &[Row]) -> String {
     text
 }
 
-/// For SQL*Plus, as the user perfstat: makes the report of exactly this run.
-fn statspack(first: &str, last: &str) -> ServerReport {
-    let text = format!(
-        "-- Statspack's report of this run. As perfstat, where the database is:\n\
+/// The report of PERFSTAT's tables, where the user may read them, and a script for SQL*Plus, as the
+/// user perfstat, that makes the whole one of exactly this run.
+fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> {
+    let made = statspack::report(link, first, last);
+    let own = match &made {
+        Ok(_) => "-- statspack.txt is petal's own, of the parts that it reads.\n".to_owned(),
+        Err(error) => format!(
+            "-- petal made none itself: {error}; docs/engines/oracle-grants.sql, part 5, grants what it \
+             takes.\n"
+        ),
+    };
+    let script = format!(
+        "-- Statspack's whole report of this run. As perfstat, where the database is:\n\
          --   sqlplus perfstat @statspack.sql\n\
-         -- leaves statspack.txt, which `petal awr statspack.txt` reads.\n\
+         -- leaves statspack-full.txt; beside run.json `petal report` reads it into the record.\n\
+         {own}\
          DEFINE begin_snap = {first}\n\
          DEFINE end_snap = {last}\n\
-         DEFINE report_name = statspack.txt\n\
+         DEFINE report_name = statspack-full.txt\n\
          @?/rdbms/admin/spreport.sql\n\
          EXIT\n"
     );
-    ServerReport { file: "statspack.sql".to_owned(), text }
+    let report = made.ok().map(|text| ServerReport { file: "statspack.txt".to_owned(), text });
+    let script = ServerReport { file: "statspack.sql".to_owned(), text: script };
+    report.into_iter().chain([script]).collect()
 }

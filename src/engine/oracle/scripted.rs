@@ -23,6 +23,8 @@ pub struct State {
     pub call_fails: Option<LinkError>,
     /// Endpoints that sessions came through, in order.
     pub endpoints: Vec<usize>,
+    /// The texts of the loops that were called.
+    pub blocks: Vec<String>,
     /// What was sent, one line each.
     pub sent: Vec<String>,
     /// Operations that the loop executes before its text is full.
@@ -150,6 +152,7 @@ impl Link for Scripted {
         self.keep("call", "the loop", &binds);
         assert_eq!(outs, ["told", "errors"]);
         let mut state = self.0.lock().unwrap();
+        state.blocks.push(block.to_owned());
         if let Some(error) = state.call_fails.take() {
             return Err(error);
         }

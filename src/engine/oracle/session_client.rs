@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::link::{LinkError, Value};
 use super::meta::{Meta, number};
-use super::session::{Failure, Work};
 use super::sql;
+use super::work::{Failure, Work};
 use crate::engine::{Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
-use super::session::{Failure, Work};
 use super::sql;
+use super::work::{Failure, Work};
 use crate::engine::{Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 

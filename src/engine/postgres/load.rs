@@ -3,8 +3,7 @@
 //! at most schemas under their loading names, which nobody takes for data and which the next setup
 //! or drop removes.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::account::{Account, IndexWatch};
@@ -13,6 +12,7 @@ use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
 use super::{placement, routine, schema};
+use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
@@ -128,34 +128,8 @@ impl Loader<'_> {
         let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
         let account =
             Account::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
-        let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
-        std::thread::scope(|scope| {
-            for _ in 0..loaders {
-                scope.spawn(|| {
-                    while let Some(&schema) = plan.schemas.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        if failed.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let result = self.load_schema(schema, &account, &failed);
-                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                        results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                    }
-                });
-            }
-        });
-        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (complete, mut errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        // Loaders that were stopped because another failed are not the reason.
-        errors.sort_by_key(|error| matches!(error, Err(EngineError::Interrupted)));
-        if let Some(Err(error)) = errors.into_iter().next() {
-            return Err(error);
-        }
-        let mut complete: Vec<Complete> = complete.into_iter().flatten().collect();
-        complete.sort_by_key(|schema| schema.summary.schema.number);
-        Ok(complete)
+        let failed = AtomicBool::new(false);
+        load_each(plan, &failed, |schema| self.load_schema(schema, &account, &failed))
     }
 
     fn load_schema(
@@ -253,7 +227,7 @@ impl Loader<'_> {
             placement.rows,
             placement.blocks,
             placement.rows_per_block_max,
-            placement.overflow_blocks
+            placement.overflow_blocks.unwrap_or(0)
         )))
     }
 

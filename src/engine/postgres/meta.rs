@@ -6,6 +6,7 @@ use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::schema;
 use crate::engine::EngineError;
+use crate::engine::kept_values::KeptValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -33,7 +34,7 @@ impl Meta {
             ("rows", self.rows.to_string()),
             ("scan_rows", self.scan_rows.to_string()),
             ("block_size", self.block_bytes.to_string()),
-            ("filler", filler_name(self.filler)),
+            ("filler", self.filler.name()),
             ("scatter_seed", self.scatter_seed.to_string()),
             ("unique_index", self.unique_index.to_string()),
         ] {
@@ -50,16 +51,14 @@ impl Meta {
             .map_err(|error| engine_error(server, &format!("reading {name}.petal_meta"), &error))?;
         let values: BTreeMap<String, String> =
             rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let reader = Reader { values, server, name: &name };
-        if reader.get::<u32>("format")? != FORMAT {
-            return Err(reader.unknown("format"));
-        }
+        let reader = KeptValues { values, place: server, of: format!("{name}.petal_meta") };
+        reader.check_format(FORMAT)?;
         Ok(Self {
             schema,
             rows: reader.get("rows")?,
             scan_rows: reader.get("scan_rows")?,
             block_bytes: reader.get("block_size")?,
-            filler: parse_filler(reader.text("filler")?).ok_or_else(|| reader.unknown("filler"))?,
+            filler: reader.filler()?,
             scatter_seed: reader.get("scatter_seed")?,
             unique_index: reader.get("unique_index")?,
         })
@@ -93,7 +92,7 @@ impl Meta {
     }
 
     pub fn filler_name(&self) -> String {
-        filler_name(self.filler)
+        self.filler.name()
     }
 }
 
@@ -113,57 +112,4 @@ pub fn relation_bytes(
                 "{server}: {relation} is missing; load the data anew (petal setup --replace)"
             ))
         })
-}
-
-struct Reader<'a> {
-    values: BTreeMap<String, String>,
-    server: &'a str,
-    name: &'a str,
-}
-
-impl Reader<'_> {
-    fn text(&self, key: &str) -> Result<&str, EngineError> {
-        self.values.get(key).map(String::as_str).ok_or_else(|| self.unknown(key))
-    }
-
-    fn get<T: std::str::FromStr>(&self, key: &str) -> Result<T, EngineError> {
-        self.text(key)?.parse().map_err(|_| self.unknown(key))
-    }
-
-    fn unknown(&self, key: &str) -> EngineError {
-        EngineError::Data(format!(
-            "{}: this petal does not understand {}.petal_meta ({key}); load it again with this \
-             petal (petal setup --replace) or use the petal that loaded it",
-            self.server, self.name
-        ))
-    }
-}
-
-fn filler_name(filler: Filler) -> String {
-    match filler {
-        Filler::Constant => "constant".to_owned(),
-        Filler::Random => "random".to_owned(),
-        Filler::Ratio(ratio) => format!("ratio {ratio}"),
-    }
-}
-
-fn parse_filler(name: &str) -> Option<Filler> {
-    match name {
-        "constant" => Some(Filler::Constant),
-        "random" => Some(Filler::Random),
-        _ => name.strip_prefix("ratio ")?.parse().ok().map(Filler::Ratio),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fillers_are_read_back() {
-        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5)] {
-            assert_eq!(parse_filler(&filler_name(filler)), Some(filler));
-        }
-        assert_eq!(parse_filler("odd"), None);
-    }
 }

@@ -104,7 +104,7 @@ impl Tally {
             rows: self.rows,
             blocks: self.blocks,
             rows_per_block_max: self.rows_per_block_max,
-            overflow_blocks: self.end - self.blocks,
+            overflow_blocks: Some(self.end - self.blocks),
             source: "ctid",
         }
     }

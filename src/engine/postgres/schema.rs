@@ -6,7 +6,7 @@ use crate::workload::row::COLUMNS;
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
 /// In the routine's comment; raised when the text of the routine changes.
-pub const ROUTINE_VERSION: u32 = 1;
+pub const ROUTINE_VERSION: u32 = 2;
 
 /// Where a row of 19 columns of 128 bytes leaves room in its page for two more versions.
 const COLUMN_BYTES: usize = 128;
@@ -78,7 +78,11 @@ pub fn routine(schema: &str) -> String {
         },
         " ",
     );
+    let select =
+        |schema| select_of(schema, "low", "high").replacen(" FROM", " INTO touched FROM", 1);
     include_str!("sql/routine.sql")
+        .replace("{select_own}", &select(schema))
+        .replace("{select_first}", &select("petal1"))
         .replace("{schema}", schema)
         .replace("{declarations}", &declarations)
         .replace("{assign_one}", &(assign_one + " END IF;"))
@@ -88,7 +92,16 @@ pub fn routine(schema: &str) -> String {
 }
 
 pub fn select(schema: &str) -> String {
-    format!("SELECT count(c2) FROM {schema}.cf1 WHERE custid BETWEEN $1 AND $2")
+    select_of(schema, "$1", "$2")
+}
+
+/// OFFSET 0 leaves the plan as it is, but the scan then hands only c2 to the aggregate. Without it
+/// the executor prepares for all columns at every execution, and copies the first row whole.
+fn select_of(schema: &str, low: &str, high: &str) -> String {
+    format!(
+        "SELECT count(c2) FROM (SELECT c2 FROM {schema}.cf1 \
+         WHERE custid BETWEEN {low} AND {high} OFFSET 0) AS visited"
+    )
 }
 
 pub fn scan(schema: &str) -> String {

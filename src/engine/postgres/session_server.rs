@@ -59,9 +59,12 @@ pub struct ServerLoop {
 /// The routine's arrays, reused from batch to batch.
 #[derive(Default)]
 struct Arguments {
+    /// Of each run of operations that are alike: what they do, how far their last key is from the
+    /// first, and which operation ends the run, from 1.
     kinds: Vec<i16>,
+    reaches: Vec<i64>,
+    untils: Vec<i32>,
     firsts: Vec<i64>,
-    lasts: Vec<i64>,
     fillers: Vec<String>,
     width: i32,
     tail: Option<String>,
@@ -92,7 +95,7 @@ impl ServerLoop {
         }
         routine::ensure(work, number)?;
         let sql = format!(
-            "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, NULL, NULL, NULL, NULL, NULL)",
+            "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
             schema::name(number)
         );
         let call = work
@@ -144,10 +147,11 @@ impl ServerLoop {
     ) -> Result<usize, SessionError> {
         let call = prepared(self.prepare(work, home))?;
         self.arguments.fill(work, home, operations)?;
-        let Arguments { kinds, firsts, lasts, fillers, width, tail } = &self.arguments;
+        let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
-        let answer =
-            work.client.query_one(&call, &[kinds, firsts, lasts, fillers, width, tail, &budget_us]);
+        let answer = work
+            .client
+            .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);
         let returned_ns = stop.since_trigger_ns(Instant::now());
         let answer = match answer.and_then(|row| Answer::read(&row)) {
             Ok(answer) => answer,
@@ -168,11 +172,26 @@ impl ServerLoop {
                 };
             }
         };
-        answer.tell(work, from, returned_ns, stop, done)
+        answer.tell(work, operations, from, returned_ns, stop, done)
     }
 }
 
 impl Arguments {
+    /// One more operation, in the last run if it is like those.
+    fn add(&mut self, kind: i16, reach: i64, first: i64) {
+        self.firsts.push(first);
+        let end = self.firsts.len() as i32;
+        if let (Some(until), Some(&last)) = (self.untils.last_mut(), self.kinds.last())
+            && (last, self.reaches.last()) == (kind, Some(&reach))
+        {
+            *until = end;
+            return;
+        }
+        self.kinds.push(kind);
+        self.reaches.push(reach);
+        self.untils.push(end);
+    }
+
     fn fill(
         &mut self,
         work: &mut Work,
@@ -181,8 +200,9 @@ impl Arguments {
     ) -> Result<(), SessionError> {
         let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
         self.kinds.clear();
+        self.reaches.clear();
+        self.untils.clear();
         self.firsts.clear();
-        self.lasts.clear();
         self.fillers.resize(if has_updates { operations.len() } else { 0 }, String::new());
         let update = match work.shared.redo_stress {
             RedoStress::Lite => 3,
@@ -200,10 +220,10 @@ impl Arguments {
                 Kind::Scan => 2,
                 Kind::Update => update,
             };
-            self.kinds.push(if operation.schema == home { kind } else { kind + HOT });
+            let kind = if operation.schema == home { kind } else { kind + HOT };
             let (first, last) = keys(operation);
-            self.firsts.push(first);
-            self.lasts.push(last);
+            let reach = if operation.kind == Kind::Scan { -1 } else { last - first };
+            self.add(kind, reach, first);
             if operation.kind != Kind::Update {
                 // What an earlier batch left there need not travel.
                 if let Some(filler) = self.fillers.get_mut(at) {
@@ -230,7 +250,8 @@ impl Arguments {
 struct Answer {
     started: Micros,
     ends: Vec<Micros>,
-    counts: Vec<i64>,
+    /// Rows visited where they were not as many as keys; shorter than `ends`.
+    counts: Vec<Option<i64>>,
     errors: Vec<String>,
 }
 
@@ -250,6 +271,7 @@ impl Answer {
     fn tell(
         &self,
         work: &Work,
+        operations: &[Operation],
         from: usize,
         returned_ns: u64,
         stop: &Stop,
@@ -258,7 +280,8 @@ impl Answer {
         let Some(&last) = self.ends.last() else { return Ok(0) };
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
-        for (at, (&end, &rows)) in self.ends.iter().zip(&self.counts).enumerate() {
+        for (at, (&end, operation)) in self.ends.iter().zip(operations).enumerate() {
+            let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
             let error = match errors.next_if(|error| error.at == at) {
                 None => None,
                 Some(noted) => match work.noted(noted.code, noted.message, stop) {
@@ -270,12 +293,20 @@ impl Answer {
                 operation: (from + at) as u32,
                 latency_ns: end.since_ns(begin),
                 end_ns: returned_ns.saturating_sub(last.since_ns(end)),
-                rows: rows.cast_unsigned(),
+                rows: rows.unwrap_or_else(|| expected(operation)),
                 error,
             });
             begin = end;
         }
         Ok(self.ends.len())
+    }
+}
+
+/// What the routine takes for granted, and does not return.
+fn expected(operation: &Operation) -> u64 {
+    match operation.kind {
+        Kind::Scan => 0,
+        Kind::Select | Kind::Update => operation.rows.into(),
     }
 }
 
@@ -304,6 +335,18 @@ mod tests {
         assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
         assert!(Noted::parse("0 40P01 odd").is_none());
         assert!(Noted::parse("odd").is_none());
+    }
+
+    #[test]
+    fn operations_that_are_alike_make_a_run() {
+        let mut arguments = Arguments::default();
+        for (kind, reach, first) in [(1, 7, 5), (1, 7, 90), (3, 7, 4), (1, 7, 1), (1, 63, 2)] {
+            arguments.add(kind, reach, first);
+        }
+        assert_eq!(arguments.kinds, [1, 3, 1, 1]);
+        assert_eq!(arguments.reaches, [7, 7, 7, 63]);
+        assert_eq!(arguments.untils, [2, 3, 4, 5]);
+        assert_eq!(arguments.firsts, [5, 90, 4, 1, 2]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn settings(shared: &Shared, meta: &Meta, direct_io: &DirectIo) -> Vec<(String, 
         ("locking_mode", "NORMAL".to_owned()),
         ("direct I/O on main files", if direct_io.used { "on" } else { "off" }.to_owned()),
         ("index", format!("{} pages, interior {}", meta.index_pages, meta.interior_pages)),
-        ("filler", meta.filler_name()),
+        ("filler", meta.filler.name()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()

@@ -208,18 +208,7 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
         sum
     };
     let file = |kind, reads: &[Event], writes: &[Event], syncs: &[Event]| {
-        let (read, write, sync) = (sum(reads), sum(writes), sum(syncs));
-        FileCounts {
-            kind,
-            read_requests: read.calls,
-            read_bytes: read.bytes,
-            read_ns: read.time_ns,
-            write_requests: write.calls,
-            write_bytes: write.bytes,
-            write_ns: write.time_ns,
-            syncs: sync.calls,
-            sync_ns: sync.time_ns,
-        }
+        ledger::file_counts(kind, sum(reads), sum(writes), sum(syncs))
     };
     use Event::{
         CheckpointRead, CheckpointSync, CheckpointWrite, MainRead, MainSync, MainWrite, TempRead,

@@ -3,19 +3,20 @@
 //! only `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rusqlite::Connection;
 
 use super::connection::{Access, engine_error, open};
 use super::files::{self, Folder, Header};
-use super::io::{Context, Role, Statistics, locked};
+use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::{Pages, count_pages};
 use super::{CAPABILITIES, direct};
+use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
@@ -125,42 +126,8 @@ impl Loader<'_> {
         let plan = self.plan;
         let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
         self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
-        let next = AtomicUsize::new(0);
         let failed = Arc::new(AtomicBool::new(false));
-        let results: Mutex<Vec<Result<Complete, EngineError>>> = Mutex::default();
-        let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
-        std::thread::scope(|scope| {
-            for _ in 0..loaders {
-                scope.spawn(|| {
-                    while let Some(&schema) = plan.schemas.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        if failed.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        let result = self.load_schema(schema, &failed);
-                        failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                        locked(&results).push(result);
-                    }
-                });
-            }
-        });
-        let mut complete = Vec::new();
-        let mut errors = Vec::new();
-        for result in std::mem::take(&mut *locked(&results)) {
-            match result {
-                Ok(schema) => complete.push(schema),
-                Err(error) => errors.push(error),
-            }
-        }
-        // Loaders that were stopped because another failed are not the reason.
-        errors.sort_by_key(|error| matches!(error, EngineError::Interrupted));
-        match errors.into_iter().next() {
-            Some(error) => Err(error),
-            None => {
-                complete.sort_by_key(|schema| schema.meta.schema);
-                Ok(complete)
-            }
-        }
+        load_each(plan, &failed, |schema| self.load_schema(schema, &failed))
     }
 
     fn load_schema(&self, schema: u32, failed: &Arc<AtomicBool>) -> Result<Complete, EngineError> {
@@ -375,7 +342,7 @@ impl<F: Fn() -> bool> Filling<'_, F> {
             placement.rows,
             placement.blocks,
             placement.rows_per_block_max,
-            placement.overflow_blocks
+            placement.overflow_blocks.unwrap_or(0)
         )))
     }
 

@@ -42,15 +42,6 @@ impl Meta {
         }
     }
 
-    /// The filler as petal_meta keeps it.
-    pub fn filler_name(&self) -> String {
-        match self.filler {
-            Filler::Constant => "constant".into(),
-            Filler::Random => "random".into(),
-            Filler::Ratio(ratio) => format!("ratio {ratio}"),
-        }
-    }
-
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let mut put = connection.prepare("INSERT INTO petal_meta VALUES(?1, ?2)")?;
         put.execute(("mark", "petal"))?;
@@ -70,7 +61,7 @@ impl Meta {
         ] {
             put.execute((key, value.cast_signed()))?;
         }
-        put.execute(("filler", self.filler_name()))?;
+        put.execute(("filler", self.filler.name()))?;
         let loaded_at =
             connection.query_row("SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", [], |row| {
                 row.get::<_, String>(0)
@@ -93,7 +84,7 @@ impl Meta {
             rows: number("rows")?,
             scan_rows: number("scan_rows")?,
             block_bytes: reader.get("block_size")?,
-            filler: parse_filler(&filler).ok_or_else(|| reader.unknown(&filler))?,
+            filler: Filler::parse(&filler).ok_or_else(|| reader.unknown(&filler))?,
             scatter_seed: number("scatter_seed")?,
             interior_pages: number("interior_pages")?,
             main_pages: number("main_pages")?,
@@ -155,14 +146,6 @@ impl Reader<'_> {
              petal (petal setup --replace) or use the petal that loaded it",
             self.path.display()
         ))
-    }
-}
-
-fn parse_filler(name: &str) -> Option<Filler> {
-    match name {
-        "constant" => Some(Filler::Constant),
-        "random" => Some(Filler::Random),
-        _ => name.strip_prefix("ratio ")?.parse().ok().map(Filler::Ratio),
     }
 }
 

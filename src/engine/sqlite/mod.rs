@@ -117,16 +117,16 @@ impl Sqlite {
             )));
         }
         vfs::register().map_err(EngineError::Environment)?;
-        let only_reads = match (settings.readers, settings.writers) {
-            (None, None) => settings.update_pct == 0,
-            (_, writers) => writers.unwrap_or(0) == 0,
-        };
         let shared = Shared {
             folder: Folder::new(&settings.db.rest),
             options: Options::parse(&settings.db.options)?,
             url: settings.db.redacted(),
             redo_stress: settings.redo_stress,
-            dirty_pages: if only_reads { 0 } else { u64::from(settings.update_work_unit) },
+            dirty_pages: if settings.only_reads() {
+                0
+            } else {
+                u64::from(settings.update_work_unit)
+            },
             hot_schema: settings.hot_schema_frequency > 0,
             schemas: settings.schemas,
             direct: settings.direct_io != Some(false),

@@ -53,7 +53,7 @@ impl From<Pages> for Placement {
             rows: pages.cells,
             blocks: pages.leaves,
             rows_per_block_max: pages.cells_max,
-            overflow_blocks: pages.overflow,
+            overflow_blocks: Some(pages.overflow),
             source: "dbstat",
         }
     }

@@ -3,11 +3,15 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::{Align, Table};
-use super::super::text::{counters, differences, events, header, layers, load, os, seconds};
+use super::super::text::{
+    counters, differences, events, header, layers, load, os, seconds, server_report,
+};
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, moment, plain, worst};
 use super::{HtmlError, bars, time};
 use crate::analysis;
+use crate::analysis::server_report::compare;
 use crate::analysis::verdict::is_foreground;
+use crate::record::server_report::SeenReport;
 use crate::record::{Run, Severity, Status};
 use crate::settings::Origin;
 
@@ -17,6 +21,7 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let mut sections = vec![over_time(run)?, layer_by_layer(run)?, timed_events(run)?];
+    sections.push(own_report(run));
     sections.push(work(run));
     sections.push(host_seen(run));
     sections.push(tested(run));
@@ -172,6 +177,36 @@ fn timed_events(run: &Run) -> Result<Section, HtmlError> {
         .push(Part::Table(Sheet::of("I/O latency, us (the source beside each)", &events::io(run))));
     let layer = "the database, or petal's shim in it";
     Ok(Section { id: "waits", title: "Where time went", layer, parts })
+}
+
+/// The database's own report of the run, beside petal's snapshots.
+fn own_report(run: &Run) -> Section {
+    let mut parts = Vec::new();
+    let reports = &run.summary.server_reports;
+    let named = |report: &SeenReport| (report.file.clone(), server_report::heading(report));
+    if !reports.is_empty() {
+        parts.push(Part::Facts(reports.iter().map(named).collect()));
+    }
+    match compare(run) {
+        None => {}
+        Some(Err(why)) => parts.push(Part::Notes(vec![format!("not compared: {why}")])),
+        Some(Ok(comparison)) => {
+            let sheet = Sheet::of("Both layers", &server_report::beside(&comparison));
+            let note = server_report::explained(&comparison);
+            parts.push(Part::Table(sheet.with_note(&note)));
+        }
+    }
+    for report in reports {
+        let caption = |what: &str| format!("{what} of {}", report.file);
+        push(&mut parts, &caption("Top timed events"), &server_report::top_events(report));
+        push(&mut parts, &caption("Figures"), &server_report::figures(report));
+        let remarks = server_report::remarks(report);
+        if !remarks.is_empty() {
+            parts.push(Part::Notes(remarks));
+        }
+    }
+    let layer = "the database, between its own snapshots";
+    Section { id: "server-report", title: "The database's own report", layer, parts }
 }
 
 fn work(run: &Run) -> Section {

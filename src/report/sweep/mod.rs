@@ -1,6 +1,7 @@
 //! A sweep as text: what was asked, the petals in characters, the means of each cell, and the
 //! harness table, a row per run. [`csv`] holds the same for a spreadsheet or R.
 
+mod beside;
 pub mod chart;
 pub mod csv;
 pub mod table;
@@ -29,13 +30,17 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     out
 }
 
-/// Several runs that no sweep holds together, a row each. Those that are not complete are named.
+/// Several runs that no sweep holds together, a row each. Those that are not complete are named,
+/// and databases have the bare device beside them where it ran alike.
 pub fn of_runs(runs: &[&Run]) -> String {
     let mut shown = table::runs(&Rows::of_runs(runs));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
         }
+    }
+    for line in beside::lines(runs) {
+        shown.push_str(&paragraph("", "  ", &line));
     }
     shown
 }

@@ -46,12 +46,18 @@ impl Rows {
 
     /// In the order given.
     pub fn of_runs(runs: &[&Run]) -> Self {
+        // Where targets differ, each heads its rows.
+        let first = runs.first().map(|run| &run.summary.target.url);
+        let differ = runs.iter().any(|run| Some(&run.summary.target.url) != first);
         let rows = (1..).zip(runs).map(|(number, run)| {
             let update_pct = or_dash(run.summary.setting("update_pct"), ToString::to_string);
-            let factors = vec![
+            let mut factors = vec![
                 ("update_pct".to_owned(), update_pct),
                 ("sessions".to_owned(), run.summary.sessions.to_string()),
             ];
+            if differ {
+                factors.push(("db".to_owned(), run.summary.target.url.clone()));
+            }
             Row {
                 seen: Observation::of_run("", factors, run),
                 number,
@@ -211,6 +217,16 @@ mod tests {
         8       20    1  59,432   10,000   569     84.3    7,377   10,002   12,698   16,351  96.2   25.0
         16       0    1  59,432   10,000   569     84.3    7,377   10,002        -        -     -      -
         ");
+    }
+
+    #[test]
+    fn runs_on_several_targets_stand_below_their_names() {
+        let here = fixture::mixed_run();
+        let mut there = fixture::mixed_run();
+        there.summary.target.url = "device:/data/petal.dat".into();
+        let shown = runs(&Rows::of_runs(&[&here, &there, &here]));
+        let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("DB ")).collect();
+        assert_eq!(headings, ["DB sqlite:petal-data", "DB device:/data/petal.dat"]);
     }
 
     #[test]

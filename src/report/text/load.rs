@@ -85,9 +85,11 @@ pub(in crate::report) fn ratios(run: &Run) -> Table {
         table.row([name.to_owned(), or_dash(measured, show), meant]);
     };
     let nothing = String::new;
-    let updates = ratio(Some(summary.ops.update), Some(summary.ops.select + summary.ops.update));
+    // Scans are operations as well: UPDATE_PCT is a share of all.
+    let ops = &summary.ops;
+    let updates = ratio(Some(ops.update), Some(ops.select + ops.scan + ops.update));
     let asked = summary.setting_number("update_pct").filter(|_| !has_whole_sessions(run));
-    row("UPDATEs in SELECTs and UPDATEs, %", updates, percent, or_dash(asked, |p| decimal(p, 1)));
+    row("UPDATEs in all operations, %", updates, percent, or_dash(asked, |p| decimal(p, 1)));
     let written = io.physical_read_blocks.zip(io.physical_write_blocks);
     let share = written.and_then(|(read, write)| ratio(Some(write), Some(read + write)));
     let meant = ratio(Some(updated), Some(rows + updated));
@@ -144,11 +146,37 @@ fn has_whole_sessions(run: &Run) -> bool {
     ["readers", "writers"].iter().any(|key| run.summary.setting_number(key).is_some())
 }
 
-/// All that the host's processors did, over the database's physical requests.
+/// All that the processors did which the database may use, over its physical requests.
 fn cpu_per_request(run: &Run) -> Option<f64> {
     let host = run.details.host.as_ref().filter(|_| run.details.target.local)?;
     let cpu = run.summary.cpu.as_ref()?;
     let piops = run.summary.piops().filter(|&piops| piops > 0.0)?;
     let busy = (100.0 - cpu.idle - cpu.iowait) / 100.0;
-    Some(busy * f64::from(host.cpus) * 1e6 / piops)
+    // The shares are of those that it may use, where somebody confined it.
+    let allowed = run.database_host().and_then(|seen| seen.allowed_cpus.as_ref());
+    let cpus = allowed.map_or(f64::from(host.cpus), |cpus| cpus.len() as f64);
+    Some(busy * cpus * 1e6 / piops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn scans_are_operations_beside_which_updates_are_counted() {
+        let mut run = fixture::mixed_run();
+        (run.summary.ops.select, run.summary.ops.scan, run.summary.ops.update) = (40, 40, 20);
+        let ratios = ratios(&run);
+        // 20 of 100, as was asked.
+        assert_eq!(ratios.rows()[0], ["UPDATEs in all operations, %", "20.0", "20.0"]);
+    }
+
+    #[test]
+    fn a_confined_database_is_charged_with_its_own_processors() {
+        let mut run = fixture::mixed_run();
+        let both = cpu_per_request(&run).unwrap();
+        run.details.os.as_mut().unwrap().allowed_cpus = Some(vec![1]);
+        assert!((cpu_per_request(&run).unwrap() - both / 2.0).abs() < 1e-9);
+    }
 }

@@ -12,6 +12,7 @@ pub(super) mod layers;
 pub(super) mod load;
 pub(super) mod os;
 pub(super) mod seconds;
+pub(super) mod server_report;
 mod steadiness;
 
 use super::table::{WIDTH, paragraph};
@@ -26,6 +27,7 @@ pub fn render(run: &Run) -> String {
     load::render(&mut out, run);
     events::render(&mut out, run);
     layers::render(&mut out, run);
+    server_report::render(&mut out, run);
     os::render(&mut out, run);
     calibrated::render(&mut out, run);
     seconds::render(&mut out, run);

@@ -100,7 +100,7 @@ fn a_complete_mixed_run() {
 
     ratio                                   measured  meant
     --------------------------------------  --------  -----
-    UPDATEs in SELECTs and UPDATEs, %           20.0   20.0
+    UPDATEs in all operations, %                20.0   20.0
     writes in physical I/O, % of blocks         14.4   16.7
     blocks read per block written               5.94   5.00
     physical reads per row visited             1.016  1.000

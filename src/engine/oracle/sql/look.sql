@@ -19,8 +19,8 @@ GROUP BY segment_name
 
 -- name: slob_tables
 -- SLOB's schemas: users user1 to userN, each with a table cf1 of a key and nineteen columns.
-SELECT t.owner, t.table_name, TO_CHAR(NVL(t.num_rows, 0)), TO_CHAR(NVL(t.blocks, 0)),
-    t.tablespace_name
+-- The blocks are statistics': old, or none.
+SELECT t.owner, t.table_name, TO_CHAR(NVL(t.blocks, 0)), t.tablespace_name
 FROM all_tables t
 WHERE REGEXP_LIKE(t.owner, '^USER[1-9][0-9]*$') AND t.table_name IN ('CF1', 'CF2')
     AND (
@@ -37,6 +37,20 @@ JOIN all_ind_columns c ON c.index_owner = i.owner AND c.index_name = i.index_nam
 WHERE REGEXP_LIKE(i.table_owner, '^USER[1-9][0-9]*$') AND i.table_name = 'CF1'
     AND c.column_name = 'CUSTID' AND c.column_position = 1
 
+-- name: slob_segments
+-- What they really take up, for who may see it.
+SELECT owner, segment_name, TO_CHAR(SUM(bytes)), TO_CHAR(SUM(blocks))
+FROM dba_segments
+WHERE REGEXP_LIKE(owner, '^USER[1-9][0-9]*$') AND segment_type LIKE '%TABLE%' AND segment_name IN ('CF1', 'CF2')
+    OR (owner, segment_name) IN (
+        SELECT owner, index_name FROM all_indexes
+        WHERE REGEXP_LIKE(table_owner, '^USER[1-9][0-9]*$') AND table_name = 'CF1'
+    )
+GROUP BY owner, segment_name
+
+-- name: slob_rows
+SELECT TO_CHAR(COUNT(*)) FROM {table}
+
 -- name: slob_keys
 SELECT TO_CHAR(COUNT(custid)), TO_CHAR(NVL(MIN(custid), 0)), TO_CHAR(NVL(MAX(custid), 0))
 FROM {table}
@@ -50,6 +64,10 @@ SELECT default_tablespace FROM user_users
 -- name: tablespace
 SELECT TO_CHAR(block_size), segment_space_management, logging, force_logging
 FROM user_tablespaces WHERE tablespace_name = :1
+
+-- name: block_size
+-- Of the database; a tablespace may have another.
+SELECT value FROM v$parameter WHERE name = 'db_block_size'
 
 -- name: version
 SELECT version FROM product_component_version WHERE product LIKE 'Oracle%'

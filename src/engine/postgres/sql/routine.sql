@@ -1,9 +1,14 @@
 -- petal's loop inside the server: executes the operations that it is handed, in order, each UPDATE
 -- with its own commit, and tells when each ended.
 --
--- kinds: 1 SELECT, 2 scan, 3 UPDATE of two columns, 4 of all; 10 more: in schema 1.
+-- kinds, reaches, untils: of each run of operations that are alike its kind, how far the last key
+--   is from the first, and its last operation. 1 SELECT, 2 scan (reach -1), 3 UPDATE of two
+--   columns, 4 of all; 10 more: in schema 1.
+-- firsts: of each operation its first key.
 -- fillers: for an UPDATE the new text, either what all columns begin with (followed by tail) or
 --   all columns' texts one after the other, width characters each.
+-- counts: rows visited where they are not as many as the keys (reach + 1), NULL elsewhere; it ends
+--   with the last such operation.
 -- It ends early when budget_us is over. An error that a session survives is noted in errors as
 -- 'position SQLSTATE text'; any other ends the loop after it is noted.
 --
@@ -11,15 +16,19 @@
 -- DEFINER, nor the CALL stand in a transaction. SELECTs share a block as long as pause lasts;
 -- then a commit lets go of the snapshot, so that others' dead rows can be pruned.
 CREATE OR REPLACE PROCEDURE {schema}.petal_run(
-    kinds smallint[], firsts bigint[], lasts bigint[], fillers text[],
+    kinds smallint[], reaches bigint[], untils integer[], firsts bigint[], fillers text[],
     width integer, tail text, budget_us bigint,
     INOUT done integer, INOUT started timestamptz, INOUT ends timestamptz[],
     INOUT counts bigint[], INOUT errors text[])
 LANGUAGE plpgsql AS $petal$
 DECLARE
-    total CONSTANT integer := cardinality(kinds);
+    total CONSTANT integer := cardinality(firsts);
     pause_length CONSTANT interval := '10 ms';
+    run integer := 0;
     kind smallint;
+    reach bigint;
+    expected bigint;
+    upto integer := 0;
     low bigint;
     high bigint;
     touched bigint;
@@ -33,45 +42,54 @@ BEGIN
     moment := started;
     deadline := started + budget_us * interval '1 microsecond';
     ends := array_fill(started, ARRAY[total]);
-    counts := array_fill(0::bigint, ARRAY[total]);
+    counts := array_fill(NULL::bigint, ARRAY[1]);
     done := 0;
     <<operations>>
     WHILE done < total AND moment < deadline LOOP
         pause := least(deadline, moment + pause_length);
-        kind := kinds[done + 1];
         BEGIN
             WHILE moment < pause AND done < total LOOP
-                kind := kinds[done + 1];
-                low := firsts[done + 1];
-                high := lasts[done + 1];
-                IF kind = 1 THEN
-                    SELECT count(c2) INTO touched FROM {schema}.cf1
-                        WHERE custid BETWEEN low AND high;
-                ELSIF kind = 11 THEN
-                    SELECT count(c2) INTO touched FROM petal1.cf1
-                        WHERE custid BETWEEN low AND high;
-                ELSIF kind = 2 THEN
-                    SELECT count(c2) INTO touched FROM {schema}.cf2;
-                ELSIF kind = 12 THEN
-                    SELECT count(c2) INTO touched FROM petal1.cf2;
-                ELSE
-                    EXIT;
+                IF done = upto THEN
+                    run := run + 1;
+                    kind := kinds[run];
+                    reach := reaches[run];
+                    expected := reach + 1;
+                    upto := untils[run];
                 END IF;
-                moment := clock_timestamp();
-                done := done + 1;
-                ends[done] := moment;
-                counts[done] := touched;
+                EXIT WHEN kind NOT IN (1, 2, 11, 12);
+                -- The hot loop: every statement in it costs each SELECT.
+                FOR item IN done + 1 .. upto LOOP
+                    low := firsts[item];
+                    high := low + reach;
+                    IF kind = 1 THEN
+                        {select_own};
+                    ELSIF kind = 11 THEN
+                        {select_first};
+                    ELSIF kind = 2 THEN
+                        SELECT count(c2) INTO touched FROM {schema}.cf2;
+                    ELSE
+                        SELECT count(c2) INTO touched FROM petal1.cf2;
+                    END IF;
+                    moment := clock_timestamp();
+                    ends[item] := moment;
+                    IF touched <> expected THEN
+                        counts[item] := touched;
+                    END IF;
+                    done := item;
+                    EXIT WHEN moment >= pause;
+                END LOOP;
             END LOOP;
         EXCEPTION WHEN query_canceled OR OTHERS THEN
             moment := clock_timestamp();
             done := done + 1;
             ends[done] := moment;
+            counts[done] := 0;
             errors := errors || concat_ws(' ', done, SQLSTATE, SQLERRM);
             EXIT operations WHEN SQLSTATE NOT IN ('40001', '40P01', '55P03');
         END;
-        IF done < total AND kind IN (3, 4, 13, 14) AND moment < deadline THEN
+        IF done < upto AND kind IN (3, 4, 13, 14) AND moment < deadline THEN
             low := firsts[done + 1];
-            high := lasts[done + 1];
+            high := low + reach;
             filler := fillers[done + 1];
             IF tail IS NOT NULL THEN
                 {assign_one}
@@ -97,7 +115,9 @@ BEGIN
             moment := clock_timestamp();
             done := done + 1;
             ends[done] := moment;
-            counts[done] := touched;
+            IF touched <> expected THEN
+                counts[done] := touched;
+            END IF;
             EXIT WHEN touched = 0 AND errors IS NOT NULL
                 AND split_part(errors[cardinality(errors)], ' ', 1)::integer = done
                 AND split_part(errors[cardinality(errors)], ' ', 2)

@@ -1,0 +1,97 @@
+//! Filling the target: pieces that are made and written, several in flight in each of several
+//! threads. The next piece is made while others are on their way.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::queue::{Means, Queue};
+use super::request::{Call, Completion};
+use super::target::{AlignedBuffer, Target, unusable};
+use crate::engine::{EngineError, Progress, Stop};
+use crate::stats::ledger::locked;
+
+pub struct Filling<'a> {
+    pub target: &'a Target,
+    pub means: Means,
+    pub threads: u32,
+    /// Pieces in flight in each thread.
+    pub depth: u32,
+    /// The longest piece.
+    pub piece_bytes: usize,
+    /// Advanced by the bytes that were written.
+    pub progress: &'a dyn Progress,
+    pub stop: &'a Stop,
+}
+
+/// Where a piece that was made goes, and how long it is.
+pub struct Piece {
+    pub offset: u64,
+    pub bytes: u32,
+}
+
+impl Filling<'_> {
+    /// Writes the pieces 0..count, each once and in no order. `make` fills the memory of one.
+    pub fn write(
+        &self,
+        count: u64,
+        make: &(impl Fn(u64, &mut [u8]) -> Piece + Sync),
+    ) -> Result<(), EngineError> {
+        let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let first_error: Mutex<Option<io::Error>> = Mutex::default();
+        let take = || {
+            let is_over = over.load(Ordering::Relaxed) || self.stop.is_requested();
+            let number = if is_over { count } else { next.fetch_add(1, Ordering::Relaxed) };
+            (number < count).then_some(number)
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| {
+                    if let Err(error) = self.work(&take, make) {
+                        over.store(true, Ordering::Relaxed);
+                        locked(&first_error).get_or_insert(error);
+                    }
+                });
+            }
+        });
+        let error = locked(&first_error).take();
+        match error {
+            Some(error) => Err(unusable(&self.target.path, &error)),
+            None if self.stop.is_requested() => Err(EngineError::Interrupted),
+            None => Ok(()),
+        }
+    }
+
+    fn work(
+        &self,
+        take: &impl Fn() -> Option<u64>,
+        make: &impl Fn(u64, &mut [u8]) -> Piece,
+    ) -> io::Result<()> {
+        let depth = self.depth.max(1) as usize;
+        let slots = (0..depth).map(|_| AlignedBuffer::new(self.piece_bytes)).collect();
+        let mut queue = Queue::new(&self.means, &self.target.file, slots)?;
+        let (mut free, mut bytes): (Vec<usize>, _) = ((0..depth).collect(), vec![0; depth]);
+        let mut done = Vec::with_capacity(depth);
+        loop {
+            while let Some(&slot) = free.last() {
+                let Some(number) = take() else { break };
+                let piece = make(number, queue.slot(slot));
+                bytes[slot] = u64::from(piece.bytes);
+                queue.push(slot, Call::Write { offset: piece.offset, bytes: piece.bytes })?;
+                queue.submit()?; // It goes off while the next is made.
+                free.pop();
+            }
+            if free.len() == depth {
+                return Ok(());
+            }
+            queue.wait(&mut done)?;
+            let mut written = 0;
+            for Completion { slot, result } in done.drain(..) {
+                result?;
+                written += bytes[slot];
+                free.push(slot);
+            }
+            self.progress.advance(written);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One request to the target and what became of it: the words that every way of making requests
+//! shares. No I/O here.
+
+use std::io;
+
+/// One request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Read {
+        offset: u64,
+        bytes: u32,
+    },
+    Write {
+        offset: u64,
+        bytes: u32,
+    },
+    /// fdatasync.
+    Sync,
+}
+
+impl Call {
+    /// Bytes that it moves.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Read { bytes, .. } | Self::Write { bytes, .. } => bytes,
+            Self::Sync => 0,
+        }
+    }
+}
+
+/// A request that ended. Fewer bytes than asked for are an error.
+#[derive(Debug)]
+pub struct Completion {
+    pub slot: usize,
+    pub result: io::Result<()>,
+}
+
+/// A request that was cut short, or refused for the moment, is made so many times more.
+pub const TRIES_MORE: u8 = 3;
+
+/// What an attempt at a request came to.
+#[derive(Debug)]
+pub enum Attempt {
+    Ended(io::Result<()>),
+    /// It was interrupted, met a shortage, or moved only a part: made whole once more, it says
+    /// what is wrong, if anything is.
+    Again(io::Error),
+}
+
+/// Judges an attempt by what the kernel answered: bytes that were moved, or an error.
+pub fn judge(call: Call, answer: io::Result<usize>) -> Attempt {
+    let wanted = call.bytes() as usize;
+    match answer {
+        Ok(moved) if moved == wanted => Attempt::Ended(Ok(())),
+        Ok(0) => Attempt::Ended(Err(short(0, wanted))),
+        Ok(moved) => Attempt::Again(short(moved, wanted)),
+        Err(error) => match error.kind() {
+            // A sync that failed for whatever reason is not made good by another: what it was
+            // for may be gone, and the next one says nothing of it.
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != Call::Sync => {
+                Attempt::Again(error)
+            }
+            _ => Attempt::Ended(Err(error)),
+        },
+    }
+}
+
+fn short(moved: usize, wanted: usize) -> io::Error {
+    io::Error::other(format!("{moved} of {wanted} bytes were moved"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_yet_succeed_is_tried_again() {
+        let read = Call::Read { offset: 0, bytes: 4096 };
+        let kind = |call, answer| match judge(call, answer) {
+            Attempt::Ended(Ok(())) => "done",
+            Attempt::Ended(Err(_)) => "failed",
+            Attempt::Again(_) => "again",
+        };
+        let errno = |number| Err(io::Error::from_raw_os_error(number));
+        assert_eq!(kind(read, Ok(4096)), "done");
+        assert_eq!(kind(read, Ok(512)), "again");
+        assert_eq!(kind(read, Ok(0)), "failed", "the end of the file stays where it is");
+        assert_eq!(kind(read, errno(libc::EINTR)), "again");
+        assert_eq!(kind(read, errno(libc::EAGAIN)), "again");
+        assert_eq!(kind(read, errno(libc::EIO)), "failed");
+        assert_eq!(kind(Call::Sync, Ok(0)), "done");
+        assert_eq!(kind(Call::Sync, errno(libc::EIO)), "failed");
+        assert_eq!(kind(Call::Sync, errno(libc::EINTR)), "failed", "a sync is never repeated");
+    }
+}

@@ -1,0 +1,146 @@
+//! Loading and dropping.
+
+use super::*;
+
+#[test]
+fn a_load_sends_this() {
+    let scripted = Scripted::default()
+        .answers("FROM user_users", &[&["IOPS"]])
+        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("DBMS_ROWID", &[&["1030", "1030", "1"]])
+        .answers("FROM user_segments", &[&["PETAL1_CF1", "9000000"]]);
+    let engine = engine(&scripted, &settings());
+    let plan = LoadPlan {
+        schemas: vec![1],
+        rows: 1030,
+        scan_rows: 0,
+        block_size: 8192,
+        degree: 2,
+        unique_index: true,
+        filler: Filler::Constant,
+        seed: 5,
+        replace: false,
+    };
+    let summary = engine.load(&plan, &Silent, &unlimited()).unwrap();
+    assert!(summary.schemas[0].placement.is_one_row_per_block());
+    assert_eq!(summary.schemas[0].placement.overflow_blocks, None, "unknown, not 0");
+    assert_eq!(summary.schemas[0].schema.bytes, 9_000_000);
+    let sent = scripted.sent();
+    let changes = sent.iter().filter(|line| !line.starts_with("query"));
+    let shortened: Vec<String> = changes
+        .map(|line| {
+            let line = line.replace(", c4 VARCHAR2(128)", " ...");
+            line.chars().take(118).collect()
+        })
+        .collect();
+    insta::assert_snapshot!(shortened.join("\n"), @r"
+    execute CREATE TABLE petal_meta ( schema_number NUMBER(6) NOT NULL, key VARCHAR2(30) NOT NULL, value VARCHAR2(400), CO
+    execute COMMENT ON TABLE petal_meta IS 'petal test data'
+    execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'loading', 'TRUE']
+    commit 
+    execute CREATE TABLE petal1_cf1 (custid NUMBER(12), c2 VARCHAR2(128), c3 VARCHAR2(128) ..., c5 VARCHAR2(128), c6 VARCH
+    execute COMMENT ON TABLE petal1_cf1 IS 'petal test data'
+    execute INSERT INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12, :13, :14, :15, :16, :17, :18
+    commit 
+    execute ALTER TABLE petal1_cf1 MINIMIZE RECORDS_PER_BLOCK
+    execute 500 rows INSERT /*+ APPEND_VALUES */ INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12
+    commit 
+    execute 500 rows INSERT /*+ APPEND_VALUES */ INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12
+    commit 
+    execute 29 rows INSERT /*+ APPEND_VALUES */ INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12,
+    commit 
+    execute ALTER TABLE petal1_cf1 LOGGING
+    execute CREATE TABLE petal1_cf2 (custid NUMBER(12), c2 VARCHAR2(128), c3 VARCHAR2(128) ..., c5 VARCHAR2(128), c6 VARCH
+    execute COMMENT ON TABLE petal1_cf2 IS 'petal test data'
+    execute ALTER TABLE petal1_cf2 LOGGING
+    execute CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE IOPS
+    execute ALTER INDEX petal1_cf1_custid LOGGING
+    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS(ownname => USER, tabname => UPPER('petal1_cf1'), cascade => TRUE); DBMS_ST
+    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS(ownname => USER, tabname => UPPER('petal1_cf2'), cascade => TRUE); DBMS_ST
+    execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'format', '1']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'petal', '0.1.0']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'rows', '1030']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'scan_rows', '0']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'block_size', '8192']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'width', '128']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'filler', 'constant']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'tablespace', 'IOPS']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'scatter_seed', '5']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'unique_index', 'true']
+    commit
+    ");
+}
+
+#[test]
+fn a_load_that_is_not_one_row_per_block_is_no_load() {
+    let scripted = Scripted::default()
+        .answers("FROM user_users", &[&["IOPS"]])
+        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("DBMS_ROWID", &[&["1024", "512", "2"]]);
+    let error =
+        engine(&scripted, &settings()).load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
+    assert!(error.to_string().contains("1024 rows in 512 blocks, up to 2 in one"), "{error}");
+    assert!(!scripted.sent().iter().any(|line| line.contains("'format'")));
+}
+
+#[test]
+fn what_is_in_the_way_stays() {
+    let refusal = |scripted: &Scripted, replace| {
+        let engine = engine(scripted, &settings());
+        engine.load(&plan_of(1, replace), &Silent, &unlimited()).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(refusal(&loaded(), false), @"db1:1521/svc: schema 1 is loaded already; drop the data first (petal drop) or load over it (petal setup --replace)");
+    let foreign = loaded().answers("FROM user_tab_comments", &[&["PETAL_META"]]);
+    insta::assert_snapshot!(refusal(&foreign, true), @"db1:1521/svc: a table petal1_cf1 without petal's mark is in the way, and petal leaves it alone; rename it or load as another user");
+    assert!(!foreign.sent().iter().any(|line| line.contains("DROP")));
+}
+
+#[test]
+fn a_load_ends_in_our_words_with_place_and_code() {
+    let base = || {
+        Scripted::default()
+            .answers("FROM user_users", &[&["IOPS"]])
+            .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+    };
+    let told = |scripted: Scripted| {
+        let engine = engine(&scripted, &settings());
+        let error = engine.load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
+        assert!(matches!(error, EngineError::Environment(_)), "{error:?}");
+        error.to_string()
+    };
+    let full = "unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS";
+    insta::assert_snapshot!(told(base().fails("APPEND_VALUES", 1653, full)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01653: unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS; make room: add a data file to the tablespace or let it extend");
+    let quota = "no privileges on tablespace 'IOPS'";
+    insta::assert_snapshot!(told(base().fails("INSERT INTO petal1", 1950, quota)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
+    insta::assert_snapshot!(told(base().answers("FROM user_tablespaces", &[])), @"db1:1521/svc: the user has no tablespace IOPS: it does not exist, or ALTER USER ... QUOTA UNLIMITED ON IOPS is missing");
+}
+
+#[test]
+fn a_tablespace_of_another_block_size_is_told() {
+    let scripted =
+        loaded().answers("FROM user_tablespaces", &[&["16384", "AUTO", "LOGGING", "NO"]]);
+    let engine = engine(&scripted, &settings());
+    assert_eq!(engine.block_size(None).unwrap(), 16_384);
+    insta::assert_snapshot!(engine.block_size(Some(8192)).unwrap_err(), @"BLOCK_SZ=8192: the blocks of tablespace IOPS have 16384 bytes; name a tablespace of that block size (petal setup TABLESPACE N), or leave BLOCK_SZ out");
+}
+
+#[test]
+fn only_marked_tables_are_dropped() {
+    let tables: [&[&str]; 3] = [&["PETAL_META"], &["PETAL1_CF1"], &["PETALUMA"]];
+    let scripted = loaded().answers("FROM user_tab_comments", &tables);
+    let dropped = engine(&scripted, &settings()).drop_data().unwrap();
+    assert_eq!(dropped, ["table petal1_cf1 at db1:1521/svc", "table petal_meta at db1:1521/svc"]);
+}
+
+#[test]
+fn a_load_that_did_not_end_is_no_data_and_goes() {
+    let scripted = loaded()
+        .answers("FROM petal_meta", &[&["1", "loading", "TRUE"]])
+        .answers("FROM user_tab_comments", &[&["PETAL_META"], &["PETAL1_CF1"]]);
+    let engine = engine(&scripted, &settings());
+    assert!(engine.loaded().unwrap().is_empty());
+    let dropped = engine.drop_data().unwrap().join(" ");
+    assert!(dropped.contains("petal1_cf2"), "made, not yet marked: {dropped}");
+}

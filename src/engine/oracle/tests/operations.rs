@@ -1,0 +1,157 @@
+//! Batches, their errors, and how a session is cancelled.
+
+use super::*;
+
+#[test]
+fn a_batch_is_one_call_and_every_operation_has_its_own_latency() {
+    let scripted = loaded();
+    let engine = engine(&scripted, &settings());
+    let batch = [
+        operation(Kind::Select, 2, 1, 64),
+        operation(Kind::Update, 2, 100, 8),
+        operation(Kind::Scan, 2, 0, 0),
+        operation(Kind::Update, 1, 7, 16),
+        operation(Kind::Select, 1, 2000, 2),
+    ];
+    let (ended, result) = execute(&engine, seat(1, 2), &batch);
+    result.unwrap();
+    let of = |rows: u64| (rows * 10, rows, None);
+    assert_eq!(ended, [of(64), of(8), of(48), of(16), of(2)]);
+    let sent = scripted.sent();
+    let calls: Vec<&String> = sent.iter().filter(|line| line.starts_with("call")).collect();
+    // Operations, a stamp for each UPDATE, what follows it, width, total, budget.
+    insta::assert_snapshot!(calls[0], @"call the loop ['S0000000000010000000', '00000000000uk0000000', 'xxxxxxxxxxxxxxxxxxxx', 128, 5, 3600000000]");
+    assert_eq!(calls.len(), 1);
+}
+
+#[test]
+fn what_the_block_leaves_is_sent_again() {
+    let scripted = loaded();
+    scripted.0.lock().unwrap().told_max = Some(200);
+    let engine = engine(&scripted, &settings());
+    let batch: Vec<Operation> = (1..=1500).map(|at| operation(Kind::Select, 1, at, 4)).collect();
+    let (ended, result) = execute(&engine, seat(1, 1), &batch);
+    result.unwrap();
+    assert_eq!(ended.len(), 1500);
+    let calls = scripted.sent().iter().filter(|line| line.starts_with("call")).count();
+    assert_eq!(calls, 1500usize.div_ceil(200));
+}
+
+#[test]
+fn random_rows_go_in_as_many_calls_as_they_need() {
+    let random = loaded();
+    let state = |rows: &str| -> Vec<Vec<String>> {
+        let keys = ["format 1", "rows 2048", "scan_rows 48", "block_size 8192", "width 128"];
+        let more = ["tablespace IOPS", rows];
+        keys.iter()
+            .chain(&more)
+            .map(|pair| {
+                let (key, value) = pair.split_once(' ').unwrap();
+                vec!["1".to_owned(), key.to_owned(), value.to_owned()]
+            })
+            .collect()
+    };
+    let rows = state("filler random");
+    let rows: Vec<Vec<&str>> =
+        rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    let random = random.answers("FROM petal_meta", &rows);
+    let heavy = Settings { redo_stress: RedoStress::Heavy, ..settings() };
+    let engine = engine(&random, &heavy);
+    let batch: Vec<Operation> = (1..=40).map(|at| operation(Kind::Update, 1, at, 1)).collect();
+    let (ended, result) = execute(&engine, seat(1, 1), &batch);
+    result.unwrap();
+    assert_eq!(ended.len(), 40);
+    // 32,000 characters hold 13 UPDATEs of 19 columns of 128.
+    let calls = random.sent().iter().filter(|line| line.starts_with("call")).count();
+    assert_eq!(calls, 40usize.div_ceil(13));
+}
+
+#[test]
+fn some_errors_cost_an_operation_and_others_the_session() {
+    let scripted = loaded();
+    let faults = [None, Some(60), Some(8177), Some(1555), Some(54), None, Some(1653)];
+    scripted.0.lock().unwrap().faults = faults.into_iter().collect();
+    let engine = engine(&scripted, &settings());
+    let batch: Vec<Operation> = (1..=9).map(|at| operation(Kind::Update, 1, at, 1)).collect();
+    let (ended, result) = execute(&engine, seat(1, 1), &batch);
+    let errors: Vec<Option<String>> = ended.into_iter().map(|(_, _, error)| error).collect();
+    let counted = |code: &str| Some(code.to_owned());
+    assert_eq!(
+        errors,
+        [
+            None,
+            counted("ORA-00060"),
+            counted("ORA-08177"),
+            counted("ORA-01555"),
+            counted("ORA-00054"),
+            None
+        ]
+    );
+    insta::assert_snapshot!(result.unwrap_err(), @"db1:1521/svc: ORA-01653: scripted; make room: add a data file to the tablespace or let it extend (ORA-01653)");
+}
+
+#[test]
+fn a_killed_session_and_a_dying_instance_are_named() {
+    for (error, told) in [
+        (error(28, "your session has been killed"), "ORA-00028"),
+        (error(3113, "end-of-file on communication channel"), "ORA-03113"),
+        (LinkError::connection("the database or network closed the connection"), "connection"),
+    ] {
+        let scripted = loaded();
+        scripted.0.lock().unwrap().call_fails = Some(error);
+        let engine = engine(&scripted, &settings());
+        let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Select, 1, 1, 4)]);
+        assert!(ended.is_empty());
+        let message = result.unwrap_err();
+        assert!(message.contains(told) && message.contains("db1:1521/svc"), "{message}");
+        assert!(message.contains("the session was killed, the instance ended"), "{message}");
+    }
+}
+
+#[test]
+fn a_call_that_outlasts_the_stop_is_cut() {
+    let scripted = loaded();
+    let mut timed_out = LinkError::connection("the configured call timeout was exceeded");
+    timed_out.kind = super::link::Kind::TimedOut;
+    scripted.0.lock().unwrap().call_fails = Some(timed_out);
+    let engine = engine(&scripted, &settings());
+    let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let trigger = Instant::now();
+    let deadline = Some(trigger + Duration::from_secs(60));
+    let stop = Stop::until(trigger, deadline, Arc::default(), cutting);
+    let mut done = Outcomes::default();
+    let mut session = engine.connect(seat(1, 1)).unwrap();
+    session.execute(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done).unwrap();
+    assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
+    // The driver breaks a call off a little after the end by itself.
+    let limit = scripted.0.lock().unwrap().limits[0].unwrap();
+    assert!(limit > Duration::from_secs(60) && limit < Duration::from_secs(70), "{limit:?}");
+}
+
+#[test]
+fn a_canceller_asks_for_the_session_by_its_numbers() {
+    let scripted = loaded().answers("'INSTANCE'", &[&["2"]]);
+    let engine = engine(&scripted, &settings());
+    let session = engine.connect(seat(1, 1)).unwrap();
+    session.canceller().cancel();
+    let begin = Instant::now();
+    let mut sent = Vec::new();
+    while sent.is_empty() && begin.elapsed() < Duration::from_secs(20) {
+        sent = scripted.sent();
+        sent.retain(|line| line.contains("CANCEL"));
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(sent, ["execute ALTER SYSTEM CANCEL SQL '7, 70, @2'"]);
+}
+
+#[test]
+fn a_statement_that_failed_leaves_nothing_for_the_next_commit() {
+    let scripted = loaded().fails("UPDATE", 60, "deadlock detected while waiting for resource");
+    let settings = Settings { loop_side: Some(LoopSide::Client), ..settings() };
+    let engine = engine(&scripted, &settings);
+    let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Update, 1, 1, 1)]);
+    result.unwrap();
+    assert_eq!(ended[0].2.as_deref(), Some("ORA-00060"));
+    assert_eq!(scripted.sent().last().unwrap(), "execute ROLLBACK");
+}

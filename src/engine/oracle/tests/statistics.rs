@@ -1,0 +1,114 @@
+//! What the database says of itself: counters, settings, settling.
+
+use super::*;
+
+#[test]
+fn counters_are_read_for_each_instance() {
+    let scripted = loaded()
+        .answers(
+            "gv$sysstat",
+            &[
+                &["1", "session logical reads", "5000"],
+                &["1", "physical reads", "400"],
+                &["1", "physical read IO requests", "390"],
+                &["1", "physical read bytes", "3276800"],
+                &["1", "redo size", "99"],
+                &["1", "user commits", "6400"],
+                &["1", "redo synch writes", "97"],
+                &["1", "background checkpoints completed", "3"],
+                &["2", "physical reads", "7"],
+            ],
+        )
+        .answers(
+            "gv$system_event",
+            &[
+                &["1", "db file sequential read", "User I/O", "500", "90000", "400", "60000"],
+                &["1", "log file sync", "Commit", "97", "970", "97", "970"],
+            ],
+        )
+        .answers("gv$sys_time_model", &[&["1", "DB CPU", "123"], &["1", "DB time", "456"]])
+        .answers("gv$event_histogram", &[&["1", "log file sync", "128", "90"]])
+        .answers("gv$iostat_function", &[&["1", "LGWR", "1", "2", "3", "4", "5", "6", "7", "8"]])
+        .answers("gv$osstat", &[&["1", "BUSY_TIME", "77"]])
+        .answers("gv$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]]);
+    let counters = engine(&scripted, &settings()).snapshot().unwrap();
+    assert_eq!(counters.len(), 2);
+    let first = &counters[0];
+    assert_eq!(first.endpoint, "orcl1@node1");
+    let io = &first.io;
+    assert_eq!((io.logical_reads, io.physical_read_blocks), (Some(5000), Some(400)));
+    assert_eq!((io.physical_read_requests, io.redo_bytes), (Some(390), Some(99)));
+    assert_eq!((io.commits, io.log_syncs), (Some(6400), Some(97)));
+    assert_eq!(counters[1].io.commits, None, "unknown is not 0");
+    let read = first.wait("db file sequential read").unwrap();
+    // 60,000 microseconds over 400 waits of sessions: 150 us, not 0 ms.
+    assert_eq!((read.class, read.waits, read.time_ns), (WaitClass::UserIo, Some(400), 60_000_000));
+    assert_eq!(first.wait("DB CPU").unwrap().time_ns, 123_000);
+    for (name, value) in [
+        ("checkpoints", 3),
+        ("histogram.log file sync.128us", 90),
+        ("iostat.LGWR.small_write_reqs", 5),
+        ("osstat.BUSY_TIME", 77),
+        ("time_model.DB time", 456),
+    ] {
+        assert_eq!(first.raw.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn views_that_may_not_be_seen_leave_figures_unknown() {
+    let scripted = loaded().fails("gv$", 942, "table or view does not exist");
+    let counters = engine(&scripted, &settings()).snapshot().unwrap();
+    assert_eq!(counters.len(), 1);
+    assert_eq!(counters[0].io, Default::default());
+    // Anything else is an error.
+    let dying = loaded().fails("gv$sysstat", 3113, "end-of-file on communication channel");
+    assert!(engine(&dying, &settings()).snapshot().is_err());
+}
+
+#[test]
+fn settling_tells_what_the_user_may_not() {
+    let settle = |scripted: &Scripted| {
+        engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
+    };
+    assert_eq!(settle(&loaded()), ["log switch", "checkpoint"]);
+    let done = settle(&loaded().fails("ALTER SYSTEM", 1031, "insufficient privileges"));
+    assert!(done[0].starts_with("no log switch: the user may not (ORA-01031"), "{done:?}");
+}
+
+#[test]
+fn describing_tells_commits_files_and_redo() {
+    let scripted = loaded()
+        .answers("v$parameter", &[&["filesystemio_options", "SETALL"]])
+        .answers("gv$sgainfo", &[&["1073741824"]])
+        .answers("dba_data_files", &[&["+DATA/x/1.dbf"], &["+DATA/x/2.dbf"]])
+        .answers("v$log", &[&["3", "52428800", "52428800", "1"]])
+        .answers("v$database", &[&["ARCHIVELOG", "NO"]])
+        .answers(
+            "plan_table_output",
+            &[
+                &["| 0 | SELECT STATEMENT |"],
+                &["| 2 | TABLE ACCESS BY INDEX ROWID| PETAL1_CF1 |"],
+                &["| 3 | INDEX RANGE SCAN | PETAL1_CF1_CUSTID |"],
+            ],
+        );
+    let (target, details) = engine(&scripted, &settings()).describe(3, 4).unwrap();
+    assert_eq!((target.version.as_str(), target.cache_bytes), ("19.0.0.0.0", Some(1 << 30)));
+    assert!(!target.url.contains("s3cret"));
+    assert!(details.plan.unwrap().as_meant && details.sync_per_commit);
+    assert_eq!(details.durability.map(|d| d.durable), Some(true));
+    let told: Vec<String> =
+        details.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    for expected in [
+        "filesystemio_options: SETALL",
+        "data files: 2 in ASM disk group +DATA: its devices are not watched",
+        "redo: 3 redo log groups, the smallest of 50.0 MiB",
+        "redo: the database archives its redo",
+        "commit: COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
+    ] {
+        assert!(told.iter().any(|line| line.starts_with(expected)), "{expected} in {told:#?}");
+    }
+    let not_waiting = Settings { commit_wait: false, ..settings() };
+    let (_, details) = engine(&scripted, &not_waiting).describe(1, 1).unwrap();
+    assert_eq!(details.durability.map(|d| d.durable), Some(false));
+}
