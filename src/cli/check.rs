@@ -1,5 +1,7 @@
 //! `petal check`: what would spoil a test here, before one is run.
 
+use std::path::PathBuf;
+
 use clap::{ArgMatches, Command};
 
 use crate::analysis::host::Verdict;
