@@ -235,3 +235,24 @@ pub fn draw_seed() -> Result<u64, Failure> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_of_what_was_loaded_without_scan_tables_are_refused() {
+        let there = |scan_rows| LoadedSchema {
+            number: 1,
+            rows: 2048,
+            scan_rows,
+            block_size: 8192,
+            bytes: 2048 * 8192,
+            index_bytes: 0,
+        };
+        let settings = Settings { scan_pct: 10, ..Settings::default() };
+        assert!(InUse::check(&settings, vec![there(0)]).is_err());
+        assert!(InUse::check(&settings, vec![there(128)]).is_ok());
+        assert!(InUse::check(&Settings::default(), vec![there(0)]).is_ok());
+    }
+}
