@@ -119,6 +119,19 @@ mod tests {
     }
 
     #[test]
+    fn reads_that_were_not_timed_are_said_with_the_engines_way_out() {
+        let run = gains(&["untimed-io"], |run| {
+            run.details.target.io_untimed = Some("grant it".into());
+        });
+        let finding = judge(&run).into_iter().find(|finding| finding.id == "untimed-io");
+        assert_eq!(finding.unwrap().advice, "grant it");
+        gains(&[], |run| {
+            run.details.target.io_untimed = Some("grant it".into());
+            run.details.io.physical_read_blocks = None;
+        });
+    }
+
+    #[test]
     fn log_reads_through_the_page_cache_are_no_fault_of_direct_runs() {
         gains(&[], |run| {
             // The WAL served as much as the main file, and no device saw it.

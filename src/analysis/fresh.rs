@@ -5,7 +5,7 @@
 //! volumes) nothing is known, so all of that is taken as in use. Only a drive that is nearly empty
 //! even so is a finding.
 
-use super::judgement::{Judgement, size, unknown, warning};
+use super::judgement::{Judgement, size, unknown, unseen, warning};
 use crate::record::Run;
 use crate::stats::host::Device;
 
@@ -20,7 +20,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
         return Judgement::Clear; // What it read was all written by setup.
     }
     if !run.details.target.local {
-        return unknown(ID, "the target is on another host, whose devices are not seen");
+        return unseen(ID, run, "devices");
     }
     let host = run.details.host.as_ref();
     let devices = host.map_or(&[][..], |host| &host.devices);

@@ -25,6 +25,11 @@ pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement 
     Judgement::Unknown(NotJudged { id, reason: reason.into() })
 }
 
+/// Of what only the database's host shows.
+pub(super) fn unseen(id: &'static str, run: &Run, what: &str) -> Judgement {
+    unknown(id, format!("{}: its {what} are not seen", run.why_database_host_is_unseen()))
+}
+
 pub(super) fn info(id: &str, message: String, advice: &str) -> Found {
     Found::new(id, Severity::Info, message, advice)
 }

@@ -1,6 +1,6 @@
 //! What ran out: processors, petal itself.
 
-use super::judgement::{Judgement, is_in_process, seen_on, unknown, warning};
+use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::os::CpuShare;
@@ -117,7 +117,7 @@ fn log_writer(seen: &HostSeen) -> Option<Full> {
 fn processor_bound(run: &Run) -> Judgement {
     const ID: &str = "processor-bound";
     if !run.is_database_host_seen() {
-        return unknown(ID, "the target is on another host: its processors are not seen");
+        return unseen(ID, run, "processors");
     }
     let Some(cpu) = server_cpu(run) else {
         return unknown(ID, "no processor statistics in this record");

@@ -1,6 +1,6 @@
 //! Whether somebody else used the devices or the processors, before or during the run.
 
-use super::judgement::{Judgement, is_in_process, seen_on, size, unknown, warning};
+use super::judgement::{Judgement, is_in_process, seen_on, size, unknown, unseen, warning};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::os::{DeviceCounts, Interval};
@@ -20,7 +20,7 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
 
 fn device(run: &Run) -> Judgement {
     if !run.is_database_host_seen() {
-        return unknown(ID, "the target is on another host, whose devices are not seen");
+        return unseen(ID, run, "devices");
     }
     let io = &run.details.io;
     let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
@@ -94,7 +94,7 @@ fn processors(run: &Run) -> Judgement {
         return match run.is_database_host_seen() {
             // Records of before this was watched have no such figures.
             true => unknown(ID, "what the processors did is not in this record"),
-            false => unknown(ID, "the target is on another host, whose processors are not seen"),
+            false => unseen(ID, run, "processors"),
         };
     };
     let Some(others) = others(run, seen, &seen.whole.sum) else {

@@ -1,7 +1,7 @@
 //! Who served the reads: the device, the page cache, the database's own cache or the array's; and
 //! whether single blocks were read, by the plan that was meant.
 
-use super::judgement::{Judgement, error, info, size, unknown, warning};
+use super::judgement::{Judgement, error, info, size, unknown, unseen, warning};
 use crate::record::Run;
 
 /// Fewer bytes than this say nothing about who served them.
@@ -27,6 +27,7 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         single_block(run),
         extra_reads(run),
         wrong_plan(run),
+        untimed(run),
         logical_scan(run),
         super::fresh::judge(run),
     ]
@@ -59,7 +60,7 @@ pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
 fn reached_the_device(run: &Run) -> Judgement {
     const ID: &str = "not-physical";
     if !run.is_database_host_seen() {
-        return unknown(ID, "the target is on another host, whose devices are not seen");
+        return unseen(ID, run, "devices");
     }
     let Some(asked) = expected_device_bytes(run) else {
         return unknown(ID, "how many bytes of data the database read is not known");
@@ -267,6 +268,23 @@ fn wrong_plan(run: &Run) -> Judgement {
         Some(_) => Judgement::Clear,
         None => unknown("wrong-plan", "the database did not explain its plan"),
     }
+}
+
+/// Without the database's own timing there is no latency of a single read.
+fn untimed(run: &Run) -> Judgement {
+    let reads = run.details.io.physical_read_blocks.filter(|&blocks| blocks > 0);
+    let Some((why, reads)) = run.details.target.io_untimed.as_ref().zip(reads) else {
+        return Judgement::Clear;
+    };
+    info(
+        "untimed-io",
+        "the database did not time its reads: their latency is unknown, and waits for them are \
+         only sampled"
+            .to_owned(),
+        why,
+    )
+    .with("physical_read_blocks", reads)
+    .judged()
 }
 
 fn logical_scan(run: &Run) -> Judgement {

@@ -44,7 +44,11 @@ fn served_by(run: &Run) -> String {
         return whole.to_owned();
     }
     if !run.is_database_host_seen() {
-        return "not seen (another host)".to_owned();
+        return match run.details.target.host_unseen {
+            Some(_) => "not seen",
+            None => "not seen (another host)",
+        }
+        .to_owned();
     }
     let expected = physical::expected_device_bytes(run).filter(|&bytes| bytes > 0);
     let Some((asked, device)) = expected.zip(run.details.device.as_ref()) else {
@@ -194,6 +198,11 @@ mod tests {
         };
         assert_eq!(served(&cached), "database cache");
         assert_eq!(served(&|run| run.details.target.local = false), "not seen (another host)");
+        let hidden = |run: &mut Run| {
+            run.details.target.local = false;
+            run.details.target.host_unseen = Some("hidden".into());
+        };
+        assert_eq!(served(&hidden), "not seen");
     }
 
     #[test]

@@ -59,6 +59,19 @@ impl InUse {
         }
         loaded.retain(|there| there.number <= schemas);
         loaded.sort_by_key(|there| there.number);
+        let unscanned = loaded.iter().find(|there| there.scan_rows == 0);
+        if let Some(there) =
+            unscanned.filter(|_| settings.scan_pct > 0 && !settings.use_slob_schemas)
+        {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "SCAN_PCT={}: schema {} was loaded without a scan table; leave SCAN_PCT out, \
+                     or load one with petal setup --replace --scan-table-sz 1M",
+                    settings.scan_pct, there.number
+                ),
+            ));
+        }
         let smallest = loaded.iter().min_by_key(|there| there.rows);
         let block_size = loaded.first().map_or(1, |there| there.block_size);
         let rows = settings
@@ -221,4 +234,25 @@ pub fn draw_seed() -> Result<u64, Failure> {
             format!("the system gives no random seed: {error}; give one with --seed"),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_of_what_was_loaded_without_scan_tables_are_refused() {
+        let there = |scan_rows| LoadedSchema {
+            number: 1,
+            rows: 2048,
+            scan_rows,
+            block_size: 8192,
+            bytes: 2048 * 8192,
+            index_bytes: 0,
+        };
+        let settings = Settings { scan_pct: 10, ..Settings::default() };
+        assert!(InUse::check(&settings, vec![there(0)]).is_err());
+        assert!(InUse::check(&settings, vec![there(128)]).is_ok());
+        assert!(InUse::check(&Settings::default(), vec![there(0)]).is_ok());
+    }
 }

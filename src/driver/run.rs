@@ -157,10 +157,11 @@ fn limit_page_cache(
     let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
     if !details.local {
         return Err(DriverError::Setting(format!(
-            "PAGE_CACHE_LIMIT={}: {} is on another host, whose page cache petal cannot limit; \
-             leave it out",
+            "PAGE_CACHE_LIMIT={}: {} is not seen on this host, and petal can limit no other page \
+             cache{}; leave it out",
             bytes(limit_bytes),
             job.settings.db.redacted(),
+            details.host_unseen.as_ref().map_or_else(String::new, |why| format!(" ({why})")),
         )));
     }
     let group_bytes = host.and_then(|host| host.memory_limit_bytes);

@@ -15,7 +15,9 @@ use crate::workload::seat::Seat;
 /// A batch lasts about so long, so that stop and display stay prompt.
 const BATCH_TARGET: Duration = Duration::from_millis(100);
 const BATCH_OPERATIONS_MAX: usize = 4096;
-const SECOND_NS: u64 = 1_000_000_000;
+/// How often the database's counters are made current: more often than they are sampled, or a
+/// second would show what was done in the one before.
+const FLUSH_EVERY_NS: u64 = BATCH_TARGET.as_nanos() as u64 / 2;
 
 /// When operations are due, with RATE: those of all sessions are numbered from 0, one every
 /// `1 / rate` seconds, and this session's are `first`, `first + sessions` and so on.
@@ -89,7 +91,7 @@ impl SessionLoop<'_> {
         let mut pending: Option<Step> = None;
         let mut batch_size = 1;
         let mut begun = 0;
-        let mut flushed_second = 0;
+        let mut flushed_ns = 0;
         loop {
             let now = Instant::now();
             let is_due = self.stop.is_due(now);
@@ -138,8 +140,8 @@ impl SessionLoop<'_> {
                 break; // An engine leaves operations out only when the stop was due.
             }
             batch_size = next_batch_size(batch_size, now.elapsed());
-            if end.last_end_ns / SECOND_NS > flushed_second {
-                flushed_second = end.last_end_ns / SECOND_NS;
+            if end.last_end_ns.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
+                flushed_ns = end.last_end_ns;
                 self.flush(&mut end);
             }
         }

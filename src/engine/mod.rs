@@ -184,8 +184,8 @@ pub trait Session: Send {
         0
     }
 
-    /// Makes the database's counters current for this session's work. Called after each batch
-    /// that ends a second, and before the closing snapshot.
+    /// Makes the database's counters current for this session's work. Called after a batch,
+    /// some ten to twenty times a second, and before the closing snapshot.
     fn flush_statistics(&mut self) -> Result<(), EngineError> {
         Ok(())
     }

@@ -128,6 +128,8 @@ fn host() -> Host {
 fn target_details() -> TargetDetails {
     TargetDetails {
         local: true,
+        host_unseen: None,
+        io_untimed: None,
         in_process: true,
         settings: vec![
             ("journal_mode".into(), "wal".into()),

@@ -88,6 +88,11 @@ impl Run {
     pub fn is_database_host_seen(&self) -> bool {
         self.details.target.local || self.details.server_os.is_some()
     }
+
+    /// Why they are not.
+    pub fn why_database_host_is_unseen(&self) -> &str {
+        self.details.target.host_unseen.as_deref().unwrap_or("the database is on another host")
+    }
 }
 
 /// Reads the seconds that lie beside a record. One that is damaged leaves a gap.

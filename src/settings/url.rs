@@ -188,10 +188,8 @@ impl TargetUrl {
                 Some((user, password)) => (user, Some(password)),
                 None => (user, None),
             };
-            self.password = password
-                .filter(|password| !password.is_empty())
-                .map(|password| Secret::given(&decode(password)?))
-                .transpose()?;
+            self.password =
+                password.filter(|password| !password.is_empty()).map(secret_of).transpose()?;
             self.rest.push_str(user);
             self.rest.push('@');
         }
@@ -208,13 +206,14 @@ impl TargetUrl {
             let (name, value) = option.split_once('=').ok_or_else(|| {
                 UrlError::new("an option after the ? has no value", "Write ?name=value&name=value.")
             })?;
-            let (name, value) = (decode(name)?, decode(value)?);
+            let (name, encoded) = (decode(name)?, value);
+            let value = decode(encoded)?;
             let lower = name.to_ascii_lowercase();
             if lower == "password" {
                 if self.password.is_some() {
                     return Err(UrlError::new("it has two passwords", "Give one of them."));
                 }
-                self.password = Some(Secret::given(&value)?);
+                self.password = Some(secret_of(encoded)?);
                 continue;
             }
             if ["passw", "pwd", "secret", "token"].iter().any(|word| lower.contains(word)) {
@@ -231,6 +230,16 @@ impl TargetUrl {
             }
         }
         Ok(())
+    }
+}
+
+/// A password of a URL, still encoded. `%40` is an `@` of the password itself, as for psql; only
+/// one that stands there as it is names a file.
+fn secret_of(encoded: &str) -> Result<Secret, UrlError> {
+    let text = decode(encoded)?;
+    match encoded.starts_with('@') {
+        true => Secret::given(&text),
+        false => Ok(Secret::new(text)),
     }
 }
 

@@ -76,8 +76,12 @@ fn a_secret_may_be_the_first_line_of_a_file() {
     write!(file, "tiger\r\nsecond line\n").unwrap();
     let path = file.path().display().to_string();
     assert_eq!(Secret::given(&format!("@{path}")).unwrap().expose(), "tiger");
-    let url = url(&format!("postgres://u@h/d?password=@{path}"));
-    assert_eq!(url.password.unwrap().expose(), "tiger");
+    let given = url(&format!("postgres://u@h/d?password=@{path}"));
+    assert_eq!(given.password.unwrap().expose(), "tiger");
+    // Percent-encoded, it belongs to the password, as other programs have it.
+    for text in ["postgres://u:%40home@h/d", "postgres://u@h/d?password=%40home"] {
+        assert_eq!(url(text).password.unwrap().expose(), "@home", "{text}");
+    }
     assert_eq!(Secret::given("@@x").unwrap().expose(), "@x");
     assert_eq!(Secret::given("x@y").unwrap().expose(), "x@y");
 }

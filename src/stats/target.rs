@@ -22,6 +22,8 @@ pub struct Target {
 pub struct TargetDetails {
     /// True when the target runs on this host, so that its devices and processors can be seen.
     pub local: bool,
+    /// Why its host is not seen, where that is not because it is another host.
+    pub host_unseen: Option<String>,
     /// True when the database runs inside petal's own process: its processor time is petal's.
     pub in_process: bool,
     /// Settings that decide durability and I/O, by the database's own names.
@@ -40,6 +42,8 @@ pub struct TargetDetails {
     pub durability: Option<Durability>,
     /// Which of its wait events are the read of a block, its write and the log's flush.
     pub io_events: IoEvents,
+    /// Why the database did not time its reads, and what would make it.
+    pub io_untimed: Option<String>,
     /// How writes are checkpointed, in the engine's own words.
     pub checkpoint: Option<String>,
     /// Each commit that was waited for is one log sync in the database's own count, also where

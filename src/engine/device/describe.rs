@@ -25,6 +25,8 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
     };
     let details = TargetDetails {
         local: true,
+        host_unseen: None,
+        io_untimed: None,
         in_process: true,
         settings: settings(shared, &data, &target, &means, sessions),
         data_files: vec![std::path::absolute(&shared.path).unwrap_or(shared.path.clone())],

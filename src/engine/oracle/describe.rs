@@ -53,6 +53,8 @@ pub fn describe(
     let local = local_files(place, &files);
     let details = TargetDetails {
         local: !local.is_empty(),
+        host_unseen: None,
+        io_untimed: None,
         in_process: false,
         settings: settings(about, admin, &parameters, &files),
         data_files: local,

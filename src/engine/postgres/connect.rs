@@ -197,6 +197,9 @@ pub fn words(error: &Error) -> String {
     if let Some(database) = error.as_db_error() {
         return database_words(database);
     }
+    if is_cut_short(error) {
+        return "connection closed".to_owned();
+    }
     // The outermost words only say which step failed; causes say why.
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -219,18 +222,36 @@ fn database_words(error: &DbError) -> String {
     text
 }
 
+/// The other side went away without a word, as a server that is killed does. Under TLS that is
+/// another error than without.
+fn is_cut_short(error: &Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let io = inner.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
 pub fn way_out(error: &Error) -> &'static str {
     error.code().map_or_else(
         || {
             let text = words(error);
             if text.contains("password missing") {
                 "the server wants a password: PGPASSWORD, ~/.pgpass or the URL gives one"
-            } else if text.contains("certificate") || text.contains("tls") || text.contains("TLS") {
-                "check sslmode and sslrootcert, or the server's certificate"
             } else if error.is_silence() {
                 "see whether the server is stopped, or what lies between holds its packets back"
-            } else if error.is_closed() {
+            } else if is_cut_short(error) || error.is_closed() {
                 "the server ended the connection: see its log"
+            } else if text.contains("UnsupportedCertVersion") {
+                "the certificate is of X.509 version 1, which petal cannot verify: make it anew with \
+                 subjectAltName (openssl x509 -extfile), or use sslmode=require without a root \
+                 certificate"
+            } else if text.contains("certificate") || text.contains("TLS") {
+                "check sslmode and sslrootcert, or the server's certificate"
             } else {
                 "check host, port and that the server runs and listens there"
             }

@@ -8,7 +8,7 @@ use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::meta::Meta;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{CAPABILITIES, Shared, plan, schema};
+use super::{CAPABILITIES, Shared, host, plan, schema};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
@@ -50,6 +50,9 @@ const SETTINGS: [&str; 31] = [
     "idle_session_timeout",
 ];
 
+const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, or GRANT SET ON PARAMETER \
+     track_io_timing, track_wal_io_timing to the role (15 and later).";
+
 /// Of the first of `metas`, which must be those of the run.
 pub fn describe(
     shared: &Shared,
@@ -75,14 +78,24 @@ pub fn describe(
         cache_bytes: Some(cache_bytes(&mut client, server)?),
         url: shared.url.clone(),
     };
-    let data_files = if endpoint.is_on_this_host() {
-        data_files(&mut client, server, &get("data_directory"))?
+    let (data_files, host_unseen) = if endpoint.is_on_this_host() {
+        let told = get("data_directory");
+        let data_directory = match told.is_empty() {
+            true => host::data_directory(&mut client).unwrap_or_default(),
+            false => told.clone(),
+        };
+        let files = data_files(&mut client, server, &data_directory)?;
+        let why = files.is_empty().then(|| unseen(&told));
+        (files, why)
     } else {
-        Vec::new()
+        (Vec::new(), None)
     };
+    let is_timed = get("track_io_timing") == "on";
     let asynchronous = get("synchronous_commit") == "off";
     let details = TargetDetails {
         local: !data_files.is_empty(),
+        host_unseen,
+        io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
         in_process: false,
         settings: listed(shared, first, &settings),
         data_files,
@@ -165,6 +178,21 @@ fn cache_bytes(client: &mut Client, server: &str) -> Result<u64, EngineError> {
         .query_one("SELECT pg_size_bytes(current_setting('shared_buffers'))", &[])
         .map(|row| row.get::<_, i64>(0).cast_unsigned())
         .map_err(|error| engine_error(server, "asking for its cache", &error))
+}
+
+/// Why a server at one of this host's own addresses is not seen.
+fn unseen(data_directory: &str) -> String {
+    match data_directory {
+        "" => {
+            "the database's address is this host's, but the role may not know where its data lie \
+               (GRANT pg_read_all_settings tells it)"
+                .to_owned()
+        }
+        folder => format!(
+            "the database's address is this host's, but its folder {folder} is not there, as in a \
+             container"
+        ),
+    }
 }
 
 /// Folders of data and log where they can be seen from here; empty where they cannot.

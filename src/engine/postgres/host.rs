@@ -2,6 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use super::client::Client;
 use super::connect::Endpoint;
 use crate::stats::os::ServerProcesses;
 
@@ -22,6 +23,19 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let session: i32 = row.try_get(0).ok()?;
     let log_writer: Option<i32> = row.try_get(1).ok()?;
     ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
+}
+
+/// Where a server on this host has its data, as its process shows it to who may look: a role need
+/// not be told. None for a server in a container, whose process numbers are others here.
+pub fn data_directory(client: &mut Client) -> Option<String> {
+    let row = client.query_one("SELECT pg_backend_pid(), current_setting('port')", &[]).ok()?;
+    let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
+    ServerProcesses::of_session(process.cast_unsigned(), None)?;
+    let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
+    // Its fourth line is the port: it is this server's folder, and no other's.
+    let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
+    let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
+    is_its.then(|| folder.display().to_string())
 }
 
 /// In seconds; the answer is taken to lie in the middle of its round trip.

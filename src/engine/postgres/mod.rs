@@ -182,22 +182,17 @@ impl Postgres {
         Ok((client, &endpoint.name))
     }
 
-    /// Every complete schema.
+    /// Every complete schema, or as many of them as the run asked for: what is beyond may be closed
+    /// to this role.
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
         let (mut client, server) = self.connect_first()?;
         let marked = load::marked_schemas(&mut client, server)?;
         let numbers = marked.iter().filter(|(_, petals)| *petals);
         numbers
             .filter_map(|(name, _)| schema::number(name))
+            .take(self.shared_schemas())
             .map(|number| Meta::read(&mut client, server, number))
             .collect()
-    }
-
-    /// Those that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
-        let mut metas = self.metas()?;
-        metas.truncate(self.shared_schemas());
-        Ok(metas)
     }
 
     fn shared_schemas(&self) -> usize {
@@ -336,7 +331,7 @@ impl Engine for Postgres {
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
-        let numbers: Vec<u32> = self.metas_in_use()?.iter().map(|meta| meta.schema).collect();
+        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
         settle::settle(self.first()?, &numbers, progress, stop)
     }
 
@@ -377,7 +372,7 @@ impl Engine for Postgres {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        let metas = self.metas_in_use()?;
+        let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
         let mut bytes = 0;
         for meta in metas {

@@ -19,14 +19,19 @@ pub fn open_to_others(path: &Path) -> Option<String> {
 
 /// The password of the first line that matches.
 pub fn find(text: &str, address: &Address, user: &str, database: &str) -> Option<String> {
-    let host = if address.is_socket() { "localhost" } else { address.host.as_str() };
     let port = address.port.to_string();
-    let wanted = [host, port.as_str(), database, user];
+    let wanted = [address.host.as_str(), port.as_str(), database, user];
+    let matches_host = |key: &str| {
+        // A socket goes by its folder, or as this host.
+        key == address.host || address.is_socket() && key == "localhost"
+    };
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = fields(line);
         let (password, keys) = fields.split_last()?;
         let matches = keys.len() == wanted.len()
-            && keys.iter().zip(wanted).all(|(key, wanted)| key == "*" || key == wanted);
+            && keys.iter().zip(wanted).enumerate().all(|(at, (key, wanted))| {
+                key == "*" || key == wanted || at == 0 && matches_host(key)
+            });
         matches.then(|| password.clone())
     })
 }
@@ -73,6 +78,9 @@ mod tests {
         assert_eq!(super::find(text, &address("h1"), "other", "d").as_deref(), Some("second"));
         assert_eq!(find("/var/run/postgresql").as_deref(), Some("socket"));
         assert_eq!(find("h2"), None);
+        let folder = "/tmp/other:5432:d:u:folder\n/run/pg:5432:d:u:its own\nlocalhost:*:*:*:any\n";
+        assert_eq!(super::find(folder, &address("/run/pg"), "u", "d").as_deref(), Some("its own"));
+        assert_eq!(super::find(folder, &address("/run"), "u", "d").as_deref(), Some("any"));
     }
 
     #[test]

@@ -8,8 +8,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, RootCertStore,
+    SignatureScheme,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -32,9 +34,18 @@ pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, EngineError>
             let chain = certificates(certificate)?;
             let secret =
                 PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
-            builder
-                .with_client_auth_cert(chain, secret)
-                .map_err(|error| unusable(certificate, &error))?
+            let signing = provider
+                .key_provider
+                .load_private_key(secret)
+                .map_err(|error| unusable(key, &error))?;
+            let own = CertifiedKey::new(chain, signing);
+            // Whether one of version 1 belongs to its key cannot be asked; the server will tell.
+            if let Err(error @ Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
+                own.keys_match()
+            {
+                return Err(unusable(key, &error));
+            }
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
         }
         (None, None) => builder.with_no_client_auth(),
         _ => {
@@ -51,8 +62,11 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, EngineError> {
     let checks_name = options.mode == SslMode::VerifyFull;
-    // As libpq has it: with a root certificate named, `require` verifies it.
-    let verifies = checks_name || options.mode == SslMode::VerifyCa || options.root.is_some();
+    // As libpq has it: where there is a root certificate, `require` verifies by it.
+    let verifies = checks_name
+        || options.mode == SslMode::VerifyCa
+        || options.root.is_some()
+        || (options.mode == SslMode::Require && own_root().is_some());
     if !verifies {
         return Ok(Arc::new(Lenient { provider: Arc::clone(provider), chain: None }));
     }
@@ -70,12 +84,17 @@ fn verifier(
     })
 }
 
+/// The person's own file, where it is there.
+fn own_root() -> Option<PathBuf> {
+    let file = Path::new(&std::env::var_os("HOME")?).join(ROOT_FILE);
+    file.exists().then_some(file)
+}
+
 fn roots(options: &TlsOptions) -> Result<RootCertStore, EngineError> {
-    let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(ROOT_FILE));
     let file = match options.root.as_deref() {
         Some("system") => None,
         Some(named) => Some(PathBuf::from(named)),
-        None => own.filter(|file| file.exists()),
+        None => own_root(),
     };
     let mut roots = RootCertStore::empty();
     match file {
@@ -105,7 +124,9 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// Less than the whole is checked, as the mode says; always that who answers owns the certificate.
+/// Less than the whole is checked, as the mode says. Where nobody in particular is to answer, not even
+/// the certificate is read: whoever answers can make one, and those of version 1, as PostgreSQL's
+/// manual makes them, are beyond rustls.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
@@ -139,6 +160,9 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if self.chain.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signed, algorithms)
     }
@@ -149,6 +173,9 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if self.chain.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signed, algorithms)
     }

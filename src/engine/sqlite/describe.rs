@@ -42,6 +42,8 @@ pub fn describe(
     };
     let details = TargetDetails {
         local: true,
+        host_unseen: None,
+        io_untimed: None,
         in_process: true,
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),

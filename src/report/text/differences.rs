@@ -161,9 +161,11 @@ fn merged(run: &Run) -> Option<String> {
 }
 
 fn unseen(run: &Run) -> Option<String> {
-    (!run.is_database_host_seen()).then(|| {
-        "the device is on another host: record it there with petal os, and merge it with --os-data"
-            .to_owned()
+    (!run.is_database_host_seen()).then(|| match &run.details.target.host_unseen {
+        Some(why) => format!("the device is not seen: {why}"),
+        None => "the device is on another host: record it there with petal os, and merge it \
+                     with --os-data"
+            .to_owned(),
     })
 }
 

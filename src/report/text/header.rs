@@ -96,7 +96,8 @@ fn host(out: &mut Facts, run: &Run) {
     }
     let is_seen = run.is_database_host_seen();
     if run.details.host.is_some() && !is_seen {
-        fact(out, "", "the database is on another host: its devices and processors are not seen");
+        let why = run.why_database_host_is_unseen();
+        fact(out, "", &format!("{why}: its devices and processors are not seen"));
     }
     if let Some(host) = run.details.server_os.as_ref().and_then(|seen| seen.facts.as_ref()) {
         host_facts(out, "the database's host", host);

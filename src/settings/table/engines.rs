@@ -187,7 +187,7 @@ const POSTGRES: &[(&str, Honour)] = &[
             way_out: "Leave it out.",
         },
     ),
-    ("PAGE_CACHE_LIMIT", Honour::Remark("for a server on this host only")),
+    ("PAGE_CACHE_LIMIT", Honour::Remark("refused for a server that is not seen on this host")),
     ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
@@ -242,7 +242,7 @@ const ORACLE: &[(&str, Honour)] = &[
             way_out: "Leave it out; db_block_checksum is the instance's own check.",
         },
     ),
-    ("PAGE_CACHE_LIMIT", Honour::Remark("for a server on this host only")),
+    ("PAGE_CACHE_LIMIT", Honour::Remark("refused for a server that is not seen on this host")),
     ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
