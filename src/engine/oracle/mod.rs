@@ -287,8 +287,8 @@ impl Engine for Oracle {
     }
 
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
-        // Counters, reports, and whoever connects between two steps.
-        const PETALS_OWN: u64 = 3;
+        // Counters, reports, whoever connects between two steps, and who asks whether it lives.
+        const PETALS_OWN: u64 = 4;
         let mut admin = self.connect_admin()?;
         let Ok(rows) = admin.query(&sql::section(sql::LOOK, "free_sessions"), &[]) else {
             return Ok(None);

@@ -5,6 +5,7 @@
 //! petal's clock, is counted back from the moment the batch came back.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -47,12 +48,11 @@ impl ServerLoop {
 
     /// Makes the block in which `home` is home, unless it is there.
     fn make_block(&mut self, work: &Work, home: u32) -> Result<(), SessionError> {
-        if !self.blocks.contains_key(&home) {
+        if let Entry::Vacant(vacant) = self.blocks.entry(home) {
             let tables = &work.meta(home)?.tables;
             let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
             let columns = work.changed_columns();
-            let block = sql::run_batch(tables, hot, columns, work.manner.commit_wait);
-            self.blocks.insert(home, block);
+            vacant.insert(sql::run_batch(tables, hot, columns, work.manner.commit_wait));
         }
         Ok(())
     }
