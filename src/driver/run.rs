@@ -110,6 +110,13 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
+    if let Some(file) = job.os_data.filter(|_| watched && details.local) {
+        return Err(DriverError::Setting(format!(
+            "--os-data {}: this run sees the database's host itself; --os-data is for a database on \
+             another host: leave it out",
+            file.display()
+        )));
+    }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
     let host = watched.then(|| Host::collect(devices.as_ref()));
