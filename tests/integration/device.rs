@@ -169,6 +169,10 @@ fn where_io_uring_is_forbidden_calls_do_and_the_record_says_so() {
         let folder = work.runs().pop().unwrap();
         assert_eq!(means(&record(&folder)), (!forbidden, forbidden), "{depth}");
     }
+    // A ring that may be made and not used is none.
+    let args = ["run", "--work-loop", "30", "--update-pct", "30", "--db", &url];
+    work.petal(args).without(libc::SYS_io_uring_enter).exits(0);
+    assert_eq!(means(&record(&work.runs().pop().unwrap())), (false, true));
     let insisting = format!("{url}?io=uring");
     let run = work.petal(["run", "--work-loop", "1", "--db", &insisting]).without_uring();
     run.exits(3).telling(&["io_uring", "not permitted"]);
