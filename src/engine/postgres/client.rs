@@ -44,6 +44,9 @@ pub enum Error {
     Silent(String),
     #[error("connection closed")]
     Closed,
+    /// It answers, and is not the server that was asked for.
+    #[error("{0}")]
+    Unwanted(String),
     #[error("no runtime for a connection: {0}")]
     Runtime(io::Error),
 }
