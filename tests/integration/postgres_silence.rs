@@ -118,9 +118,21 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     assert!(begin.elapsed() < IN_TIME, "{:?}", begin.elapsed());
     assert!(run["sessions_lost"].as_array().unwrap().is_empty());
     assert!(count(&run, "/ops/total") > 0);
-    assert!(run["per_second"]["logical_reads"].is_null(), "unknown is not zero");
-    let gaps = record(&work.run_folder()).to_string();
+    let until = run["counted_until"]["second"].as_f64().unwrap();
+    assert!((1.0..=3.0).contains(&until), "{until}");
+    assert_eq!(run["counted_until"]["of_s"], run["elapsed_s"]);
+    let record = record(&work.run_folder());
+    let counted = record["io"]["logical_reads"].as_f64().unwrap();
+    let told = run["per_second"]["logical_reads"].as_f64().unwrap();
+    assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
+    let seconds = record["timeline"].as_array().unwrap().iter();
+    let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
+    let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
+    assert_eq!(summed, counted, "the seconds that were told");
+    let gaps = record.to_string();
     assert!(gaps.contains("the closing snapshot failed"), "{gaps}");
+    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    assert!(report.contains(&format!("LOAD PROFILE UNTIL SECOND {until:.0} OF 4")), "{report}");
 }
 
 #[test]

@@ -241,10 +241,6 @@ fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
         |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
     match options.iter().find(|(name, value)| !is_known(name, value)) {
         None => Ok(()),
-        Some((name, _)) if name.contains("password") => Err(EngineError::Setting(format!(
-            "DB=postgres:...?{name}=***: {name} is no option of postgres:; PGPASSWORD, ~/.pgpass or \
-             user:password@host give a password"
-        ))),
         Some((name, value)) => Err(refused(
             name,
             value,
@@ -417,6 +413,61 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_connected_to_and_hosts_name_them() {
+        let ips = |options: &Options| -> Vec<String> {
+            let text = |address: &Address| address.ip.map_or("-".to_owned(), |ip| ip.to_string());
+            options.addresses.iter().map(text).collect()
+        };
+        let both = options("postgres://u@db1,db2/d?hostaddr=10.0.0.1,", &[]).unwrap();
+        assert_eq!(names(&both), ["db1:5432", "db2:5432"]);
+        assert_eq!(ips(&both), ["10.0.0.1", "-"]);
+        let variable = [("PGHOSTADDR", "::1"), ("PGPORT", "6")];
+        let alone = options("postgres://u@/d", &variable).unwrap();
+        assert_eq!((names(&alone), ips(&alone)), (vec!["[::1]:6".into()], vec!["::1".into()]));
+        // As with libpq, it holds for a host of the URL as well, and goes before a socket.
+        let named = options("postgres://u@db1/d", &variable).unwrap();
+        assert_eq!((names(&named), ips(&named)), (vec!["db1:6".into()], vec!["::1".into()]));
+        let socket = options("postgres://u@%2Frun%2Fpg/d", &variable).unwrap();
+        assert!(!socket.addresses[0].is_socket());
+        for (url, variables) in [
+            ("postgres://u@a,b/d?hostaddr=10.0.0.1", &[][..]),
+            ("postgres://u@a/d", &[("PGHOSTADDR", "a.example")][..]),
+        ] {
+            assert!(options(url, variables).unwrap_err().contains("PGHOSTADDR"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_sessions_are_to_have_and_servers_to_be() {
+        let url = "postgres://u@h/d?channel_binding=require&gssencmode=disable&\
+                   target_session_attrs=read-write&options=-c%20geqo%3Doff";
+        let given = options(url, &[("PGAPPNAME", "ours"), ("PGOPTIONS", "-c jit=on")]).unwrap();
+        assert_eq!(given.channel_binding, ChannelBinding::Require);
+        assert_eq!(given.wanted, Wanted::ReadWrite);
+        assert_eq!(given.session_options.as_deref(), Some("-c geqo=off"));
+        assert_eq!(given.application_name.as_deref(), Some("ours"));
+        let plain = options("postgres://u@h/d", &[("PGCHANNELBINDING", "disable")]).unwrap();
+        assert_eq!((plain.channel_binding, plain.wanted), (ChannelBinding::Disable, Wanted::Any));
+        let refusal = |url, variables| options(url, variables).unwrap_err();
+        let several = refusal("postgres://u@a,b/d", &[("PGTARGETSESSIONATTRS", "primary")]);
+        insta::assert_snapshot!(several, @"DB=postgres:...?target_session_attrs=primary: target_session_attrs picks one of several hosts, and to petal they are all endpoints of one run; name the one host, or leave it out: standbys are recognised, and UPDATEs go to the primary (PGTARGETSESSIONATTRS says the same)");
+        assert!(refusal("postgres://u@a/d?channel_binding=maybe", &[]).contains("prefer, disable"));
+        assert!(refusal("postgres://u@a/d", &[("PGSSLCRL", "/x")]).starts_with("PGSSLCRL=/x: "));
+    }
+
+    #[test]
+    fn a_server_is_what_was_asked_for_or_not() {
+        use Wanted::{Any, Primary, ReadOnly, ReadWrite, Standby};
+        let fits = |is_standby, is_read_only| {
+            [Any, ReadWrite, ReadOnly, Primary, Standby]
+                .map(|wanted| wanted.fits(is_standby, is_read_only))
+        };
+        assert_eq!(fits(false, false), [true, true, false, true, false]);
+        assert_eq!(fits(false, true), [true, false, true, true, false]);
+        assert_eq!(fits(true, true), [true, false, true, false, true]);
+    }
+
+    #[test]
     fn a_database_has_its_users_name_by_default() {
         assert_eq!(options("postgres://someone@h", &[]).unwrap().database, "someone");
     }
@@ -426,7 +477,7 @@ mod tests {
         let refusal = |url| options(url, &[]).unwrap_err();
         insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use disable, prefer, require, verify-ca or verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has connect_timeout, dbname, host, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, user");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has application_name, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
     }
 
