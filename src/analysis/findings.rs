@@ -602,7 +602,7 @@ mod tests {
             });
         };
         gains(&[], half);
-        let run = gains(&["other-load"], |run| {
+        let run = gains(&["other-load", "group-commit"], |run| {
             half(run);
             run.summary.counted_until = None;
         });

@@ -25,7 +25,7 @@ fn open(url: &str, side: LoopSide) -> Arc<dyn Engine> {
     engine::open(&Settings { db, loop_side: Some(side), ..Settings::default() }).unwrap()
 }
 
-fn load(url: &str, schemas: u32) {
+pub fn load(url: &str, schemas: u32) {
     let plan = LoadPlan {
         schemas: (1..=schemas).collect(),
         rows: 2048,
@@ -120,12 +120,11 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     assert!(count(&run, "/ops/total") > 0);
     let until = run["counted_until"]["second"].as_f64().unwrap();
     assert!((1.0..=3.0).contains(&until), "{until}");
-    assert_eq!(run["counted_until"]["of_s"], run["elapsed_s"]);
     let record = record(&work.run_folder());
-    let counted = record["io"]["logical_reads"].as_f64().unwrap();
+    let counted = record["details"]["io"]["logical_reads"].as_f64().unwrap();
     let told = run["per_second"]["logical_reads"].as_f64().unwrap();
     assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
-    let seconds = record["timeline"].as_array().unwrap().iter();
+    let seconds = record["details"]["timeline"].as_array().unwrap().iter();
     let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
     let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
     assert_eq!(summed, counted, "the seconds that were told");
