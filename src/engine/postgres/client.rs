@@ -70,6 +70,11 @@ impl Error {
         }
     }
 
+    /// There is a server that answers, if only to refuse.
+    pub fn is_answer(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::Unwanted(_))
+    }
+
     pub fn is_silence(&self) -> bool {
         matches!(self, Self::Silent(_))
     }

@@ -156,9 +156,7 @@ impl Endpoint {
             let process = says(0).parse().unwrap_or(0);
             Ok(Opened { client, process })
         });
-        let is_silent = opened
-            .as_ref()
-            .is_err_and(|error| error.code().is_none() && !matches!(error, Error::Unwanted(_)));
+        let is_silent = opened.as_ref().is_err_and(|error| !error.is_answer());
         self.is_silent.store(is_silent, Ordering::Relaxed);
         opened
     }
@@ -174,7 +172,7 @@ impl Endpoint {
             Ok(rows) if rows.is_empty() => Standing::Idle,
             Ok(_) => Standing::Working,
             // It answers, if only to refuse one more connection.
-            Err(error) if error.code().is_some() => Standing::Working,
+            Err(error) if error.is_answer() => Standing::Working,
             Err(error) => Standing::Silent(words(&error)),
         }
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::address::Address;
-use super::options::refused;
+use super::libpq::refused;
 use crate::engine::EngineError;
 use crate::settings::url::Host;
 

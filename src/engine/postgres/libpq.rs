@@ -1,5 +1,5 @@
-//! What else libpq reads and petal does not do: refused by its name, so that nobody believes it to be
-//! in force. What only names libpq's own default asks for nothing, and passes.
+//! How options are refused, and what libpq reads that petal does not do: refused by its name, so that
+//! nobody believes it to be in force. What only names libpq's own default asks for nothing, and passes.
 
 use super::address::Environment;
 use crate::engine::EngineError;
@@ -39,9 +39,25 @@ const LEFT: [Left; 16] = [
     left("sslsni", "PGSSLSNI", &["1"]),
 ];
 
+/// An option that cannot be heeded: its value, the rule and the way out.
+pub fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
+    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {way_out}"))
+}
+
 /// Whether an option of libpq's asks for nothing but its default.
 pub fn is_default(option: &str, value: &str) -> bool {
     LEFT.iter().any(|left| left.option == option && left.defaults.contains(&value))
+}
+
+/// Refuses an entry of a service file that asks for what petal does not do.
+pub fn check_entry(option: &str, value: &str) -> Result<(), EngineError> {
+    match LEFT.iter().any(|left| left.option == option) && !is_default(option, value) {
+        false => Ok(()),
+        true => Err(EngineError::Setting(format!(
+            "{option}={value} in the service file: petal has no {option}, and does not connect as if \
+             it had; take it out, or name the server by a URL"
+        ))),
+    }
 }
 
 /// Refuses the first variable that asks for what petal does not do.
@@ -74,6 +90,7 @@ mod tests {
         assert!(refusal("PGGSSENCMODE", "require").is_err());
         assert!(refusal("PGGSSENCMODE", "disable").is_ok());
         assert!(refusal("PGTZ", "UTC").is_ok());
+        assert!(check_entry("keepalives", "0").is_ok() && check_entry("sslcrl", "/x").is_err());
         assert!(is_default("gssencmode", "prefer") && !is_default("gssencmode", "require"));
     }
 }

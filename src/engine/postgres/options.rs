@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_postgres::config::ChannelBinding;
 
 use super::address::{Address, Environment, process_environment};
+use super::libpq::refused;
 use super::{hosts, libpq, password_file, service};
 use crate::engine::EngineError;
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
@@ -109,7 +110,7 @@ impl Options {
                     "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
                 refused("service", &name, "is in no service file", way_out)
             })?;
-            given.add(entries);
+            given.add(entries)?;
         }
         given.complete(environment)
     }
@@ -129,7 +130,7 @@ impl Options {
         match service::find(name, environment)? {
             Some(entries) => {
                 given.options.remove("port");
-                given.add(entries);
+                given.add(entries)?;
             }
             None => given.server.hosts.push(Host { host: name.to_owned(), port: None }),
         }
@@ -161,16 +162,18 @@ impl Given {
 
     /// A service's entries, where the URL does not say otherwise. Those that petal does not know
     /// are psql's affair.
-    fn add(&mut self, mut entries: BTreeMap<String, String>) {
+    fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<(), EngineError> {
         if let Some(password) = entries.remove("password") {
             self.password.get_or_insert_with(|| Secret::new(password));
         }
-        entries.retain(|name, value| {
-            NAMES.contains(&name.as_str()) || !libpq::is_default(name, value)
-        });
+        for (name, value) in &entries {
+            libpq::check_entry(name, value)?;
+        }
+        entries.retain(|name, _| NAMES.contains(&name.as_str()));
         for (name, value) in entries {
             self.options.entry(name).or_insert(value);
         }
+        Ok(())
     }
 
     fn complete(self, environment: Environment<'_>) -> Result<Options, EngineError> {
@@ -248,10 +251,6 @@ fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
             &format!("it has {}", NAMES.join(", ")),
         )),
     }
-}
-
-pub(super) fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {way_out}"))
 }
 
 /// The name of who runs petal.
