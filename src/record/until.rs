@@ -49,7 +49,9 @@ impl Run {
     /// Such as `until second 7 of 10`; None where the database told its totals to the end.
     pub fn counted_until(&self) -> Option<String> {
         let until = self.summary.counted_until?;
-        Some(format!("until second {:.0} of {:.0}", until.second, until.of_s.ceil()))
+        let is_whole = (until.of_s - until.of_s.round()).abs() < 0.1;
+        let of = format!("{:.*}", usize::from(!is_whole), until.of_s);
+        Some(format!("until second {:.0} of {of}", until.second))
     }
 }
 
@@ -65,7 +67,7 @@ mod tests {
         assert_eq!(whole.counted_until(), None);
         let mut run = whole.clone();
         run.summary.counted_until =
-            Some(CountedUntil { second: 7.0, of_s: 59.6, db_time_s: 50.0, think_time_s: 0.0 });
+            Some(CountedUntil { second: 7.0, of_s: 60.02, db_time_s: 50.0, think_time_s: 0.0 });
         let cut = run.counted();
         let first = Totals::of(&whole.details.timeline[..7]);
         assert!(first.ops.total > 0 && first.ops.total < whole.summary.ops.total);
@@ -74,5 +76,7 @@ mod tests {
         assert_eq!(cut.summary.per_second.ops, Some(first.ops.total as f64 / 7.0));
         assert_eq!(run.counted_until().unwrap(), "until second 7 of 60");
         assert_eq!(cut.counted_until(), run.counted_until());
+        run.summary.counted_until.as_mut().unwrap().of_s = 7.44;
+        assert_eq!(run.counted_until().unwrap(), "until second 7 of 7.4");
     }
 }

@@ -187,6 +187,8 @@ impl Endpoint {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
+            // Whatever it is, such as a setting of PGOPTIONS that the server has not: no way in.
+            (EngineError::Database(text), _) => EngineError::Environment(text),
             (other, _) => other,
         }
     }
@@ -316,7 +318,7 @@ pub fn way_out_of(code: &str) -> &'static str {
              idle_session_timeout = 0"
         }
         "25P03" => "the role's idle_in_transaction_session_timeout ended it: set it to 0",
-        "42704" => "name what exists, such as a tablespace of this server",
+        "42704" => "name what exists, such as a tablespace or a setting of this server",
         "42883" | "42P01" | "3F000" => "load the data anew: petal setup --replace",
         _ => "see the server's log",
     }
