@@ -104,10 +104,17 @@ fn processors(run: &Run) -> Judgement {
 }
 
 /// Processors' worth of work that is neither petal's nor the database's.
-struct Others {
-    processors: f64,
-    of: usize,
-    own: f64,
+pub(super) struct Others {
+    pub processors: f64,
+    pub of: usize,
+    /// Petal's and the database's.
+    pub own: f64,
+}
+
+/// On the database's host, over the run; None where a part is not known.
+pub(super) fn at_work(run: &Run) -> Option<Others> {
+    let seen = run.database_host()?;
+    others(run, seen, &seen.whole.sum)
 }
 
 fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
