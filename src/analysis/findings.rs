@@ -32,13 +32,15 @@ pub fn not_judged(run: &Run) -> Vec<NotJudged> {
 }
 
 fn judgements(run: &Run) -> Vec<Judgement> {
+    // Rules that set layers beside each other see all of them over the same time.
+    let counted = run.counted();
     let mut all = trust::judge(run);
-    all.extend(physical::judge(run));
+    all.extend(physical::judge(&counted));
     all.extend(limits::judge(run));
     all.extend(calibration::judge(run));
-    all.extend(others::judge(run));
-    all.extend(writes::judge(run));
-    all.extend(server_report::judge(run));
+    all.extend(others::judge(&counted));
+    all.extend(writes::judge(&counted));
+    all.extend(server_report::judge(&counted));
     all
 }
 
@@ -46,7 +48,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
 mod tests {
     use super::*;
     use crate::record::Severity;
-    use crate::record::{Endpoint, SessionLost, fixture};
+    use crate::record::{CountedUntil, Endpoint, SessionLost, figures, fixture};
     use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
     use crate::stats::os::GroupLimit;
     use crate::stats::os::{CpuShare, DeviceCounts};
@@ -597,10 +599,34 @@ mod tests {
     }
 
     #[test]
+    fn layers_are_compared_until_the_database_stopped_telling() {
+        let whole = fixture::mixed_run();
+        // Half of the run was counted: beside the whole of the device's work half would be missing.
+        let half = |run: &mut Run| {
+            let totals = figures::Totals::of(&whole.details.timeline[..30]);
+            run.details.io = totals.io;
+            run.details.files.iter_mut().for_each(|file| file.read_bytes /= 2);
+            run.summary.counted_until = Some(CountedUntil {
+                second: 30.0,
+                of_s: run.summary.elapsed_s,
+                db_time_s: run.details.db_time_s / 2.0,
+                think_time_s: 0.0,
+            });
+        };
+        gains(&[], half);
+        let run = gains(&["other-load", "group-commit"], |run| {
+            half(run);
+            run.summary.counted_until = None;
+        });
+        assert!(message(&run, "other-load").contains("more than the database asked for"));
+    }
+
+    #[test]
     fn uneven_endpoints_and_a_backlog() {
         let endpoint = |name: &str, requests| Endpoint {
             endpoint: name.into(),
             sessions: 4,
+            is_beside: false,
             io: IoCounts {
                 physical_read_requests: Some(requests),
                 physical_write_requests: Some(0),
@@ -614,6 +640,21 @@ mod tests {
         };
         gains(&["uneven-endpoints"], with(1120));
         gains(&[], with(1080));
+        let without_sessions = |is_beside: bool| {
+            move |run: &mut Run| {
+                with(1080)(run);
+                run.summary.endpoints.push(Endpoint {
+                    sessions: 0,
+                    is_beside,
+                    ..endpoint("node3", 0)
+                });
+            }
+        };
+        let run = gains(&["uneven-endpoints"], without_sessions(false));
+        assert!(message(&run, "uneven-endpoints").starts_with("no session ran on node3: "));
+        let mut run = gains(&[], without_sessions(true));
+        run.summary.endpoints[0].io.physical_read_requests = Some(2000);
+        assert!(message(&run, "uneven-endpoints").starts_with("node"));
         gains(&["backlog"], |run| run.details.backlog = Some(17));
     }
 }

@@ -290,8 +290,12 @@ mod tests {
 
     #[test]
     fn instances_are_summed_if_all_are_there() {
-        let endpoint =
-            |name: &str| Endpoint { endpoint: name.into(), sessions: 4, io: IoCounts::default() };
+        let endpoint = |name: &str| Endpoint {
+            endpoint: name.into(),
+            sessions: 4,
+            is_beside: false,
+            io: IoCounts::default(),
+        };
         let mut both = run(vec![report("a", 500_000.0), report("b", 510_000.0)]);
         both.summary.endpoints = vec![endpoint("a@n1"), endpoint("b@n2")];
         assert_eq!(compare(&both).unwrap().unwrap().rows[0].report, 1_010_000.0);

@@ -135,12 +135,32 @@ fn uneven_endpoints(run: &Run) -> Judgement {
     if endpoints.len() < 2 {
         return Judgement::Clear;
     }
+    let idle: Vec<&str> = endpoints
+        .iter()
+        .filter(|endpoint| endpoint.sessions == 0 && !endpoint.is_beside)
+        .map(|endpoint| endpoint.endpoint.as_str())
+        .collect();
+    if !idle.is_empty() {
+        return warning(
+            ID,
+            format!(
+                "no session ran on {}: {} sessions on {} schemas, which go round the endpoints",
+                idle.join(", "),
+                run.summary.sessions,
+                run.summary.schemas
+            ),
+            "Use at least as many SCHEMAS as endpoints, or name fewer endpoints.",
+        )
+        .with("idle_endpoints", json!(idle))
+        .judged();
+    }
+    let endpoints: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.sessions > 0).collect();
     let shares: Option<Vec<f64>> = endpoints
         .iter()
         .map(|endpoint| {
             let requests =
                 endpoint.io.physical_read_requests? + endpoint.io.physical_write_requests?;
-            (endpoint.sessions > 0).then(|| requests as f64 / f64::from(endpoint.sessions))
+            Some(requests as f64 / f64::from(endpoint.sessions))
         })
         .collect();
     let Some(shares) = shares else {

@@ -22,19 +22,23 @@ pub struct Verdict {
     pub read_us: Option<f64>,
     /// Millions of bytes of log per second.
     pub redo_mb: Option<f64>,
+    /// Where the database's figures end, if before the run did.
+    pub until: Option<String>,
     pub served_by: String,
     pub limited_by: String,
 }
 
 pub fn verdict(run: &Run) -> Verdict {
+    let counted = run.counted();
     let per_second = &run.summary.per_second;
     Verdict {
         read_piops: per_second.physical_read_requests,
         write_piops: per_second.physical_write_requests,
         read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
         redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
-        served_by: served_by(run),
-        limited_by: limited_by(run),
+        until: run.counted_until(),
+        served_by: served_by(&counted),
+        limited_by: limited_by(&counted),
     }
 }
 
@@ -144,7 +148,8 @@ impl fmt::Display for Verdict {
             tenths(self.redo_mb),
             self.served_by,
             self.limited_by
-        )
+        )?;
+        self.until.as_ref().map_or(Ok(()), |until| write!(f, " | {until}"))
     }
 }
 

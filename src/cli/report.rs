@@ -113,7 +113,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else if let [run] = runs.as_slice() {
         console.result(&report::text::render(run));
     } else {
-        console.result(&report::sweep::of_runs(&runs.iter().collect::<Vec<_>>()));
+        let name = |path: &&PathBuf| {
+            let folder = record::folder_of(path);
+            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let names: Vec<String> = folders.iter().map(name).collect();
+        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
+        console.result(&report::sweep::of_runs(&named));
     }
     Ok(Exit::Done)
 }

@@ -12,8 +12,8 @@ use crate::record::os_figures::OsFigures;
 use crate::record::os_log::Header;
 use crate::record::server_report::SeenReport;
 use crate::record::{
-    Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second, SessionLost, SettleTimes,
-    Status, Steady, Summary, WaitHistogram,
+    CountedUntil, Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
+    SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
@@ -31,8 +31,10 @@ pub struct Measured {
     pub totals: Tally,
     pub steady: SteadyWindow,
     pub timeline: Vec<Second>,
-    /// Deltas per endpoint; None when the closing snapshot failed.
+    /// Deltas per endpoint, to the end or until `counted_until`; None when nothing was told.
     pub counters: Option<Vec<Counters>>,
+    /// When the closing snapshot failed: where the last good second ended.
+    pub counted_until: Option<CountedUntil>,
     pub os: Option<Interval>,
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
@@ -91,6 +93,7 @@ fn summary(
     let totals = &measured.totals;
     let (ops, rows) = (Ops::from(totals), Rows::from(totals));
     let device = details.device.as_ref();
+    let database_s = measured.counted_until.map_or(measured.elapsed_s, |until| until.second);
     let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
     let waits = figures::wait_rows(&waits);
     Summary {
@@ -106,7 +109,9 @@ fn summary(
             &total.io,
             device,
             measured.elapsed_s,
-        ),
+        )
+        .with_database_over(&total.io, database_s),
+        counted_until: measured.counted_until,
         steady: steady(&measured.steady),
         latency_us: latencies_us(totals),
         io_latency_us: figures::io_latencies(
@@ -282,6 +287,7 @@ fn endpoints(job: &Job<'_>, counters: &[Counters]) -> Vec<Endpoint> {
         .map(|(at, counters)| Endpoint {
             endpoint: counters.endpoint.clone(),
             sessions: sessions(at) as u32,
+            is_beside: at >= job.engine.endpoints() as usize,
             io: counters.io,
         })
         .collect()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             shards: &shards,
             trigger: stop.trigger,
             warm_up_s: warm_up_s(job.settings),
-            opening: opening.clone(),
+            opening,
             opening_os: opening_os.clone(),
             journal: keepers.journal,
             latency_log: keepers.latency_log,
@@ -83,7 +84,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
         let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
-        let measured = close(job, &prepared, crew, sampler, &stop, opening, opening_os);
+        let measured = close(job, &prepared, crew, sampler, &stop, opening_os);
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
         let kept_in = job.settings.calibrations.as_deref();
@@ -302,39 +303,32 @@ fn follow<'scope>(
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
 ) -> (Crew<'scope>, Option<UntilSteady>) {
-    let mut stop_at = bounds.deadline;
+    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
-    let mut cancelled_at: Option<Instant> = None;
     while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
-            let standing = standing(job, &crew);
-            let new = sampler.tick(&standing);
+            let (standing, known) = (standing(job, &crew), sampler.timeline.len());
+            // A database that does not answer may hold this up: signals are heard meanwhile.
+            let tick = || {
+                sampler.tick(&standing);
+            };
+            attended(tick, || heed.heed(job, &mut crew, bounds));
+            let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, left_s));
-            if !new.is_empty() && proven_from_s.is_none() && now < stop_at {
+            if !new.is_empty() && proven_from_s.is_none() && now < heed.stop_at {
                 proven_from_s =
                     terms.as_ref().and_then(|terms| proof::proven(&sampler.timeline, terms));
             }
             if proven_from_s.is_some() && !bounds.enough.swap(true, Ordering::Relaxed) {
                 job.watch.note("the run is steady and ends (--until-steady)");
-                stop_at = now;
+                heed.stop_at = now;
                 crew.wake();
             }
         }
-        let signals = job.signals.load(Ordering::Relaxed);
-        if signals > 0 {
-            stop_at = stop_at.min(now);
-            crew.wake();
-        }
-        if signals > 1 || now >= stop_at + GRACE {
-            bounds.cutting.store(true, Ordering::Relaxed);
-            crew.cancel();
-            if cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
-                crew.sever();
-            }
-        }
+        heed.heed(job, &mut crew, bounds);
     }
     job.watch.ended();
     let outcome = terms.map(|terms| UntilSteady {
@@ -342,6 +336,46 @@ fn follow<'scope>(
         steady_from_s: proven_from_s,
     });
     (crew, outcome)
+}
+
+/// When the sessions are to stop, and since when they are cut.
+struct Heed {
+    stop_at: Instant,
+    cancelled_at: Option<Instant>,
+}
+
+impl Heed {
+    /// Hears signals, and cuts what outlasts the stop.
+    fn heed(&mut self, job: &Job<'_>, crew: &mut Crew<'_>, bounds: &Bounds) {
+        let now = Instant::now();
+        let signals = job.signals.load(Ordering::Relaxed);
+        if signals > 0 {
+            self.stop_at = self.stop_at.min(now);
+            crew.wake();
+        }
+        if signals > 1 || now >= self.stop_at + GRACE {
+            bounds.cutting.store(true, Ordering::Relaxed);
+            crew.cancel();
+            if self.cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
+                crew.sever();
+            }
+        }
+    }
+}
+
+/// Works on a thread of its own; `meanwhile` is called as long as that takes.
+fn attended(work: impl FnOnce() + Send, mut meanwhile: impl FnMut()) {
+    let (tell_end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        // Its end is told by the channel's.
+        scope.spawn(move || {
+            let _tells = tell_end;
+            work();
+        });
+        while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
+            meanwhile();
+        }
+    });
 }
 
 /// When a run may end before its time; None where it may not.
@@ -382,7 +416,6 @@ fn close(
     crew: Crew<'_>,
     mut sampler: Sampler<'_>,
     bounds: &Bounds,
-    opening: Vec<Counters>,
     opening_os: Option<Sample>,
 ) -> Measured {
     let standing = standing(job, &crew);
@@ -402,15 +435,8 @@ fn close(
         Err(EngineError::Data(what)) => bad_blocks.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
-    let closing = match job.engine.snapshot() {
-        Ok(closing) => Some(super::sampler::since(&closing, &opening)),
-        Err(error) => {
-            gaps.push(format!(
-                "the closing snapshot failed, so the database's figures are unknown: {error}"
-            ));
-            None
-        }
-    };
+    let (counters, counted_until) = sampler.close_counters(job.engine.snapshot());
+    gaps.append(&mut sampler.gaps);
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
@@ -423,7 +449,8 @@ fn close(
         totals: sampler.totals,
         steady: sampler.steady,
         timeline: sampler.timeline,
-        counters: closing,
+        counters,
+        counted_until,
         os: os.map(|(closing, opening)| closing.since(&opening)),
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),

@@ -7,10 +7,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::record::journal::{Journal, Line, WaitTotal};
 use crate::record::latency_log::LatencyLog;
-use crate::record::{Ops, Rows, Second, SessionLost};
+use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::{DeviceCounts, Sample};
 use crate::stats::timeline::{Shards, Tally};
@@ -20,6 +20,8 @@ use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
 const HARVEST_DELAY: Duration = Duration::from_millis(150);
+/// A sample so near a second's end is that second's.
+const NEAR_S: f64 = 0.1;
 /// Samples that are kept to find the bounds of the seconds that are harvested next.
 const MARKS_MAX: usize = 16;
 
@@ -62,7 +64,6 @@ pub struct Sampler<'a> {
     trigger: Instant,
     local: bool,
     warm_up_s: f64,
-    opening: Vec<Counters>,
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
     /// Sessions that the journal tells as lost.
@@ -77,6 +78,9 @@ pub struct Sampler<'a> {
     /// At the bounds of the steady window.
     steady_marks: (Option<Mark>, Option<Mark>),
     latest: Option<Counters>,
+    told: Told,
+    /// The database's totals at the last second's end at which it told them.
+    counted: Option<Counted>,
     pub totals: Tally,
     pub steady: SteadyWindow,
     pub timeline: Vec<Second>,
@@ -124,7 +128,6 @@ impl<'a> Sampler<'a> {
             shards: parts.shards,
             trigger: parts.trigger,
             warm_up_s: parts.warm_up_s,
-            opening: parts.opening,
             journal: parts.journal,
             latency_log: parts.latency_log,
             lost_told: BTreeSet::new(),
@@ -134,6 +137,8 @@ impl<'a> Sampler<'a> {
             first,
             steady_marks: (None, None),
             latest: None,
+            told: Told::new(&parts.opening),
+            counted: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
             timeline: Vec::new(),
@@ -176,16 +181,20 @@ impl<'a> Sampler<'a> {
     }
 
     fn sample(&mut self) {
-        match self.engine.sample() {
-            Ok(counters) => self.latest = sum(&since(&counters, &self.opening)),
-            Err(error) => {
+        let sampled = self.told.take(self.engine.sample());
+        let at_s = self.trigger.elapsed().as_secs_f64();
+        match sampled {
+            Ok(counters) => {
+                self.latest = sum(&counters);
+                self.keep_counted(at_s, counters);
+            }
+            Err(why) => {
                 self.latest = None;
-                self.gap(format!("the database's counters could not be sampled: {error}"));
+                self.gap(format!("the database's counters could not be sampled: {why}"));
             }
         }
         let io = self.latest.as_ref().map(|counters| counters.io);
-        let io = io.zip(sum(&self.opening)).map(|(delta, opening)| opening.io.plus(&delta));
-        let at_s = self.trigger.elapsed().as_secs_f64();
+        let io = io.zip(self.first.io).map(|(delta, opening)| opening.plus(&delta));
         let os = self.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {
             if let Err(error) = written {
@@ -201,6 +210,45 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// What is told near a second's end can be set beside the seconds that petal counted.
+    fn keep_counted(&mut self, at_s: f64, counters: Vec<Counters>) {
+        let second = at_s.round();
+        if second >= 1.0 && (at_s - second).abs() < NEAR_S {
+            self.counted = Some(Counted { second, counters, times: None });
+        }
+    }
+
+    /// The closing snapshot's deltas; or, where it failed, those of the last good second, and where
+    /// that ended.
+    pub fn close_counters(
+        &mut self,
+        closing: Result<Vec<Counters>, EngineError>,
+    ) -> (Option<Vec<Counters>>, Option<CountedUntil>) {
+        let why = match self.told.take(closing) {
+            Ok(counters) => return (Some(counters), None),
+            Err(why) => why,
+        };
+        let last =
+            self.counted.take().and_then(|last| Some((last.second, last.times?, last.counters)));
+        let Some((second, (busy_ns, think_ns), counters)) = last else {
+            self.gap(format!(
+                "the closing snapshot failed, so the database's figures are unknown: {why}"
+            ));
+            return (None, None);
+        };
+        self.gap(format!(
+            "the closing snapshot failed, so the database's figures end at second {second:.0}: {why}"
+        ));
+        let last = self.timeline.last();
+        let until = CountedUntil {
+            second,
+            of_s: last.map_or(second, |last| last.from_s + last.length_s),
+            db_time_s: busy_ns as f64 / 1e9,
+            think_time_s: think_ns as f64 / 1e9,
+        };
+        (Some(counters), Some(until))
+    }
+
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
         for (second, tally) in self.shards.harvest(before) {
             let from_s = second as f64;
@@ -209,6 +257,10 @@ impl<'a> Sampler<'a> {
                 _ => 1.0,
             };
             self.totals.add(&tally);
+            let counted = self.counted.as_mut();
+            if let Some(counted) = counted.filter(|counted| counted.second == from_s + 1.0) {
+                counted.times = Some((self.totals.busy_ns, self.totals.think_ns));
+            }
             self.extend_steady(second, length_s, &tally, standing);
             let mut row = row(&tally, from_s, length_s, standing.running);
             self.fill_counters(&mut row);
@@ -237,7 +289,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn mark_near(&self, at_s: f64) -> Option<&Mark> {
-        self.marks.iter().rev().find(|mark| (mark.at_s - at_s).abs() < 0.1)
+        self.marks.iter().rev().find(|mark| (mark.at_s - at_s).abs() < NEAR_S)
     }
 
     fn extend_steady(&mut self, second: u64, length_s: f64, tally: &Tally, standing: &Standing) {
@@ -335,8 +387,60 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
     }
 }
 
+/// What the database told from the opening snapshot on.
+struct Told {
+    opening: Vec<Counters>,
+    latest: Vec<IoCounts>,
+    /// A counter was seen to fall: from then on nothing that it tells is of this run.
+    is_reset: bool,
+}
+
+/// The database's totals since the trigger.
+struct Counted {
+    second: f64,
+    counters: Vec<Counters>,
+    /// The sessions' time in operations and in think time until then, when that second is counted.
+    times: Option<(u64, u64)>,
+}
+
+impl Told {
+    fn new(opening: &[Counters]) -> Self {
+        let latest = opening.iter().map(|counters| counters.io).collect();
+        Self { opening: opening.to_vec(), latest, is_reset: false }
+    }
+
+    /// What happened since the opening snapshot, or why that is not known.
+    fn take(&mut self, told: Result<Vec<Counters>, EngineError>) -> Result<Vec<Counters>, String> {
+        let now = told.map_err(|error| error.to_string())?;
+        let ios = now.iter().map(|counters| counters.io);
+        self.is_reset |= self.latest.iter().zip(ios.clone()).any(|(then, now)| fell(then, &now));
+        if self.is_reset {
+            return Err(
+                "its counters fell: it started anew, or somebody reset its statistics".to_owned()
+            );
+        }
+        // What one look does not tell is compared with the look before.
+        self.latest = self.latest.iter().zip(ios).map(|(then, now)| newest(then, &now)).collect();
+        Ok(since(&now, &self.opening))
+    }
+}
+
+/// Counters of a server only rise. A position in the log may go back a little after a crash.
+fn fell(then: &IoCounts, now: &IoCounts) -> bool {
+    let pairs = [(then.logical_reads, now.logical_reads), (then.commits, now.commits)];
+    pairs.into_iter().any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
+}
+
+fn newest(then: &IoCounts, now: &IoCounts) -> IoCounts {
+    IoCounts {
+        logical_reads: now.logical_reads.or(then.logical_reads),
+        commits: now.commits.or(then.commits),
+        ..*now
+    }
+}
+
 /// Per endpoint, what happened since the opening snapshot.
-pub fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
+fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
     now.iter()
         .map(|counters| match opening.iter().find(|old| old.endpoint == counters.endpoint) {
             Some(old) => counters.since(old),
@@ -395,6 +499,43 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.matches("it died").count(), 2, "{text}");
         assert_eq!(journal::read(&path).unwrap().sessions_lost, [lost(2), lost(1)]);
+    }
+
+    fn told(reads: u64) -> Vec<Counters> {
+        let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
+        vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
+    }
+
+    #[test]
+    fn totals_reach_to_the_last_good_second() {
+        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let failed = || Err(EngineError::Environment("it is gone".to_owned()));
+        let mut sampler = sampler(&engine, &shards, None);
+        sampler.keep_counted(2.03, told(500));
+        // Not at a second's end, so that no seconds of petal's go with it.
+        sampler.keep_counted(2.63, told(700));
+        sampler.counted.as_mut().unwrap().times = Some((3_000_000_000, 0));
+        let (counters, until) = sampler.close_counters(failed());
+        assert_eq!(counters.unwrap()[0].io.logical_reads, Some(500));
+        let until = until.unwrap();
+        assert_eq!((until.second, until.db_time_s), (2.0, 3.0));
+        assert_eq!(
+            sampler.gaps,
+            ["the closing snapshot failed, so the database's figures end at second 2: it is gone"]
+        );
+        // No second was told: nothing is known.
+        assert_eq!(sampler.close_counters(failed()).0.map(|counters| counters.len()), None);
+        assert!(sampler.gaps[1].contains("are unknown"));
+    }
+
+    #[test]
+    fn counters_that_began_anew_are_no_totals() {
+        let mut since = Told::new(&told(1000));
+        let take = |since: &mut Told, reads| since.take(Ok(told(reads)));
+        assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
+        assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
+        // However far they rise again.
+        assert!(take(&mut since, 9000).is_err());
     }
 
     #[test]

@@ -45,6 +45,22 @@ impl PerSecond {
     }
 }
 
+impl PerSecond {
+    /// The same with the database's figures over a time of their own.
+    pub fn with_database_over(self, io: &IoCounts, seconds: f64) -> Self {
+        Self {
+            ops: self.ops,
+            rows: self.rows,
+            commits: self.commits,
+            device_read_requests: self.device_read_requests,
+            device_read_bytes: self.device_read_bytes,
+            device_write_requests: self.device_write_requests,
+            device_write_bytes: self.device_write_bytes,
+            ..Self::over(0, 0, 0, io, None, seconds)
+        }
+    }
+}
+
 impl WaitRow {
     /// A row from the raw totals; its average is time over waits, unknown without waits.
     pub fn from_totals(

@@ -385,8 +385,12 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.petal_cpu_s = Some(totals.seconds * 0.42);
     summary.errors = BTreeMap::from([("SQLITE_BUSY".to_owned(), 1)]);
     summary.counters = counters(totals);
-    summary.endpoints =
-        vec![Endpoint { endpoint: "petal-data".into(), sessions: 8, io: totals.io }];
+    summary.endpoints = vec![Endpoint {
+        endpoint: "petal-data".into(),
+        sessions: 8,
+        is_beside: false,
+        io: totals.io,
+    }];
     summary.waits = figures::wait_rows(&waits(totals));
     let merged = merged(timeline);
     summary.latency_us = merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect();

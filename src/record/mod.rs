@@ -23,10 +23,12 @@ pub mod plain_csv;
 mod rebuild;
 pub mod server_report;
 pub mod sweep;
+mod until;
 
 pub use error::RecordError;
 pub use folder::Folder;
 pub use load::{folder_of, is_one, load, save};
+pub use until::CountedUntil;
 
 use std::collections::BTreeMap;
 
@@ -69,6 +71,10 @@ pub struct Summary {
     pub started_at: String,
     /// From the trigger to the end of the last operation.
     pub elapsed_s: f64,
+    /// Where the database's totals end, if its closing snapshot failed; null where they are of
+    /// the whole run, or unknown.
+    #[serde(default)]
+    pub counted_until: Option<CountedUntil>,
     pub ops: Ops,
     pub rows: Rows,
     /// Errors after which the session went on, by the database's code.
@@ -154,7 +160,7 @@ pub struct SessionLost {
     pub message: String,
 }
 
-/// Totals over `elapsed_s` (in [`Summary`]) or over the window (in [`Steady`]).
+/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is known) or over the window (in [`Steady`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSecond {
     pub ops: Option<f64>,
@@ -212,6 +218,9 @@ pub struct WaitRow {
 pub struct Endpoint {
     pub endpoint: String,
     pub sessions: u32,
+    /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to.
+    #[serde(default)]
+    pub is_beside: bool,
     pub io: IoCounts,
 }
 

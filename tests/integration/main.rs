@@ -20,6 +20,7 @@ mod os;
 mod physical;
 mod postgres;
 mod postgres_silence;
+mod postgres_way_in;
 mod proxy;
 mod sandbox;
 mod secrets;

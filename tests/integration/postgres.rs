@@ -342,6 +342,8 @@ fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
     let url = server.url("dying");
     load(&url, 2, Filler::Constant);
     let work = Workplace::new();
+    let version = "SELECT current_setting('server_version_num')::integer";
+    let version: i32 = server.client("dying").query_one(version, &[]).unwrap().get(0);
     let mut running = work.petal(["run", "--db", &url, "--run-time", "60", "--json"]).start();
     running.until("operations", || work.journal().len() >= 2);
     server.stop("QUIT");
@@ -349,6 +351,11 @@ fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
     assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 2);
     assert!(count(&run, "/ops/total") > 0);
     assert!(number(&run, "/elapsed_s") < 30.0);
+    // What the database told until then is not lost.
+    assert!(number(&run, "/counted_until/second") >= 1.0);
+    if version >= 150_000 {
+        assert!(number(&run, "/per_second/logical_reads") > 0.0);
+    }
     // A load that dies with its server leaves nothing.
     let mut server = Server::start(&["shared_buffers=16MB"]);
     let url = server.url("dying");
@@ -551,7 +558,7 @@ fn numbered_services_are_the_endpoints_and_the_admin_service_is_for_setup() {
 }
 
 /// An authority, and a server's certificate for `localhost` of it.
-fn certificates(folder: &std::path::Path) {
+pub fn certificates(folder: &std::path::Path) {
     let openssl = |args: &str| {
         let made = std::process::Command::new("openssl")
             .args(args.split_whitespace())
@@ -572,7 +579,7 @@ fn certificates(folder: &std::path::Path) {
 }
 
 /// The server speaks TLS from now on, with this certificate.
-fn encrypt(server: &Server, folder: &std::path::Path, certificate: &str) {
+pub fn encrypt(server: &Server, folder: &std::path::Path, certificate: &str) {
     let mut client = server.client("postgres");
     for (kind, setting) in [("key", "ssl_key_file"), ("crt", "ssl_cert_file")] {
         let name = format!("{certificate}.{kind}");

@@ -25,7 +25,7 @@ fn open(url: &str, side: LoopSide) -> Arc<dyn Engine> {
     engine::open(&Settings { db, loop_side: Some(side), ..Settings::default() }).unwrap()
 }
 
-fn load(url: &str, schemas: u32) {
+pub fn load(url: &str, schemas: u32) {
     let plan = LoadPlan {
         schemas: (1..=schemas).collect(),
         rows: 2048,
@@ -118,9 +118,20 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     assert!(begin.elapsed() < IN_TIME, "{:?}", begin.elapsed());
     assert!(run["sessions_lost"].as_array().unwrap().is_empty());
     assert!(count(&run, "/ops/total") > 0);
-    assert!(run["per_second"]["logical_reads"].is_null(), "unknown is not zero");
-    let gaps = record(&work.run_folder()).to_string();
+    let until = run["counted_until"]["second"].as_f64().unwrap();
+    assert!((1.0..=3.0).contains(&until), "{until}");
+    let record = record(&work.run_folder());
+    let counted = record["details"]["io"]["logical_reads"].as_f64().unwrap();
+    let told = run["per_second"]["logical_reads"].as_f64().unwrap();
+    assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
+    let seconds = record["details"]["timeline"].as_array().unwrap().iter();
+    let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
+    let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
+    assert_eq!(summed, counted, "the seconds that were told");
+    let gaps = record.to_string();
     assert!(gaps.contains("the closing snapshot failed"), "{gaps}");
+    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    assert!(report.contains(&format!("LOAD PROFILE UNTIL SECOND {until:.0} OF 4")), "{report}");
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! When and how far the rate fell, and what else changed then. A candidate is named with its
 //! evidence; that it is the cause is for the reader to decide.
 
+use super::super::others::Used;
 use super::rate;
 use crate::record::Second;
+
+/// Who used the processors between two moments of the run, in seconds; None where that is unknown.
+pub type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Used>;
 
 /// A smaller fall is noise.
 const FALL_SHARE_MIN: f64 = 0.10;
@@ -47,7 +51,7 @@ impl Fall {
 
 /// The fall of a stretch of seconds, if the rate fell: as a step or as a drift, whichever leaves
 /// less of the seconds' variance unexplained.
-pub fn fall(seconds: &[&Second]) -> Option<Fall> {
+pub fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
     let rates: Vec<f64> = seconds.iter().map(|second| rate(second)).collect();
     if rates.len() < 2 * STRETCH_SECONDS_MIN {
         return None;
@@ -70,7 +74,7 @@ pub fn fall(seconds: &[&Second]) -> Option<Fall> {
             (&seconds[..fifth], &seconds[seconds.len() - fifth..])
         }
     };
-    let candidates = Stretches { early, late }.candidates();
+    let candidates = Stretches { early, late, used }.candidates();
     Some(Fall { shape, at_s: seconds[at].from_s, before, after: after.max(0.0), candidates })
 }
 
@@ -110,6 +114,7 @@ fn fitted(rates: &[f64]) -> ((f64, f64), f64) {
 struct Stretches<'a> {
     early: &'a [&'a Second],
     late: &'a [&'a Second],
+    used: UsedBetween<'a>,
 }
 
 impl Stretches<'_> {
@@ -141,6 +146,7 @@ impl Stretches<'_> {
             self.drive(),
             self.ceiling(),
             self.cache(),
+            self.others(),
             self.clock(),
             self.steal(),
         ];
@@ -245,8 +251,31 @@ impl Stretches<'_> {
         })
     }
 
-    /// As busy as before for fewer operations: a lower clock does that.
+    /// Who used the processors before and after.
+    fn used(&self) -> Option<(Used, Used)> {
+        let of = |seconds: &[&Second]| {
+            let (first, last) = seconds.first().zip(seconds.last())?;
+            (self.used)(first.from_s, last.from_s + last.length_s)
+        };
+        of(self.early).zip(of(self.late))
+    }
+
+    fn others(&self) -> Option<String> {
+        let (early, late) = self.used()?;
+        (late.others - early.others >= late.enough()).then(|| {
+            format!(
+                "others' work: neither petal nor the database used {:.1} of the {} processors, {:.1} \
+                 before",
+                late.others, late.of, early.others
+            )
+        })
+    }
+
+    /// As busy as before for fewer operations: a lower clock does that, where nobody else was busy.
     fn clock(&self) -> Option<String> {
+        if self.used().is_some_and(|(_, late)| late.others >= late.enough()) {
+            return None;
+        }
         let busy = |seconds: &[&Second]| {
             let cpus = seconds.iter().map(|second| second.cpu);
             let busy: Option<Vec<f64>> =
@@ -308,7 +337,7 @@ mod tests {
     }
 
     fn fallen(timeline: &[Second]) -> Option<Fall> {
-        fall(&timeline.iter().collect::<Vec<_>>())
+        fall(&timeline.iter().collect::<Vec<_>>(), &|_, _| None)
     }
 
     proptest! {
@@ -337,12 +366,16 @@ mod tests {
 
     /// A cliff at half the run, with other figures before and after.
     fn cliff(change: impl Fn(&mut Second, bool)) -> Vec<String> {
+        cliff_beside(&|_, _| None, change)
+    }
+
+    fn cliff_beside(used: UsedBetween<'_>, change: impl Fn(&mut Second, bool)) -> Vec<String> {
         let shape = |now: f64| if now < 0.5 { 10_000.0 } else { 5_000.0 };
         let mut timeline = simulated(3, 400, shape);
         for (at, second) in timeline.iter_mut().enumerate() {
             change(second, at >= 200);
         }
-        fallen(&timeline).unwrap().candidates
+        fall(&timeline.iter().collect::<Vec<_>>(), used).unwrap().candidates
     }
 
     /// The device's work of a second: requests, and microseconds each.
@@ -410,6 +443,24 @@ mod tests {
             second.io = Some(IoCounts { physical_read_requests: reads, ..IoCounts::default() });
         });
         insta::assert_snapshot!(told.join("\n"), @"cache: an operation read 60.0 blocks from storage, 30.0 before");
+    }
+
+    #[test]
+    fn others_at_work_are_nearer_than_a_lower_clock() {
+        let busy = |second: &mut Second, _| {
+            second.cpu = Some(CpuShare { user: 100.0, ..CpuShare::default() });
+        };
+        let others = |before: f64| {
+            move |from_s: f64, _: f64| {
+                let others = if from_s < 150.0 { before } else { 1.7 };
+                Some(Used { own: 2.0 - others, others, of: 2 })
+            }
+        };
+        insta::assert_snapshot!(cliff_beside(&others(0.1), busy).join("\n"), @"others' work: neither petal nor the database used 1.7 of the 2 processors, 0.1 before");
+        // They were there all the time: what they took now is not known, and no clock is blamed.
+        assert!(cliff_beside(&others(1.6), busy).is_empty());
+        let alone = |_, _| Some(Used { own: 2.0, others: 0.0, of: 2 });
+        assert!(cliff_beside(&alone, busy)[0].starts_with("heat or a lower clock"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
     steadiness, variation,
 };
 use crate::analysis::judgement::{Judgement, info, size, warning};
-use crate::analysis::writes;
+use crate::analysis::{others, writes};
 use crate::record::{Run, Second, figures};
 
 /// So many stalled seconds are named; the rest are counted.
@@ -44,7 +44,7 @@ fn unstable(run: &Run) -> Judgement {
 fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judgement {
     let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
     let onset = onset(&run.details.timeline, from_s, to_s);
-    let fall = fall::fall(&seconds);
+    let fall = fall_of(run, &seconds);
     let mut message = format!(
         "the rate was not steady over five windows: range {:.0} % and slope {:+.0} % of the mean \
          (20 % and 10 % are allowed)",
@@ -75,6 +75,11 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
         .with("fell_share", fall.as_ref().map(Fall::share))
         .with("candidates", fall.map(|fall| fall.candidates).unwrap_or_default())
         .judged()
+}
+
+/// The fall of a stretch of a run's seconds, with what the record tells of that time.
+pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
+    fall::fall(seconds, &|from_s, to_s| others::used(run, from_s, to_s))
 }
 
 /// When, how far, and what else changed.

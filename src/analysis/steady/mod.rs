@@ -14,7 +14,7 @@ pub mod proof;
 mod sums;
 
 pub(super) use judge::judge;
-pub use judge::{fall_words, window};
+pub use judge::{fall_of, fall_words, window};
 
 use crate::record::Second;
 use sums::Sums;

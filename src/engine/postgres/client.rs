@@ -44,6 +44,9 @@ pub enum Error {
     Silent(String),
     #[error("connection closed")]
     Closed,
+    /// It answers, and is not the server that was asked for.
+    #[error("{0}")]
+    Unwanted(String),
     #[error("no runtime for a connection: {0}")]
     Runtime(io::Error),
 }
@@ -65,6 +68,11 @@ impl Error {
             Self::Failed(error) => error.is_closed(),
             other => matches!(other, Self::Closed),
         }
+    }
+
+    /// There is a server that answers, if only to refuse.
+    pub fn is_answer(&self) -> bool {
+        self.code().is_some() || matches!(self, Self::Unwanted(_))
     }
 
     pub fn is_silence(&self) -> bool {

@@ -12,19 +12,26 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
 use super::client::{CancelToken, Client, Error};
-use super::options::{Options, SslMode};
+use super::options::{Options, SslMode, Wanted};
 use super::patience::{Patience, SILENCE, Standing};
 use super::tls;
 use crate::engine::EngineError;
 
 /// The oldest server that has all that petal uses.
-pub const VERSION_MIN: u32 = 120_000;
+const VERSION_MIN: u32 = 120_000;
+/// The first server that can be told to report a session's statistics at once.
+pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// A server that did not answer is not waited for as long again.
 const BRIEF: Duration = Duration::from_secs(3);
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
+
+/// What is asked first, and of every connection.
+const GREETING: &str = "SET client_min_messages = error; \
+                        SELECT pg_backend_pid(), pg_is_in_recovery(), \
+                        current_setting('transaction_read_only')";
 
 /// One server of the run.
 #[derive(Clone)]
@@ -35,6 +42,9 @@ pub struct Endpoint {
     config: Config,
     /// Why a password file was left alone, if one was.
     notes: Vec<String>,
+    wanted: Wanted,
+    /// What all connections are called, where they are not to tell what each is for.
+    application_name: Option<String>,
     connect_timeout: Duration,
     /// It was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
@@ -60,6 +70,7 @@ impl Endpoint {
                 .user(&options.user)
                 .dbname(&options.database)
                 .connect_timeout(options.connect_timeout)
+                .channel_binding(options.channel_binding)
                 // A server that vanishes without a word is found out within half a minute.
                 .keepalives_idle(KEEPALIVE)
                 .keepalives_interval(KEEPALIVE / 2)
@@ -70,6 +81,12 @@ impl Endpoint {
                     SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
                     _ => tokio_postgres::config::SslMode::Require,
                 });
+            if let Some(ip) = address.ip {
+                config.hostaddr(ip);
+            }
+            if let Some(session_options) = &options.session_options {
+                config.options(session_options.as_str());
+            }
             if address.is_socket() {
                 // Nobody is in between; servers do not speak TLS on sockets.
                 config.ssl_mode(tokio_postgres::config::SslMode::Disable);
@@ -82,6 +99,8 @@ impl Endpoint {
                 name: address.name(),
                 config,
                 notes: options.notes.clone(),
+                wanted: options.wanted,
+                application_name: options.application_name.clone(),
                 connect_timeout: options.connect_timeout,
                 is_silent: Arc::default(),
                 tls: tls.clone(),
@@ -117,19 +136,27 @@ impl Endpoint {
 
     fn reach(&self, application: &str, limit: Duration) -> Result<Opened, Error> {
         let mut config = self.config.clone();
+        let application = self.application_name.as_deref().unwrap_or(application);
         config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
         let opened = Client::open(&config, self.tls.clone(), limit).and_then(|mut client| {
             client.wait_with(Patience::Short);
-            let told =
-                client.simple_query("SET client_min_messages = error; SELECT pg_backend_pid()")?;
-            let process = told.iter().find_map(|line| match line {
-                SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+            let told = client.simple_query(GREETING)?;
+            let row = told.iter().find_map(|line| match line {
+                SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
             });
+            let says = |column: usize| row.and_then(|row| row.get(column)).unwrap_or_default();
+            let (is_standby, is_read_only) = (says(1) == "t", says(2) == "on");
+            if !self.wanted.fits(is_standby, is_read_only) {
+                let is = if is_standby { "a standby" } else { "a primary" };
+                let writes = if is_read_only { "read-only" } else { "read-write" };
+                return Err(Error::Unwanted(format!("it is {is}, {writes}")));
+            }
             client.wait_with(Patience::WhileItLives);
-            Ok(Opened { client, process: process.unwrap_or(0) })
+            let process = says(0).parse().unwrap_or(0);
+            Ok(Opened { client, process })
         });
-        let is_silent = opened.as_ref().is_err_and(|error| error.code().is_none());
+        let is_silent = opened.as_ref().is_err_and(|error| !error.is_answer());
         self.is_silent.store(is_silent, Ordering::Relaxed);
         opened
     }
@@ -145,7 +172,7 @@ impl Endpoint {
             Ok(rows) if rows.is_empty() => Standing::Idle,
             Ok(_) => Standing::Working,
             // It answers, if only to refuse one more connection.
-            Err(error) if error.code().is_some() => Standing::Working,
+            Err(error) if error.is_answer() => Standing::Working,
             Err(error) => Standing::Silent(words(&error)),
         }
     }
@@ -160,12 +187,17 @@ impl Endpoint {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
+            // Whatever it is, such as a setting of PGOPTIONS that the server has not: no way in.
+            (EngineError::Database(text), _) => EngineError::Environment(text),
             (other, _) => other,
         }
     }
 
     /// Whether the server is on this host as far as the address tells.
     pub fn is_on_this_host(&self) -> bool {
+        if let Some(ip) = self.address.ip {
+            return ip.is_loopback();
+        }
         let host = self.address.host.as_str();
         self.address.is_socket()
             || host == "localhost"
@@ -240,7 +272,13 @@ pub fn way_out(error: &Error) -> &'static str {
     error.code().map_or_else(
         || {
             let text = words(error);
-            if text.contains("password missing") {
+            if matches!(error, Error::Unwanted(_)) {
+                "target_session_attrs (or PGTARGETSESSIONATTRS) asks for another: name that host, or \
+                 leave it out"
+            } else if text.contains("channel binding") {
+                "channel_binding=require (or PGCHANNELBINDING) wants TLS and a password kept as \
+                 scram-sha-256 there; use sslmode=require, or channel_binding=prefer"
+            } else if text.contains("password missing") {
                 "the server wants a password: PGPASSWORD, ~/.pgpass or the URL gives one"
             } else if error.is_silence() {
                 "see whether the server is stopped, or what lies between holds its packets back"
@@ -280,10 +318,30 @@ pub fn way_out_of(code: &str) -> &'static str {
              idle_session_timeout = 0"
         }
         "25P03" => "the role's idle_in_transaction_session_timeout ended it: set it to 0",
-        "42704" => "name what exists, such as a tablespace of this server",
+        "42704" => "name what exists, such as a tablespace or a setting of this server",
         "42883" | "42P01" | "3F000" => "load the data anew: petal setup --replace",
         _ => "see the server's log",
     }
+}
+
+/// Such as 150018.
+pub fn server_version(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+    let row = client
+        .query_one("SELECT current_setting('server_version_num')::integer", &[])
+        .map_err(|error| engine_error(server, "asking for its version", &error))?;
+    Ok(row.get::<_, i32>(0).cast_unsigned())
+}
+
+pub fn check_version(client: &mut Client, server: &str) -> Result<(), EngineError> {
+    let version = server_version(client, server)?;
+    if version >= VERSION_MIN {
+        return Ok(());
+    }
+    Err(EngineError::Environment(format!(
+        "{server}: PostgreSQL {} is too old: petal needs {} or later",
+        version / 10_000,
+        VERSION_MIN / 10_000
+    )))
 }
 
 /// An identifier as SQL wants it.

@@ -11,9 +11,8 @@ use tokio_postgres::Statement;
 use super::client::Client;
 use serde_json::Value;
 
-use super::connect::{Endpoint, engine_error};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, engine_error, server_version};
 use super::plan;
-use super::session::FLUSH_VERSION_MIN;
 use super::waits::Waits;
 use crate::engine::EngineError;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
@@ -188,7 +187,7 @@ fn moved_rows(raw: &BTreeMap<String, u64>) -> Option<u64> {
 
 /// As a session of the run has it.
 fn timing(client: &mut Client, server: &str) -> Result<Timing, EngineError> {
-    let version = super::server_version(client, server)?;
+    let version = server_version(client, server)?;
     plan::apply_privileged(client, server)?;
     let row = client
         .query_one(

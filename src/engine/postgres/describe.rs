@@ -8,12 +8,15 @@ use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::meta::Meta;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{CAPABILITIES, Shared, host, plan, schema};
+use super::work::Shared;
+use super::{host, plan, schema};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
 use crate::workload::row::{COLUMNS, load_stamp};
+
+pub const PRODUCT: &str = "PostgreSQL";
 
 /// Settings of the server that decide durability, I/O and what is measured.
 const SETTINGS: [&str; 31] = [
@@ -72,7 +75,7 @@ pub fn describe(
     let settings = settings(&mut client, server)?;
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let target = Target {
-        product: CAPABILITIES.product.to_owned(),
+        product: PRODUCT.to_owned(),
         version: get("server_version"),
         block_size: first.block_bytes.into(),
         cache_bytes: Some(cache_bytes(&mut client, server)?),

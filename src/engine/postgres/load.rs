@@ -4,24 +4,20 @@
 //! or drop removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::account::{Account, IndexWatch};
 use super::client::{Client, Error};
 use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
-use super::{placement, routine, schema};
+use super::{long_work, placement, routine, schema};
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
 };
 
-/// Between two looks at the stop flag.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A loader that does not end so long after it was first told to is given up.
-const UNHEARD: Duration = Duration::from_secs(15);
 /// Two setups at once would be in each other's way.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -43,7 +39,7 @@ struct Complete {
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect("petal setup")?;
+        let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         self.check_block_size(&mut client)?;
         let alone: bool =
             client.query_one(LOCK, &[]).map_err(|error| self.error("locking", &error))?.get(0);
@@ -140,40 +136,22 @@ impl Loader<'_> {
     ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
         let Opened { mut client, process } =
-            self.endpoint.open(&format!("petal setup {schema}"))?;
+            long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
         let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
-        let (token, line) = (self.endpoint.cancel_token(&client), client.line());
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
-        let ended = AtomicBool::new(false);
+        let filling = Filling {
+            endpoint: self.endpoint,
+            plan: self.plan,
+            tablespace: self.tablespace,
+            schema,
+            account,
+            index: &index,
+            is_over: &is_over,
+        };
         // Making an index and counting pages take their time, and end only when they are told to.
-        std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
-                let mut over_since: Option<Instant> = None;
-                while !ended.load(Ordering::Relaxed) {
-                    if is_over() {
-                        // Asked again until it is heard, or it is clear that it is not.
-                        let _ = token.cancel();
-                        if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
-                            line.sever("no answer, nor to being cancelled");
-                        }
-                    }
-                    index.look();
-                    std::thread::park_timeout(LOOK_EVERY);
-                }
-            });
-            let filling = Filling {
-                endpoint: self.endpoint,
-                plan: self.plan,
-                tablespace: self.tablespace,
-                schema,
-                account,
-                index: &index,
-                is_over: &is_over,
-            };
-            let result = self.load_by(&filling, &mut client, begin);
-            ended.store(true, Ordering::Relaxed);
-            watcher.thread().unpark();
-            result.map_err(|error| if is_over() { EngineError::Interrupted } else { error })
+        let look = || index.look();
+        long_work::until_over(self.endpoint, &mut client, &is_over, &look, |client| {
+            self.load_by(&filling, client, begin)
         })
     }
 
@@ -253,9 +231,12 @@ impl Loader<'_> {
         for &number in &self.plan.schemas {
             for table in ["cf1", "cf2"] {
                 let name = format!("{}.{table}", schema::name(number));
-                client
-                    .batch_execute(&format!("VACUUM (FREEZE) {name}"))
-                    .map_err(|error| self.error(&format!("vacuuming {name}"), &error))?;
+                let is_over = || self.stop.is_requested();
+                long_work::until_over(self.endpoint, client, &is_over, &|| (), |client| {
+                    client
+                        .batch_execute(&format!("VACUUM (FREEZE) {name}"))
+                        .map_err(|error| self.error(&format!("vacuuming {name}"), &error))
+                })?;
                 self.progress.advance(1);
             }
             // The data are there without it, and LOOP=client needs none.

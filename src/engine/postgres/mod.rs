@@ -1,10 +1,11 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `address`, `options`, `service`, `password_file`, `tls`, `connect`: the way in, and what errors mean
-//! - `client`, `patience`: questions and answers, and how waiting for one ends
+//! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`: the way in,
+//!   and what errors mean
+//! - `client`, `patience`, `long_work`: questions and answers, and how waiting for one ends
 //! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
-//! - `session` with `session_server`, `session_client`, `session_set`; `routine`, `plan`: work
+//! - `session` with `session_server`, `session_client`, `session_set`; `work`, `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -20,7 +21,10 @@ mod counters;
 mod describe;
 mod filling;
 mod host;
+mod hosts;
+mod libpq;
 mod load;
+mod long_work;
 mod meta;
 mod options;
 mod password_file;
@@ -37,30 +41,31 @@ mod session_set;
 mod settle;
 mod tls;
 mod waits;
+mod work;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
-use crate::settings::{LoopSide, RedoStress, Settings};
+use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use address::process_environment;
 use client::Client;
-use connect::{Endpoint, VERSION_MIN, engine_error};
+use connect::{Endpoint, check_version, engine_error};
 use counters::CounterReader;
 use meta::{Meta, relation_bytes};
 use options::Options;
 use session::PostgresSession;
 use waits::Waits;
+use work::Shared;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "postgres",
-    product: "PostgreSQL",
+    product: describe::PRODUCT,
     loop_sides: &[LoopSide::Server, LoopSide::Client, LoopSide::Set],
     // The server's own, fixed when it was built.
     block_sizes: &[],
@@ -73,9 +78,11 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     cache_per_session: false,
     redo_stress: true,
     incompressible: false,
-    // Serialization failure, deadlock, lock timeout.
-    transient_errors: &["40001", "40P01", "55P03"],
+    transient_errors: work::TRANSIENT,
 };
+
+/// The most that a server takes for effective_io_concurrency.
+const PREFETCH_MAX: u32 = 1000;
 
 /// One database, on one server or on several that hold the same.
 pub struct Postgres {
@@ -98,19 +105,15 @@ pub struct Postgres {
     shared: Arc<Shared>,
 }
 
-/// What the engine and its sessions share.
-pub struct Shared {
-    url: String,
-    loop_side: LoopSide,
-    redo_stress: RedoStress,
-    prefetch: u32,
-    /// Schemas whose routine was seen to be this petal's.
-    routines: Mutex<BTreeSet<u32>>,
-    waits: Waits,
-}
-
 impl Postgres {
     pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        if settings.prefetch > PREFETCH_MAX {
+            return Err(EngineError::Setting(format!(
+                "PREFETCH={}: PostgreSQL reads at most {PREFETCH_MAX} blocks ahead \
+                 (effective_io_concurrency); give 0 to {PREFETCH_MAX}",
+                settings.prefetch
+            )));
+        }
         let Servers { servers, endpoints, admin } = Servers::new(settings)?;
         Ok(Self {
             counters: servers.iter().map(CounterReader::new).collect(),
@@ -254,26 +257,6 @@ fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
         .query_one("SELECT pg_is_in_recovery()", &[])
         .map(|row| row.get(0))
         .map_err(|error| engine_error(&endpoint.name, "asking whether it is a standby", &error))
-}
-
-/// Such as 150018.
-fn server_version(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    let row = client
-        .query_one("SELECT current_setting('server_version_num')::integer", &[])
-        .map_err(|error| engine_error(server, "asking for its version", &error))?;
-    Ok(row.get::<_, i32>(0).cast_unsigned())
-}
-
-fn check_version(client: &mut Client, server: &str) -> Result<(), EngineError> {
-    let version = server_version(client, server)?;
-    if version >= VERSION_MIN {
-        return Ok(());
-    }
-    Err(EngineError::Environment(format!(
-        "{server}: PostgreSQL {} is too old: petal needs {} or later",
-        version / 10_000,
-        VERSION_MIN / 10_000
-    )))
 }
 
 impl Engine for Postgres {

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio_postgres::config::ChannelBinding;
+
 use super::address::{Address, Environment, process_environment};
-use super::{password_file, service};
+use super::libpq::refused;
+use super::{hosts, libpq, password_file, service};
 use crate::engine::EngineError;
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
-const PORT_DEFAULT: u16 = 5432;
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
-/// Where packages put the socket, most usual first.
-const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// How a connection is protected, by libpq's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,39 @@ impl SslMode {
         ("verify-ca", Self::VerifyCa),
         ("verify-full", Self::VerifyFull),
     ];
+}
+
+/// What a server must be, by libpq's names. One host is all there is to prefer: `prefer-standby`
+/// takes it as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Any,
+    ReadWrite,
+    ReadOnly,
+    Primary,
+    Standby,
+}
+
+impl Wanted {
+    pub const ALL: [(&str, Self); 6] = [
+        ("any", Self::Any),
+        ("read-write", Self::ReadWrite),
+        ("read-only", Self::ReadOnly),
+        ("primary", Self::Primary),
+        ("standby", Self::Standby),
+        ("prefer-standby", Self::Any),
+    ];
+
+    /// Whether a server is it that is a standby, or whose transactions only read.
+    pub fn fits(self, is_standby: bool, is_read_only: bool) -> bool {
+        match self {
+            Self::Any => true,
+            Self::ReadWrite => !is_standby && !is_read_only,
+            Self::ReadOnly => is_standby || is_read_only,
+            Self::Primary => !is_standby,
+            Self::Standby => is_standby,
+        }
+    }
 }
 
 /// Files and mode of TLS.
@@ -55,6 +88,13 @@ pub struct Options {
     pub passwords: Vec<Option<Secret>>,
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
+    pub channel_binding: ChannelBinding,
+    /// What the server must be for petal to work with it.
+    pub wanted: Wanted,
+    /// Settings for every session, as the server's command line has them.
+    pub session_options: Option<String>,
+    /// What the server's views call petal's connections, where they are not to tell what each is for.
+    pub application_name: Option<String>,
     /// What a person should know, such as a password file that is open to others.
     pub notes: Vec<String>,
 }
@@ -70,7 +110,7 @@ impl Options {
                     "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
                 refused("service", &name, "is in no service file", way_out)
             })?;
-            given.add(entries);
+            given.add(entries)?;
         }
         given.complete(environment)
     }
@@ -83,15 +123,22 @@ impl Options {
         environment: Environment<'_>,
     ) -> Result<Self, EngineError> {
         let mut given = Given::of(url)?;
-        given.options.remove("service");
-        given.options.remove("host");
+        for name in ["service", "host", "hostaddr"] {
+            given.options.remove(name);
+        }
         given.server.hosts.clear();
         match service::find(name, environment)? {
             Some(entries) => {
                 given.options.remove("port");
-                given.add(entries);
+                given.add(entries)?;
             }
             None => given.server.hosts.push(Host { host: name.to_owned(), port: None }),
+        }
+        if !given.options.contains_key("hostaddr") && environment("PGHOSTADDR").is_some() {
+            return Err(EngineError::Setting(format!(
+                "PGHOSTADDR: every service would be at its one address, {name} too; unset it, and \
+                 give hostaddr in the service file"
+            )));
         }
         given.complete(environment)
     }
@@ -115,17 +162,18 @@ impl Given {
 
     /// A service's entries, where the URL does not say otherwise. Those that petal does not know
     /// are psql's affair.
-    fn add(&mut self, mut entries: BTreeMap<String, String>) {
+    fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<(), EngineError> {
         if let Some(password) = entries.remove("password") {
             self.password.get_or_insert_with(|| Secret::new(password));
         }
-        if let Some(address) = entries.remove("hostaddr") {
-            entries.entry("host".to_owned()).or_insert(address);
+        for (name, value) in &entries {
+            libpq::check_entry(name, value)?;
         }
         entries.retain(|name, _| NAMES.contains(&name.as_str()));
         for (name, value) in entries {
             self.options.entry(name).or_insert(value);
         }
+        Ok(())
     }
 
     fn complete(self, environment: Environment<'_>) -> Result<Options, EngineError> {
@@ -133,21 +181,8 @@ impl Given {
         let given = |option: &str, variable: &str| {
             options.get(option).cloned().or_else(|| environment(variable))
         };
-        let ports = ports(given("port", "PGPORT").as_deref())?;
-        let port_at = |at: usize| ports.get(at).or(ports.last()).copied().unwrap_or(PORT_DEFAULT);
-        let addresses: Vec<Address> = if server.hosts.is_empty() {
-            let hosts = given("host", "PGHOST").unwrap_or_else(default_host);
-            let hosts = hosts.split(',').map(str::trim).enumerate();
-            hosts.map(|(at, host)| Address { host: host.to_owned(), port: port_at(at) }).collect()
-        } else {
-            let hosts = server.hosts.iter().enumerate();
-            hosts
-                .map(|(at, host)| Address {
-                    host: host.host.clone(),
-                    port: host.port.unwrap_or_else(|| port_at(at)),
-                })
-                .collect()
-        };
+        libpq::check_environment(environment)?;
+        let addresses = hosts::addresses(&server.hosts, &given)?;
         let user = match server.user.or_else(|| given("user", "PGUSER")).or_else(os_user) {
             Some(user) => user,
             None => {
@@ -162,6 +197,14 @@ impl Given {
         Ok(Options {
             tls: tls(&given)?,
             connect_timeout: connect_timeout(&given)?,
+            channel_binding: one_of(
+                "channel_binding",
+                given("channel_binding", "PGCHANNELBINDING"),
+                &CHANNEL_BINDINGS,
+            )?,
+            wanted: wanted(&given, &addresses)?,
+            session_options: given("options", "PGOPTIONS"),
+            application_name: given("application_name", "PGAPPNAME"),
             addresses,
             user,
             database,
@@ -171,10 +214,14 @@ impl Given {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 16] = [
+    "application_name",
+    "channel_binding",
     "connect_timeout",
     "dbname",
     "host",
+    "hostaddr",
+    "options",
     "port",
     "service",
     "sslcert",
@@ -182,11 +229,20 @@ const NAMES: [&str; 11] = [
     "sslmode",
     "sslrootcert",
     "tablespace",
+    "target_session_attrs",
     "user",
 ];
 
+const CHANNEL_BINDINGS: [(&str, ChannelBinding); 3] = [
+    ("prefer", ChannelBinding::Prefer),
+    ("disable", ChannelBinding::Disable),
+    ("require", ChannelBinding::Require),
+];
+
 fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    match options.iter().find(|(name, _)| !NAMES.contains(&name.as_str())) {
+    let is_known =
+        |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
+    match options.iter().find(|(name, value)| !is_known(name, value)) {
         None => Ok(()),
         Some((name, value)) => Err(refused(
             name,
@@ -195,26 +251,6 @@ fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
             &format!("it has {}", NAMES.join(", ")),
         )),
     }
-}
-
-fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {way_out}"))
-}
-
-fn ports(text: Option<&str>) -> Result<Vec<u16>, EngineError> {
-    let Some(text) = text else { return Ok(Vec::new()) };
-    text.split(',')
-        .map(|port| match port.trim().parse::<u16>() {
-            Ok(port) if port > 0 => Ok(port),
-            _ => Err(refused("port", text, "is no port", "give 1 to 65535 (also in PGPORT)")),
-        })
-        .collect()
-}
-
-fn default_host() -> String {
-    let socket = format!(".s.PGSQL.{PORT_DEFAULT}");
-    let folder = SOCKET_FOLDERS.into_iter().find(|folder| Path::new(folder).join(&socket).exists());
-    folder.unwrap_or("localhost").to_owned()
 }
 
 /// The name of who runs petal.
@@ -258,6 +294,42 @@ fn passwords(
     })?;
     let find = |address| password_file::find(&text, address, user, database).map(Secret::new);
     Ok(addresses.iter().map(find).collect())
+}
+
+/// By its name, or else the first of those that there are.
+fn one_of<T: Copy>(
+    option: &str,
+    text: Option<String>,
+    known: &[(&str, T)],
+) -> Result<T, EngineError> {
+    let Some(text) = text else { return Ok(known[0].1) };
+    match known.iter().find(|(name, _)| *name == text) {
+        Some((_, value)) => Ok(*value),
+        None => {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            Err(refused(option, &text, "is not known", &format!("use {}", names.join(", "))))
+        }
+    }
+}
+
+fn wanted(
+    given: &dyn Fn(&str, &str) -> Option<String>,
+    addresses: &[Address],
+) -> Result<Wanted, EngineError> {
+    const OPTION: &str = "target_session_attrs";
+    let wanted = one_of(OPTION, given(OPTION, "PGTARGETSESSIONATTRS"), &Wanted::ALL)?;
+    if wanted != Wanted::Any && addresses.len() > 1 {
+        let name =
+            Wanted::ALL.iter().find(|(_, each)| *each == wanted).map_or("", |(name, _)| name);
+        return Err(refused(
+            OPTION,
+            name,
+            "picks one of several hosts, and to petal they are all endpoints of one run",
+            "name the one host, or leave it out: standbys are recognised, and UPDATEs go to the \
+             primary (PGTARGETSESSIONATTRS says the same)",
+        ));
+    }
+    Ok(wanted)
 }
 
 fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions, EngineError> {
@@ -340,6 +412,61 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_connected_to_and_hosts_name_them() {
+        let ips = |options: &Options| -> Vec<String> {
+            let text = |address: &Address| address.ip.map_or("-".to_owned(), |ip| ip.to_string());
+            options.addresses.iter().map(text).collect()
+        };
+        let both = options("postgres://u@db1,db2/d?hostaddr=10.0.0.1,", &[]).unwrap();
+        assert_eq!(names(&both), ["db1:5432", "db2:5432"]);
+        assert_eq!(ips(&both), ["10.0.0.1", "-"]);
+        let variable = [("PGHOSTADDR", "::1"), ("PGPORT", "6")];
+        let alone = options("postgres://u@/d", &variable).unwrap();
+        assert_eq!((names(&alone), ips(&alone)), (vec!["[::1]:6".into()], vec!["::1".into()]));
+        // As with libpq, it holds for a host of the URL as well, and goes before a socket.
+        let named = options("postgres://u@db1/d", &variable).unwrap();
+        assert_eq!((names(&named), ips(&named)), (vec!["db1:6".into()], vec!["::1".into()]));
+        let socket = options("postgres://u@%2Frun%2Fpg/d", &variable).unwrap();
+        assert!(!socket.addresses[0].is_socket());
+        for (url, variables) in [
+            ("postgres://u@a,b/d?hostaddr=10.0.0.1", &[][..]),
+            ("postgres://u@a/d", &[("PGHOSTADDR", "a.example")][..]),
+        ] {
+            assert!(options(url, variables).unwrap_err().contains("PGHOSTADDR"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_sessions_are_to_have_and_servers_to_be() {
+        let url = "postgres://u@h/d?channel_binding=require&gssencmode=disable&\
+                   target_session_attrs=read-write&options=-c%20geqo%3Doff";
+        let given = options(url, &[("PGAPPNAME", "ours"), ("PGOPTIONS", "-c jit=on")]).unwrap();
+        assert_eq!(given.channel_binding, ChannelBinding::Require);
+        assert_eq!(given.wanted, Wanted::ReadWrite);
+        assert_eq!(given.session_options.as_deref(), Some("-c geqo=off"));
+        assert_eq!(given.application_name.as_deref(), Some("ours"));
+        let plain = options("postgres://u@h/d", &[("PGCHANNELBINDING", "disable")]).unwrap();
+        assert_eq!((plain.channel_binding, plain.wanted), (ChannelBinding::Disable, Wanted::Any));
+        let refusal = |url, variables| options(url, variables).unwrap_err();
+        let several = refusal("postgres://u@a,b/d", &[("PGTARGETSESSIONATTRS", "primary")]);
+        insta::assert_snapshot!(several, @"DB=postgres:...?target_session_attrs=primary: target_session_attrs picks one of several hosts, and to petal they are all endpoints of one run; name the one host, or leave it out: standbys are recognised, and UPDATEs go to the primary (PGTARGETSESSIONATTRS says the same)");
+        assert!(refusal("postgres://u@a/d?channel_binding=maybe", &[]).contains("prefer, disable"));
+        assert!(refusal("postgres://u@a/d", &[("PGSSLCRL", "/x")]).starts_with("PGSSLCRL=/x: "));
+    }
+
+    #[test]
+    fn a_server_is_what_was_asked_for_or_not() {
+        use Wanted::{Any, Primary, ReadOnly, ReadWrite, Standby};
+        let fits = |is_standby, is_read_only| {
+            [Any, ReadWrite, ReadOnly, Primary, Standby]
+                .map(|wanted| wanted.fits(is_standby, is_read_only))
+        };
+        assert_eq!(fits(false, false), [true, true, false, true, false]);
+        assert_eq!(fits(false, true), [true, false, true, true, false]);
+        assert_eq!(fits(true, true), [true, false, true, false, true]);
+    }
+
+    #[test]
     fn a_database_has_its_users_name_by_default() {
         assert_eq!(options("postgres://someone@h", &[]).unwrap().database, "someone");
     }
@@ -349,7 +476,7 @@ mod tests {
         let refusal = |url| options(url, &[]).unwrap_err();
         insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use disable, prefer, require, verify-ca or verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has connect_timeout, dbname, host, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, user");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has application_name, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
     }
 

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn address(host: &str) -> Address {
-        Address { host: host.to_owned(), port: 5432 }
+        Address { host: host.to_owned(), port: 5432, ip: None }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use super::client::Client;
 use super::connect::engine_error;
 use super::schema::{self, ROUTINE_VERSION};
-use super::session::Work;
+use super::work::Work;
 use crate::engine::EngineError;
 
 const COMMENT: &str = "loop of petal, version ";

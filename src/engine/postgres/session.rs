@@ -1,5 +1,4 @@
-//! One session: its connection, what it knows of the data, how errors end it or not, and which
-//! side the loop runs on.
+//! One session: its connections, how its work is cut, and which side the loop runs on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,24 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_postgres::Statement;
 
-use super::client::{CancelToken, Client, Error};
-use super::connect::{Endpoint, Opened, engine_error, way_out, way_out_of, words};
-use super::meta::Meta;
-use super::patience::{Line, Patience};
-use super::{CAPABILITIES, Shared, plan, schema};
-use super::{session_client, session_server, session_set};
-use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
-use crate::settings::{LoopSide, RedoStress};
+use super::client::Error;
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, server_version};
+use super::patience::Patience;
+use super::work::{Cancelling, Shared, Work};
+use super::{plan, session_client, session_server, session_set};
+use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::settings::LoopSide;
 use crate::workload::op::{Kind, Operation};
-use crate::workload::row::COLUMNS;
 use crate::workload::seat::Seat;
-
-/// The SQLSTATE of a statement that was cancelled.
-const CANCELLED: &str = "57014";
-/// The code of a session whose connection was given up.
-const NO_ANSWER: &str = "no-answer";
-/// The first server that can be told to report a session's statistics at once.
-pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
 /// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
@@ -43,25 +33,6 @@ enum Side {
     Server(session_server::ServerLoop),
     Client(session_client::ClientLoop),
     Set(session_set::SetLoop),
-}
-
-/// What every side of the loop works with.
-pub struct Work {
-    pub shared: Arc<Shared>,
-    pub client: Client,
-    pub server: String,
-    pub home: u32,
-    fillers: BTreeMap<u32, Meta>,
-    cancelling: Arc<Cancelling>,
-    /// The text of one UPDATE's columns, one after the other.
-    text: Vec<u8>,
-}
-
-/// Why an operation did not end well.
-pub enum Failure {
-    /// The session goes on, or the run is over for it.
-    Counted(Box<str>),
-    Fatal(SessionError),
 }
 
 impl PostgresSession {
@@ -83,7 +54,7 @@ impl Connected {
         let Opened { mut client, process } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let server = endpoint.name.clone();
-        let version = super::server_version(&mut client, &server)?;
+        let version = server_version(&mut client, &server)?;
         plan::apply(&mut client, &server, shared.prefetch)?;
         let failed = |error: Error| engine_error(&server, "preparing a session", &error);
         let flush = match version >= FLUSH_VERSION_MIN {
@@ -113,94 +84,6 @@ impl Connected {
         };
         shared.waits.watch(endpoint, process)?;
         Ok(Self { work, side, flush })
-    }
-}
-
-impl Work {
-    /// The filler of a schema; read when it is first needed.
-    fn know(&mut self, number: u32) -> Result<&Meta, EngineError> {
-        if !self.fillers.contains_key(&number) {
-            let meta = Meta::read(&mut self.client, &self.server, number)?;
-            self.fillers.insert(number, meta);
-        }
-        self.fillers.get(&number).ok_or_else(|| {
-            EngineError::Data(format!("{}: schema {number} is not loaded", self.server))
-        })
-    }
-
-    /// Columns that an UPDATE changes.
-    pub fn changed_columns(&self) -> usize {
-        match self.shared.redo_stress {
-            RedoStress::Lite => 2,
-            RedoStress::Heavy => COLUMNS,
-        }
-    }
-
-    /// Length of each column, and whether all columns of an UPDATE hold the same text.
-    pub fn shape(&mut self, number: u32) -> Result<(usize, bool), SessionError> {
-        let meta = self.know(number).map_err(unprepared)?;
-        let is_constant = meta.filler == crate::workload::row::Filler::Constant;
-        Ok((schema::column_bytes(meta.block_bytes), is_constant))
-    }
-
-    /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn filler(&mut self, operation: &Operation, columns: usize) -> Result<&str, SessionError> {
-        let meta = self.know(operation.schema).map_err(unprepared)?;
-        let (bytes, filler) = (schema::column_bytes(meta.block_bytes), meta.filler);
-        self.text.resize(bytes * columns, 0);
-        for (column, number) in self.text.chunks_exact_mut(bytes).zip(2..) {
-            filler.fill(column, operation.stamp, number);
-        }
-        std::str::from_utf8(&self.text)
-            .map_err(|error| SessionError { code: "filler".into(), message: error.to_string() })
-    }
-
-    /// What a failed statement means.
-    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
-        match error.code() {
-            Some(code) => self
-                .failure_of(code.code(), stop, || format!("{}; {}", words(error), way_out(error))),
-            None => Failure::Fatal(SessionError {
-                code: if error.is_silence() { NO_ANSWER } else { "connection" }.to_owned(),
-                message: format!("{}: {}; {}", self.server, words(error), way_out(error)),
-            }),
-        }
-    }
-
-    /// The same, of a failure that the routine noted.
-    pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        self.failure_of(code, stop, || format!("{message}; {}", way_out_of(code)))
-    }
-
-    fn failure_of(&self, code: &str, stop: &Stop, words: impl Fn() -> String) -> Failure {
-        let is_cut = self.cancelling.requested.load(Ordering::Relaxed) || stop.is_cutting();
-        if code == CANCELLED && is_cut {
-            Failure::Counted(CUT.into())
-        } else if CAPABILITIES.transient_errors.contains(&code) {
-            Failure::Counted(code.into())
-        } else {
-            Failure::Fatal(SessionError {
-                code: code.to_owned(),
-                message: format!("{}: {}", self.server, words()),
-            })
-        }
-    }
-}
-
-fn unprepared(error: EngineError) -> SessionError {
-    SessionError { code: "preparing".to_owned(), message: error.to_string() }
-}
-
-/// A session that needed something it had not prepared, such as another schema.
-pub fn prepared<T>(result: Result<T, EngineError>) -> Result<T, SessionError> {
-    result.map_err(unprepared)
-}
-
-/// The bounds of a range as PostgreSQL's signed integers.
-pub fn keys(operation: &Operation) -> (i64, i64) {
-    match operation.kind {
-        Kind::Scan => (0, 0),
-        _ => (operation.first.cast_signed(), operation.last().cast_signed()),
     }
 }
 
@@ -272,14 +155,6 @@ impl Session for PostgresSession {
         let cancelling = |connected: &Connected| Arc::clone(&connected.work.cancelling);
         Box::new(Canceller(connections.into_iter().flatten().map(cancelling).collect()))
     }
-}
-
-/// What a canceller and its session share.
-struct Cancelling {
-    requested: AtomicBool,
-    is_sending: AtomicBool,
-    token: CancelToken,
-    line: Arc<Line>,
 }
 
 struct Canceller(Vec<Arc<Cancelling>>);

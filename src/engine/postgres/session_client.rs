@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use super::client::Error;
 use super::connect::engine_error;
 use super::schema;
-use super::session::{Failure, Work, keys, prepared};
+use super::work::{Failure, Work, keys, prepared};
 use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 

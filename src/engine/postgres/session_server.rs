@@ -13,7 +13,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
 use super::connect::engine_error;
-use super::session::{Failure, Work, keys, prepared};
+use super::work::{Failure, Work, keys, prepared};
 use super::{routine, schema};
 use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop, turn};
 use crate::settings::RedoStress;

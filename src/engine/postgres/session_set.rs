@@ -9,9 +9,9 @@ use tokio_postgres::Statement;
 
 use super::connect::engine_error;
 use super::schema;
-use super::session::{Failure, Work, keys, prepared};
 use super::session_client::ClientLoop;
 use super::session_server::Micros;
+use super::work::{Failure, Work, keys, prepared};
 use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 

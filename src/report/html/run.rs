@@ -20,10 +20,11 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let summary = &run.summary;
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
-    let mut sections = vec![over_time(run)?, layer_by_layer(run)?];
+    let counted = run.counted();
+    let mut sections = vec![over_time(run)?, layer_by_layer(&counted)?];
     sections.extend(calibrated::of_run(run)?);
-    sections.push(timed_events(run)?);
-    sections.push(own_report(run));
+    sections.push(timed_events(&counted)?);
+    sections.push(own_report(&counted));
     sections.push(work(run));
     sections.push(host_seen(run));
     sections.push(tested(run));
@@ -74,7 +75,9 @@ fn status(run: &Run) -> (&'static str, String) {
         _ => "good",
     };
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
-    (class, format!("{}{partial}", run.summary.status.name()))
+    let until = run.counted_until();
+    let until = until.map_or_else(String::new, |until| format!(", database told {until}"));
+    (class, format!("{}{partial}{until}", run.summary.status.name()))
 }
 
 fn tiles(run: &Run) -> Vec<Tile> {
@@ -213,10 +216,11 @@ fn own_report(run: &Run) -> Section {
 
 fn work(run: &Run) -> Section {
     let mut parts = Vec::new();
-    push(&mut parts, "Load profile", &load::profile(run));
-    push(&mut parts, "Ratios, measured and meant", &load::ratios(run));
+    let counted = run.counted();
+    push(&mut parts, "Load profile", &load::profile(&counted));
+    push(&mut parts, "Ratios, measured and meant", &load::ratios(&counted));
     push(&mut parts, "Per-second extremes", &seconds::extremes(run));
-    push(&mut parts, "The database's own counters", &counters::counters(run));
+    push(&mut parts, "The database's own counters", &counters::counters(&counted));
     let layer = "petal's counts, the database's, the device's";
     Section { id: "load", title: "The load", layer, parts }
 }

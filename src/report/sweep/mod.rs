@@ -3,6 +3,7 @@
 
 mod beside;
 pub mod chart;
+mod commits;
 pub mod csv;
 pub mod table;
 
@@ -30,16 +31,18 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     out
 }
 
-/// Several runs that no sweep holds together, a row each. Those that are not complete are named,
+/// Several runs that no sweep holds together, each with a name, a row each. Those that are not complete are named,
 /// and databases have the bare device beside them where it ran alike.
-pub fn of_runs(runs: &[&Run]) -> String {
-    let mut shown = table::runs(&Rows::of_runs(runs));
+pub fn of_runs(named: &[(&str, &Run)]) -> String {
+    let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
+    let mut shown = table::runs(&Rows::of_runs(&runs));
+    shown.push_str(&format!("\n{}", commits::table(named)));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));
         }
     }
-    for line in beside::lines(runs) {
+    for line in beside::lines(&runs) {
         shown.push_str(&paragraph("", "  ", &line));
     }
     shown
@@ -256,7 +259,7 @@ pub(crate) mod tests {
     fn runs_that_are_not_complete_are_named() {
         let (whole, mut cut) = (fixture::mixed_run(), fixture::mixed_run());
         cut.summary.status = Status::Interrupted;
-        assert!(of_runs(&[&whole, &cut]).ends_with("row 2: interrupted\n"));
+        assert!(of_runs(&[("whole", &whole), ("cut", &cut)]).ends_with("row 2: interrupted\n"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use super::super::table::{Align, Table, paragraph};
-use super::section;
+use super::{section, titled};
 use crate::analysis::verdict::is_foreground;
 use crate::record::Run;
 use crate::stats::counters::WaitSource;
@@ -15,7 +15,7 @@ pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions'
                 sessions: work, and waiting for a processor; `-` if waits overlap.";
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "top timed events", "the database, or petal's shim in it");
+    section(out, &titled("top timed events", run), "the database, or petal's shim in it");
     out.push_str(&top_events(run).render());
     out.push_str(&paragraph("", "", DB_TIME));
     section(out, "operation latency, us", "petal's clock");

@@ -2,11 +2,11 @@
 
 use super::super::numbers::{decimal, micros, or_dash, whole};
 use super::super::table::{Table, paragraph};
-use super::{differences, section};
+use super::{differences, section, titled};
 use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "layer by layer", "petal, the database, the device");
+    section(out, &titled("layer by layer", run), "petal, the database, the device");
     out.push_str(&layers(run).render());
     out.push_str(&flushes(run).map_or(String::new(), |text| paragraph("", "", &text)));
     out.push_str(&differences::render(run));

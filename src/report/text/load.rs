@@ -2,11 +2,11 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
 use super::super::table::Table;
-use super::section;
+use super::{section, titled};
 use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "load profile", "petal's counts, the database's, the device's");
+    section(out, &titled("load profile", run), "petal's counts, the database's, the device's");
     out.push_str(&profile(run).render());
     out.push('\n');
     out.push_str(&ratios(run).render());

@@ -24,15 +24,17 @@ pub fn render(run: &Run) -> String {
     let mut out = String::new();
     top(&mut out, run);
     header::render(&mut out, run);
-    load::render(&mut out, run);
-    events::render(&mut out, run);
-    layers::render(&mut out, run);
-    server_report::render(&mut out, run);
+    // What sets layers beside each other shows all of them over the same time.
+    let counted = run.counted();
+    load::render(&mut out, &counted);
+    events::render(&mut out, &counted);
+    layers::render(&mut out, &counted);
+    server_report::render(&mut out, &counted);
     os::render(&mut out, run);
     calibrated::render(&mut out, run);
     seconds::render(&mut out, run);
     steadiness::render(&mut out, run);
-    counters::render(&mut out, run);
+    counters::render(&mut out, &counted);
     judgement::render(&mut out, run);
     footnotes(&mut out);
     out
@@ -48,7 +50,24 @@ fn top(out: &mut String, run: &Run) {
         out.push_str(&paragraph("", "  ", partial));
     }
     out.push_str(&format!("status {}\n", summary.status.name()));
+    if let Some(cut_short) = cut_short(run) {
+        out.push_str(&paragraph("", "  ", &cut_short));
+    }
     judgement::summary(out, run);
+}
+
+/// That the database's totals end before the run did; None where they do not.
+pub(super) fn cut_short(run: &Run) -> Option<String> {
+    let until = run.counted_until()?;
+    Some(format!(
+        "The database told its figures {until}. Load profile, timed events, layers and counters are of that \
+         time, petal's and the device's figures there too; operation latency is of the whole run."
+    ))
+}
+
+/// A section's title, with the time that it is of where that is not the whole run.
+fn titled(title: &str, run: &Run) -> String {
+    run.counted_until().map_or(title.to_owned(), |until| format!("{title} {until}"))
 }
 
 /// A section's title, and the layer its figures come from.

@@ -3,9 +3,8 @@
 
 use super::super::numbers::{or_dash, percent, rate};
 use super::{fact, section};
-use crate::analysis::steady::fall::fall;
 use crate::analysis::steady::{
-    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_words, longest_stall, onset, stalls,
+    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset, stalls,
     steadiness, variation, window,
 };
 use crate::record::{Run, figures};
@@ -37,7 +36,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
                 format!("{start_s:.0} s, at {} operations/s", rate(windows.mean()))
             });
             fact(out, "steady from", &told);
-            if let Some(fall) = fall(&seconds) {
+            if let Some(fall) = fall_of(run, &seconds) {
                 fact(out, "fall", &fall_words(&fall));
             }
         }
