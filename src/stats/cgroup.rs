@@ -131,15 +131,13 @@ impl Group {
         let all = ["memory.current", "memory.usage_in_bytes"];
         let all = all.into_iter().find_map(|file| number(&self.folder.join(file))).unwrap_or(0);
         let text = read(&self.folder.join("memory.stat")).unwrap_or_default();
-        let stat = |names: [&str; 2]| {
-            let of = |line: &str| {
-                let (name, bytes) = line.split_once(' ')?;
-                names.contains(&name).then(|| bytes.trim().parse::<u64>().ok())?
-            };
-            text.lines().find_map(of).unwrap_or(0)
+        let stat = |name: &str| {
+            let of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+            text.lines().find_map(of)
         };
-        // The first hierarchy's names with the groups below, as its usage has them too.
-        let (cache, shared) = (stat(["file", "total_cache"]), stat(["shmem", "total_shmem"]));
+        // The first hierarchy counts the groups below apart, and its usage has them in it.
+        let either = |first: &str, second: &str| stat(first).or(stat(second)).unwrap_or(0u64);
+        let (cache, shared) = (either("total_cache", "file"), either("total_shmem", "shmem"));
         all.saturating_sub(cache.saturating_sub(shared))
     }
 }
