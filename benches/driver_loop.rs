@@ -68,6 +68,7 @@ fn whole_loop() -> Duration {
         seats: seats(&settings, 1, 1),
         loaded: engine.loaded().unwrap(),
         folder: None,
+        os_data: None,
         signals: Arc::default(),
         watch: &Silent,
     });

@@ -1,17 +1,20 @@
--- What petal needs in an Oracle Database, for a DBA to read and then run, in SQL*Plus or SQLcl, in
--- the pluggable database under test. No DBA role, no ANY privilege, no right on others' data.
+-- What petal needs in an Oracle Database, for a DBA to read and then run as SYS (no other may grant
+-- SYS's views), in SQL*Plus or SQLcl, in the pluggable database under test. No DBA role, no ANY privilege, no right on others' data.
 -- `petal setup --print-grants` prints this text.
 --
 -- Parts 1 and 2 let petal load and run. Part 3 lets it see what the database counted. Parts 4 to 6
 -- are for those who want them. Managed services: where SYS's views cannot be granted, their own
 -- procedure does it (Amazon RDS: rdsadmin.rdsadmin_util.grant_sys_object).
 
+-- Else SQL*Plus shows each line that it filled in, with the password.
+SET VERIFY OFF
 ACCEPT petal_password CHAR PROMPT 'Password of the new user petal: ' HIDE
 DEFINE petal_tablespace = IOPS
 
 -- 1. The user who owns the test data. petal makes tables in its own schema and nothing else: no
 --    users, so no passwords beside this one, and no procedures.
 CREATE USER petal IDENTIFIED BY "&petal_password" DEFAULT TABLESPACE &petal_tablespace;
+UNDEFINE petal_password
 GRANT CREATE SESSION, CREATE TABLE TO petal;
 
 -- 2. Room. Name every tablespace that is to be tested.
@@ -39,6 +42,8 @@ GRANT SELECT ON sys.dba_data_files TO petal;
 
 -- 5. DATABASE_STATISTICS_TYPE=awr. AWR may be used only with a licence of the Diagnostics Pack.
 -- GRANT EXECUTE ON sys.dbms_workload_repository TO petal;
+--    What some releases want beside it is the role SELECT_CATALOG_ROLE or ADVISOR: petal's error names
+--    the object that it was refused.
 --    DATABASE_STATISTICS_TYPE=statspack, where Statspack is installed:
 -- GRANT EXECUTE ON perfstat.statspack TO petal;
 -- GRANT SELECT ON perfstat.stats$snapshot TO petal;

@@ -161,9 +161,18 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
         let mean = bytes as f64 / count.max(1) as f64;
         let differs = (mean / calibration.block_bytes as f64 - 1.0).abs() > SIZE_DIFFERENCE_MAX;
         if part >= KIND_SHARE_MIN && differs {
+            let block_bytes = run.summary.target.block_size;
+            // Only the run's own block size is a size that its requests would have.
+            let way_out = if block_bytes == calibration.block_bytes {
+                "log writes, write-back or others' requests are among them, and no calibration is \
+                 like that mix"
+                    .to_owned()
+            } else {
+                format!("petal calibrate --block-size {block_bytes}")
+            };
             share.unknown = Some(format!(
                 "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated \
-                 with {}: petal calibrate --block-size",
+                 with {}: {way_out}",
                 calibration.block_bytes
             ));
             return Some(share);

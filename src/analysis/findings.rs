@@ -175,6 +175,18 @@ mod tests {
                 Some(CpuShare { user: 60.0, system: 30.0, iowait: 2.0, idle: 1.0, steal: 7.0 });
         });
         assert!(message(&run, "processor-bound").contains("97.0 % busy"));
+        // Full of others' work, it is for them to go.
+        let run = gains(&["processor-bound", "other-load"], |run| {
+            run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+            let seen = seen(run);
+            let ticks = crate::stats::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
+            seen.whole.sum.cpus.host = Some(ticks);
+            let seconds = seen.whole.sum.seconds;
+            seen.whole.sum.counts.petal_cpu_us = Some((seconds * 0.34e6) as u64);
+        });
+        let told = message(&run, "processor-bound");
+        assert!(told.contains("they used 1.64 of the 2, petal and the database 0.34"), "{told}");
+        assert_eq!(crate::analysis::verdict(&run).limited_by, "processors (others' work)");
         // Waiting for the device is not being busy.
         gains(&[], |run| {
             run.summary.cpu =

@@ -1,10 +1,12 @@
 //! What ran out: processors, petal itself.
 
-use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
+use super::judgement::{Found, Judgement, is_in_process, seen_on, unknown, unseen, warning};
+use super::others::{self, Others};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::os::CpuShare;
 
+const ID_PROCESSORS: &str = "processor-bound";
 const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;
 /// Of the periods in which the control group ran.
@@ -32,6 +34,15 @@ pub(super) fn server_cpu(run: &Run) -> Option<&CpuShare> {
 
 pub(super) fn is_processor_bound(run: &Run) -> bool {
     full(run).is_some()
+}
+
+/// The processors were full, and mostly of work that is neither petal's nor the database's.
+pub(super) fn is_others_work(run: &Run) -> bool {
+    matches!(full(run), Some(Full::All { .. })) && others_prevail(run).is_some()
+}
+
+fn others_prevail(run: &Run) -> Option<Others> {
+    others::at_work(run).filter(|others| others.processors > others.own)
 }
 
 /// How the database ran out of processors.
@@ -115,7 +126,7 @@ fn log_writer(seen: &HostSeen) -> Option<Full> {
 }
 
 fn processor_bound(run: &Run) -> Judgement {
-    const ID: &str = "processor-bound";
+    const ID: &str = ID_PROCESSORS;
     if !run.is_database_host_seen() {
         return unseen(ID, run, "processors");
     }
@@ -130,14 +141,7 @@ fn processor_bound(run: &Run) -> Judgement {
     let on = run.database_host().map(seen_on).unwrap_or_default();
     let found = match full(run) {
         None => return Judgement::Clear,
-        Some(Full::All { busy }) => warning(
-            ID,
-            format!(
-                "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
-            ),
-            "Use fewer sessions, or more or faster processors, to see what storage can do.",
-        )
-        .with("busy_percent", busy),
+        Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with("busy_percent", busy),
         Some(Full::Group(Granted { quota, used_share, throttled_share })) => warning(
             ID,
             format!(
@@ -169,6 +173,30 @@ fn processor_bound(run: &Run) -> Judgement {
         .with("iowait_percent", cpu.iowait)
         .with("petal_cpu_s", run.summary.petal_cpu_s)
         .judged()
+}
+
+/// Whose work it was decides what to do about it.
+fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
+    let Some(Others { processors, of, own }) = others_prevail(run) else {
+        return warning(
+            ID_PROCESSORS,
+            format!(
+                "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
+            ),
+            "Use fewer sessions, or more or faster processors, to see what storage can do.",
+        );
+    };
+    warning(
+        ID_PROCESSORS,
+        format!(
+            "the processors were {busy:.1} % busy{on}, mostly for others: they used \
+             {processors:.2} of the {of}, petal and the database {own:.2}; what storage can do is \
+             not seen"
+        ),
+        "Repeat on a quiet host; look with top who else is at work there.",
+    )
+    .with("other_processors", processors)
+    .with("own_processors", own)
 }
 
 fn percent_or_dash(share: Option<f64>) -> String {

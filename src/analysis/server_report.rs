@@ -12,6 +12,9 @@ const ID: &str = "server-report-differs";
 const LESS_MAX: f64 = 0.02;
 /// A report that counts so much more, beyond the share by which its window is longer.
 const MORE_MAX: f64 = 0.10;
+/// Over so many times the run, a report's totals say nothing of the run: whatever it counts would
+/// lie within the tolerance.
+const WINDOW_MAX: f64 = 2.0;
 /// Counts below these are the report's own work as much as the run's, and are not judged.
 const COUNT_MIN: f64 = 10_000.0;
 const BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
@@ -49,11 +52,25 @@ pub fn compare(run: &Run) -> Option<Result<Comparison, String>> {
     (!reports.is_empty()).then(|| {
         let chosen = chosen(run, reports)?;
         let comparison = of(run, &chosen);
+        check_window(&comparison)?;
         if comparison.rows.is_empty() {
             return Err("petal's own counters and the report have no figure in common".to_owned());
         }
         Ok(comparison)
     })
+}
+
+/// A window too wide to tell the run from what was beside it.
+fn check_window(comparison: &Comparison) -> Result<(), String> {
+    let Comparison { files, run_s, report_s, .. } = comparison;
+    let Some(report_s) = report_s.filter(|report_s| *report_s > run_s * WINDOW_MAX) else {
+        return Ok(());
+    };
+    Err(format!(
+        "{} covers {report_s:.0} s and the run lasted {run_s:.0} s: over {WINDOW_MAX} times as long, \
+         so that its totals say little of the run",
+        files.join(", ")
+    ))
 }
 
 /// The reports that together cover what petal counted.
@@ -237,6 +254,20 @@ mod tests {
         let more = with(1_300_000.0).unwrap();
         assert!(more.contains(READS) && more.contains("+30.0 %"), "{more}");
         assert!(with(950_000.0).unwrap().contains("-5.0 %"));
+    }
+
+    #[test]
+    fn a_window_of_over_twice_the_run_is_not_compared() {
+        let over = |seconds: f64| {
+            let report = SeenReport { elapsed_s: Some(seconds), ..report("a", 1_900_000.0) };
+            run(vec![report])
+        };
+        assert!(compare(&over(120.0)).unwrap().is_ok());
+        let wide = over(3600.0);
+        let why = compare(&wide).unwrap().unwrap_err();
+        insta::assert_snapshot!(why, @"awr-a.html covers 3600 s and the run lasted 60 s: over 2 times as long, so that its totals say little of the run");
+        assert_eq!(found(&wide), None);
+        assert!(crate::analysis::not_judged(&wide).iter().any(|judged| judged.id == ID));
     }
 
     #[test]

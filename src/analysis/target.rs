@@ -31,7 +31,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
             verdict: if durability.durable { Verdict::Good } else { Verdict::Warn },
             why: "a commit that is not flushed costs no device write".to_owned(),
             advice: format!(
-                "petal run   # with {} set back, or told beside every figure",
+                "petal run   # with that changed, or told beside every figure: {}",
                 durability.setting
             ),
         });

@@ -71,7 +71,8 @@ fn served_by(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> String {
     if limits::is_processor_bound(run) {
-        return "processors".to_owned();
+        let whose = if limits::is_others_work(run) { " (others' work)" } else { "" };
+        return format!("processors{whose}");
     }
     if let Some(pace) = paced(run) {
         return pace;

@@ -11,7 +11,7 @@ use crate::driver::calibrate::{Plan, calibrate};
 use crate::engine::Stop;
 use crate::engine::device::Device;
 use crate::engine::device::gauge::Wanted;
-use crate::record::calibration::{self, Calibration};
+use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
 use crate::settings::Settings;
@@ -144,22 +144,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if let Err(error) = report::write_calibration(&folder, &measured) {
         console.warn(&error.to_string());
     }
-    console.result(&shown(&measured, matches.get_flag("json"))?);
+    console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
     console.warn(&format!("the calibration is in {}, with report.html beside it", path.display()));
     if let Some(kept) = kept {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
     Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
-}
-
-/// What goes to stdout, here and from `petal report`.
-pub(super) fn shown(calibration: &Calibration, is_json: bool) -> Result<String, Failure> {
-    if !is_json {
-        return Ok(report::calibration::render(calibration));
-    }
-    serde_json::to_string_pretty(calibration)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::new(Exit::Failed, format!("the calibration is no JSON: {error}")))
 }
 
 /// The settings of the directory, read as a run there would; the target is the path.

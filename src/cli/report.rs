@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::analysis::findings;
 use crate::analysis::petals::Petals;
 use crate::awr::keep;
+use crate::record::calibration::Calibration;
 use crate::record::{self, Folder, Run, calibration, sweep};
 use crate::report;
 
@@ -131,8 +132,21 @@ fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Resul
     {
         console.warn(&error.to_string());
     }
-    console.result(&super::calibrate::shown(&measured, matches.get_flag("json"))?);
+    console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
     Ok(Exit::Done)
+}
+
+/// What goes to stdout, here and from `petal calibrate`, which not every build has.
+pub(super) fn of_one_calibration(
+    calibration: &Calibration,
+    is_json: bool,
+) -> Result<String, Failure> {
+    if !is_json {
+        return Ok(report::calibration::render(calibration));
+    }
+    serde_json::to_string_pretty(calibration)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::new(Exit::Failed, format!("the calibration is no JSON: {error}")))
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,

@@ -157,6 +157,7 @@ impl Series {
             seats: seats(&self.settings, schemas, self.engine.endpoints()),
             loaded,
             folder: Some(&folder),
+            os_data: self.os_data.as_deref(),
             signals: self.signals.clone(),
             watch: console,
         };

@@ -1,5 +1,6 @@
 //! What one run needs, and what is known before its trigger. Plain values.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -26,6 +27,8 @@ pub struct Job<'a> {
     pub loaded: Vec<LoadedSchema>,
     /// Where the record goes; without one only the returned value is left.
     pub folder: Option<&'a Folder>,
+    /// What was recorded on the database's host, which only a host that is not seen from here needs.
+    pub os_data: Option<&'a Path>,
     /// How many times a signal asked to stop.
     pub signals: Arc<AtomicU8>,
     pub watch: &'a dyn Watch,

@@ -13,6 +13,8 @@ use crate::stats::units::bytes as size;
 
 /// Less than this is never left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;
+/// Petal's own work needs that much beside, where a control group limits it.
+const PETAL_BYTES: u64 = 256 << 20;
 /// Locked at a time, so that progress shows and a signal is heard.
 const CHUNK_BYTES: u64 = 128 << 20;
 
@@ -29,7 +31,7 @@ pub enum PageCacheError {
     )]
     Unknown { asked: u64 },
     #[error(
-        "PAGE_CACHE_LIMIT: petal's control group allows {}, and {} would have to be locked; run petal outside of it, or put the server into a group with a memory limit instead",
+        "PAGE_CACHE_LIMIT: petal's control group allows {} more, of which petal itself needs some, and {} would have to be locked; run petal outside of it, or put the server into a group with a memory limit instead",
         size(*allowed), size(*needed)
     )]
     Group { allowed: u64, needed: u64 },
@@ -95,7 +97,9 @@ fn to_lock(
     let available = available_bytes.ok_or(PageCacheError::Unknown { asked: limit_bytes })?;
     let needed = available.saturating_sub(limit_bytes);
     match group_bytes {
-        Some(allowed) if needed > allowed => Err(PageCacheError::Group { allowed, needed }),
+        Some(allowed) if needed > 0 && needed.saturating_add(PETAL_BYTES) > allowed => {
+            Err(PageCacheError::Group { allowed, needed })
+        }
         _ => Ok(needed),
     }
 }
@@ -122,6 +126,10 @@ mod tests {
         assert!(text(to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
         assert!(text(to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
         let small_group = text(to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
+        // Not where petal itself would then be killed for want of memory.
+        assert!(to_lock(1 << 30, Some(2 << 30), Some((1 << 30) + PETAL_BYTES)).is_ok());
+        assert!(to_lock(1 << 30, Some(2 << 30), Some(1 << 30)).is_err());
+        assert!(to_lock(2 << 30, Some(1 << 30), Some(0)).is_ok(), "nothing is locked");
         assert!(
             small_group.contains("7.00 GiB") && small_group.contains("2.00 GiB"),
             "{small_group}"

@@ -16,9 +16,10 @@ use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost, UntilSteady};
 use crate::settings::{Settings, WarmUp};
+use crate::stats::cgroup::Groups;
 use crate::stats::clock::ClockState;
 use crate::stats::counters::Counters;
-use crate::stats::devices::{self, DataDevices};
+use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
 use crate::stats::os::{Database, Interval, Memory, Probe, Sample};
 use crate::stats::target::{Settled, Target, TargetDetails};
@@ -111,10 +112,17 @@ fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
+    if let Some(file) = job.os_data.filter(|_| watched && details.local) {
+        return Err(DriverError::Setting(format!(
+            "--os-data {}: this run sees the database's host itself; --os-data is for a database on \
+             another host: leave it out",
+            file.display()
+        )));
+    }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
     let probe = watched.then(|| probe(job, &details, devices.as_ref()));
     let host = watched.then(|| Host::collect(devices.as_ref()));
-    let locked = limit_page_cache(job, &details, host.as_ref())?;
+    let locked = limit_page_cache(job, &details)?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
     let clock = if details.local || !watched { None } else { ClockState::ask() };
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
@@ -153,7 +161,6 @@ fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) 
 fn limit_page_cache(
     job: &Job<'_>,
     details: &TargetDetails,
-    host: Option<&Host>,
 ) -> Result<Option<LockedMemory>, DriverError> {
     let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
     if !details.local {
@@ -165,7 +172,7 @@ fn limit_page_cache(
             details.host_unseen.as_ref().map_or_else(String::new, |why| format!(" ({why})")),
         )));
     }
-    let group_bytes = host.and_then(|host| host.memory_limit_bytes);
+    let group_bytes = Groups::of(&Roots::default(), "self").memory_room();
     let stop = Stop::unlimited(job.signals.clone());
     let memory = Memory::read();
     Ok(Some(page_cache::limit(limit_bytes, &memory, group_bytes, job.watch, &stop)?))

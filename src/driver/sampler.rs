@@ -338,13 +338,14 @@ impl<'a> Sampler<'a> {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
+            uncounted: latest.is_none(),
             errors: self.totals.errors.clone(),
             sessions_lost: lost_now.cloned().collect(),
             petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
         };
-        if let Err(error) = journal.second(&line) {
+        if let Err(error) = journal.second(line) {
             self.gap(format!("the journal is kept only so far: {error}"));
         }
     }

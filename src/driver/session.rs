@@ -132,7 +132,11 @@ impl SessionLoop<'_> {
                 end.last_end_ns = last.end_ns;
             }
             if let Err(error) = result {
-                end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
+                let lost_ns = self.stop.since_trigger_ns(Instant::now());
+                // What it waited for is in the waits. Of several under way it is the first's time.
+                let began_ns = self.stop.since_trigger_ns(now).max(end.last_end_ns);
+                self.shards.lost(self.seat.session, lost_ns, lost_ns.saturating_sub(began_ns));
+                end.lost = Some((lost_ns, error));
                 break;
             }
             batch.drain(..outcomes.ended.len());

@@ -49,6 +49,7 @@ fn drive_with(
         seats: seats(settings, schemas, 1),
         loaded,
         folder: None,
+        os_data: None,
         signals,
         watch: &Silent,
     })

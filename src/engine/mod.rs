@@ -17,6 +17,8 @@ pub mod oracle;
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "oracle"))]
+mod turn;
 #[cfg(any(feature = "sqlite", feature = "device", feature = "oracle"))]
 mod url_option;
 
@@ -223,6 +225,26 @@ pub struct Outcome {
     pub rows: u64,
     /// The database's own code, where it failed and the session goes on.
     pub error: Option<Box<str>>,
+}
+
+impl Outcome {
+    /// One that petal's own clock timed.
+    pub fn timed(
+        operation: u32,
+        (begin, end): (Instant, Instant),
+        stop: &Stop,
+        rows: u64,
+        error: Option<Box<str>>,
+    ) -> Self {
+        let latency_ns = (end - begin).as_nanos() as u64;
+        Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
+    }
+
+    /// The first operation of a call that failed as a whole: what the call did is not known, and it
+    /// stands for all of it.
+    pub fn of_failed_call(operation: usize, end_ns: u64, code: Box<str>) -> Self {
+        Self { operation: operation as u32, latency_ns: 0, end_ns, rows: 0, error: Some(code) }
+    }
 }
 
 /// When to stop: a deadline, a flag, and the trigger that times are counted from. Shared by all

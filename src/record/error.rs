@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 pub enum RecordError {
     #[error("cannot {action} {}: {source}; {}", path.display(), way_out(source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("{} is there already, and is kept; name a file that is not there yet", path.display())]
+    FileThere { path: PathBuf },
     #[error(
         "{} holds no petal run: neither run.json nor journal.ndjson is there (a run that was \
          killed before its trigger measured nothing); \
@@ -53,7 +55,7 @@ impl RecordError {
 
     /// True when the place is at fault (full, read-only, refused), not the record.
     pub fn is_environment(&self) -> bool {
-        matches!(self, Self::Io { .. })
+        matches!(self, Self::Io { .. } | Self::FileThere { .. })
     }
 }
 

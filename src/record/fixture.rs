@@ -489,13 +489,14 @@ pub fn killed_run(folder: &Path, seconds: u64) {
             second: second.clone(),
             waits: waits(&totals),
             counters: counters(&totals),
+            uncounted: false,
             errors: BTreeMap::new(),
             sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
             petal_cpu_s: Some(totals.seconds * 0.42),
             db_time_s: totals.seconds * 7.9,
             think_time_s: 0.0,
         };
-        journal.second(&line).unwrap();
+        journal.second(line).unwrap();
         let seen = os_second(second, index as u64);
         os_log.append_now(Some(seen.from_s), &seen.interval).unwrap();
     }

@@ -32,10 +32,14 @@ impl Opening {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub second: Second,
-    /// Since the trigger.
+    /// Since the trigger. In the file only those that are not as the line before left them: a day's
+    /// run must not fill a disk with what stood still.
     pub waits: Vec<WaitTotal>,
-    /// The database's own counters since the trigger.
+    /// The database's own counters since the trigger; told as `waits` are.
     pub counters: BTreeMap<String, u64>,
+    /// The database's counters could not be sampled: `waits` and `counters` are unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncounted: bool,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
     /// Since the line before: of a day's run with many of them, each is told once.
@@ -76,16 +80,50 @@ impl From<&WaitTotal> for WaitRow {
 
 /// The journal of a run that goes on.
 #[derive(Debug)]
-pub struct Journal(Lines);
+pub struct Journal {
+    lines: Lines,
+    told: Told,
+}
 
 impl Journal {
     pub fn begin(folder: &Folder, opening: &Opening) -> Result<Self, RecordError> {
-        Lines::begin(&folder.path().join(NAME), "a journal line", opening).map(Self)
+        let lines = Lines::begin(&folder.path().join(NAME), "a journal line", opening)?;
+        Ok(Self { lines, told: Told::default() })
     }
 
     /// Appends one second. An error is returned once; after it, this does nothing.
-    pub fn second(&mut self, line: &Line) -> Result<(), RecordError> {
-        self.0.append(line)
+    pub fn second(&mut self, line: Line) -> Result<(), RecordError> {
+        self.lines.append(&self.told.changed_in(line))
+    }
+}
+
+/// Waits and counters as the lines so far tell them.
+#[derive(Debug, Default)]
+struct Told {
+    waits: Vec<WaitTotal>,
+    counters: BTreeMap<String, u64>,
+}
+
+impl Told {
+    /// Keeps what a line tells, and leaves in it what is new.
+    fn changed_in(&mut self, mut line: Line) -> Line {
+        line.waits.retain(|wait| !self.waits.contains(wait));
+        line.counters.retain(|name, count| self.counters.get(name) != Some(count));
+        self.take(&line);
+        line
+    }
+
+    fn take(&mut self, line: &Line) {
+        if line.uncounted {
+            *self = Self::default(); // To be told whole when it is known again.
+        }
+        for wait in &line.waits {
+            match self.waits.iter_mut().find(|known| known.name == wait.name) {
+                Some(known) => known.clone_from(wait),
+                None => self.waits.push(wait.clone()),
+            }
+        }
+        self.counters.extend(line.counters.iter().map(|(name, count)| (name.clone(), *count)));
     }
 }
 
@@ -105,6 +143,7 @@ pub struct Read {
 pub fn read(path: &Path) -> Result<Read, RecordError> {
     const WANTED: &str = "the first line of a petal journal";
     let (mut seconds, mut last) = (Vec::new(), None);
+    let mut told = Told::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
     let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, mut line: Line| {
         for lost in std::mem::take(&mut line.sessions_lost) {
@@ -114,8 +153,10 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
             }
         }
         seconds.push(line.second.clone());
+        told.take(&line);
         last = Some(line);
     })?;
+    let last = last.map(|line| Line { waits: told.waits, counters: told.counters, ..line });
     Ok(Read { opening, seconds, last, sessions_lost, torn })
 }
 
@@ -123,6 +164,7 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use proptest::prelude::*;
 
     #[test]
     fn what_was_journaled_is_read_back() {
@@ -142,8 +184,67 @@ mod tests {
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
-            journal.second(&Line::default()).unwrap();
+            journal.second(Line::default()).unwrap();
             assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
+        }
+    }
+
+    const NO_COUNTERS: &str = "\"counters\":{}";
+
+    #[test]
+    fn what_could_not_be_sampled_is_unknown_and_told_whole_when_it_can_be_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let opening = Opening::new(fixture::opening());
+        let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+        let known =
+            Line { counters: BTreeMap::from([("commits".to_owned(), 7)]), ..Line::default() };
+        let unknown = Line { uncounted: true, ..Line::default() };
+        for line in [&known, &unknown, &known] {
+            journal.second(line.clone()).unwrap();
+            let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
+            assert_eq!(last.counters, line.counters);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn totals_are_read_back_though_lines_tell_only_what_changed(
+            seconds in prop::collection::vec(prop::collection::vec(0u64..3, 4), 1..12),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let opening = Opening::new(fixture::opening());
+            let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
+            // One more counter and wait each second; some stand still.
+            let mut totals = vec![0; 4];
+            for (at, steps) in seconds.iter().enumerate() {
+                totals.iter_mut().zip(steps).for_each(|(total, step)| *total += step);
+                let known = || totals.iter().enumerate().take(at + 1);
+                let waits = known().map(|(n, &time_ns)| WaitTotal {
+                    name: format!("wait {n}"),
+                    class: WaitClass::UserIo,
+                    source: WaitSource::Timed,
+                    waits: Some(time_ns),
+                    time_ns,
+                });
+                let counters = known().map(|(n, &total)| (format!("counter {n}"), total));
+                let line = Line {
+                    waits: waits.collect(),
+                    counters: counters.collect(),
+                    ..Line::default()
+                };
+                let (waits, counters) = (line.waits.clone(), line.counters.clone());
+                journal.second(line).unwrap();
+                let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
+                prop_assert_eq!((last.waits, last.counters), (waits, counters));
+            }
+            // What stood still is not told again.
+            let still = Line {
+                counters: BTreeMap::from([("counter 0".to_owned(), totals[0])]),
+                ..Line::default()
+            };
+            journal.second(still).unwrap();
+            let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
+            prop_assert!(text.lines().last().unwrap().contains(NO_COUNTERS));
         }
     }
 
@@ -160,7 +261,7 @@ mod tests {
         };
         for sessions_lost in [vec![], vec![lost(2)], vec![lost(2), lost(1)], vec![lost(3)], vec![]]
         {
-            journal.second(&Line { sessions_lost, ..Line::default() }).unwrap();
+            journal.second(Line { sessions_lost, ..Line::default() }).unwrap();
         }
         let read = read(&dir.path().join(NAME)).unwrap();
         assert_eq!(read.sessions_lost, [lost(2), lost(1), lost(3)]);

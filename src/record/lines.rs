@@ -3,7 +3,7 @@
 //! nothing but the line under way, a power cut the last seconds.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -31,11 +31,13 @@ impl Lines {
         what: &'static str,
         first: &T,
     ) -> Result<Self, RecordError> {
-        let file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .open(path)
-            .map_err(|source| RecordError::io("make", path, source))?;
+        let file =
+            OpenOptions::new().create_new(true).append(true).open(path).map_err(|source| {
+                match source.kind() {
+                    ErrorKind::AlreadyExists => RecordError::FileThere { path: path.to_owned() },
+                    _ => RecordError::io("make", path, source),
+                }
+            })?;
         let mut lines = Self { path: path.to_owned(), what, file: Some(file) };
         lines.append(first)?;
         Ok(lines)

@@ -168,6 +168,10 @@ impl Clocks {
             );
             return Self { said, is_sure: true };
         }
+        if run.details.target.local {
+            let said = format!("the file is of {host}, where petal ran too: one clock");
+            return Self { said, is_sure: true };
+        }
         let unsure = |why: String| Self {
             said: format!(
                 "how far the clock of {host} is from petal's is not known ({why}); it is taken as \
@@ -415,6 +419,10 @@ mod tests {
         assert!(!is_sure && told.contains("that of dbhost2 is not synchronised"), "{told}");
         let (is_sure, told) = said(None, state(true, None));
         assert!(!is_sure && told.contains("nobody on petal's host tells"), "{told}");
+        // A database on petal's own host has petal's own clock.
+        let mut run = remote();
+        run.details.target.local = true;
+        assert!(Clocks::of(&run, &Header::default()).is_sure);
     }
 
     #[test]

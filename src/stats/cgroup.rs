@@ -102,14 +102,45 @@ impl Groups {
     }
 
     pub fn memory_limit(&self) -> Option<(u64, String)> {
-        let files = ["memory.max", "memory.high", "memory.limit_in_bytes"];
-        let limits = self.memory.iter().flat_map(|group| {
-            files.into_iter().filter_map(|file| {
+        let limits = self.memory_limits();
+        limits.map(|(group, limit, file)| (limit, format!("{}/{file}", group.shown))).min()
+    }
+
+    /// Bytes that the groups still allow their processes: the limit without what is in use and
+    /// cannot be taken back. None where nothing limits them.
+    pub fn memory_room(&self) -> Option<u64> {
+        let room = |(group, limit, _): (&Group, u64, _)| limit.saturating_sub(group.memory_used());
+        self.memory_limits().map(room).min()
+    }
+
+    fn memory_limits(&self) -> impl Iterator<Item = (&Group, u64, &'static str)> {
+        const FILES: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
+        self.memory.iter().flat_map(|group| {
+            FILES.into_iter().filter_map(move |file| {
                 let limit = number(&group.folder.join(file))?;
-                (limit < UNLIMITED_BYTES).then(|| (limit, format!("{}/{file}", group.shown)))
+                (limit < UNLIMITED_BYTES).then_some((group, limit, file))
             })
-        });
-        limits.min()
+        })
+    }
+}
+
+impl Group {
+    /// Bytes in use without the files' pages, which the kernel takes back; pages of files in memory
+    /// stay in.
+    fn memory_used(&self) -> u64 {
+        let all = ["memory.current", "memory.usage_in_bytes"];
+        let all = all.into_iter().find_map(|file| number(&self.folder.join(file))).unwrap_or(0);
+        let text = read(&self.folder.join("memory.stat")).unwrap_or_default();
+        let stat = |names: [&str; 2]| {
+            let of = |line: &str| {
+                let (name, bytes) = line.split_once(' ')?;
+                names.contains(&name).then(|| bytes.trim().parse::<u64>().ok())?
+            };
+            text.lines().find_map(of).unwrap_or(0)
+        };
+        // The first hierarchy's names with the groups below, as its usage has them too.
+        let (cache, shared) = (stat(["file", "total_cache"]), stat(["shmem", "total_shmem"]));
+        all.saturating_sub(cache.saturating_sub(shared))
     }
 }
 
@@ -238,6 +269,38 @@ mod tests {
             throttled_us: Some(5000),
         };
         assert_eq!(Groups::of(&tree.roots(), "self").clock().read(), time);
+    }
+
+    #[test]
+    fn what_a_group_still_allows_is_its_limit_without_what_is_in_use_for_good() {
+        let second = "/proc/self/cgroup = 0::/db
+/sys/fs/cgroup/cgroup.procs = 1
+/sys/fs/cgroup/db/cgroup.procs = 71
+/sys/fs/cgroup/db/memory.max = 1000000
+/sys/fs/cgroup/db/memory.current = 700000
+/sys/fs/cgroup/db/memory.stat
+  anon 200000
+  file 500000
+  shmem 100000
+";
+        // Of the 500000 in files 400000 can be taken back.
+        let room = |text: &str| Groups::of(&Recorded::of(text).roots(), "self").memory_room();
+        assert_eq!(room(second), Some(700_000));
+        assert_eq!(room(&second.replace("1000000", "max")), None);
+        assert_eq!(room(&second.replace("1000000", "200000")), Some(0));
+        let first = "/proc/self/cgroup = 4:memory:/db
+/sys/fs/cgroup/memory/tasks = 1
+/sys/fs/cgroup/memory/memory.limit_in_bytes = 9223372036854771712
+/sys/fs/cgroup/memory/db/tasks = 71
+/sys/fs/cgroup/memory/db/memory.limit_in_bytes = 1000000
+/sys/fs/cgroup/memory/db/memory.usage_in_bytes = 700000
+/sys/fs/cgroup/memory/db/memory.stat
+  cache 1
+  shmem 1
+  total_cache 500000
+  total_shmem 100000
+";
+        assert_eq!(room(first), Some(700_000));
     }
 
     #[test]

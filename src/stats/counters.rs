@@ -186,18 +186,31 @@ impl Wait {
             time_ns: self.time_ns.saturating_sub(old.time_ns),
             latencies: match (&self.latencies, &old.latencies) {
                 (Some(now), Some(then)) => Some(now.since(then)),
-                (now, _) => now.clone(),
+                (now, None) if old.is_nothing() => now.clone(),
+                _ => None,
             },
             ..self.clone()
         }
     }
 
     fn add(&mut self, other: &Self) {
+        self.latencies = match (self.latencies.take(), &other.latencies) {
+            (Some(mut mine), Some(theirs)) => {
+                mine.add(theirs);
+                Some(mine)
+            }
+            (mine, None) if other.is_nothing() => mine,
+            (None, theirs) if self.is_nothing() => theirs.clone(),
+            // Those of one endpoint are not those of both.
+            _ => None,
+        };
         self.waits = self.waits.zip(other.waits).map(|(a, b)| a + b);
         self.time_ns += other.time_ns;
-        if let (Some(mine), Some(theirs)) = (&mut self.latencies, &other.latencies) {
-            mine.add(theirs);
-        }
+    }
+
+    /// Nobody waited, so that there is no latency to miss.
+    fn is_nothing(&self) -> bool {
+        self.waits == Some(0)
     }
 }
 
@@ -263,5 +276,47 @@ mod tests {
         assert_eq!(later.since(&known).commits, Some(4));
         assert_eq!(later.since(&known).redo_bytes, None);
         assert_eq!(later.plus(&IoCounts::default()).commits, None);
+    }
+
+    /// Waits of 1 ms each; timed one by one, or only counted.
+    fn endpoint(waits: u64, is_timed: bool) -> Counters {
+        let mut latencies = Latencies::default();
+        (0..waits).for_each(|_| latencies.record(1_000_000));
+        let wait = Wait {
+            name: "read".into(),
+            class: WaitClass::UserIo,
+            source: WaitSource::Counted,
+            waits: Some(waits),
+            time_ns: waits * 1_000_000,
+            latencies: is_timed.then_some(latencies),
+        };
+        Counters { waits: vec![wait], ..Counters::default() }
+    }
+
+    #[test]
+    fn latencies_of_one_endpoint_do_not_stand_for_all() {
+        let sum = |one: Counters, other: Counters| {
+            let mut sum = one;
+            sum.add(&other);
+            let wait = sum.waits.remove(0);
+            (wait.waits, wait.latencies.map(|latencies| latencies.count()))
+        };
+        assert_eq!(sum(endpoint(2, true), endpoint(3, true)), (Some(5), Some(5)));
+        assert_eq!(sum(endpoint(2, true), endpoint(3, false)), (Some(5), None));
+        assert_eq!(sum(endpoint(3, false), endpoint(2, true)), (Some(5), None));
+        // Who never waited misses none.
+        assert_eq!(sum(endpoint(2, true), endpoint(0, false)), (Some(2), Some(2)));
+        assert_eq!(sum(endpoint(0, false), endpoint(2, true)), (Some(2), Some(2)));
+    }
+
+    #[test]
+    fn latencies_since_a_snapshot_without_any_are_unknown() {
+        let since = |earlier: Counters| {
+            let wait = endpoint(5, true).since(&earlier).waits.remove(0);
+            wait.latencies.map(|latencies| latencies.count())
+        };
+        assert_eq!(since(endpoint(2, true)), Some(3));
+        assert_eq!(since(endpoint(2, false)), None);
+        assert_eq!(since(endpoint(0, false)), Some(5));
     }
 }

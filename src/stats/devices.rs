@@ -92,6 +92,15 @@ pub fn find(files: &[PathBuf]) -> DataDevices {
     find_under(Roots::default(), files, device_number)
 }
 
+/// The kind of file system that a file lies in, where that is memory: nothing there outlasts the
+/// host, whatever is synced.
+pub fn memory_file_system(file: &Path) -> Option<String> {
+    let path = fs::canonicalize(file).ok()?;
+    let number = split(device_number(&path)?);
+    let mounts = Mounts::read(&Roots::default());
+    mounts.of(&path, number).filter(|mount| mount.is_memory()).map(|mount| mount.kind.clone())
+}
+
 /// The st_rdev of a block device, the st_dev of anything else.
 fn device_number(path: &Path) -> Option<u64> {
     let about = fs::metadata(path).ok()?;

@@ -44,7 +44,8 @@ pub struct Tally {
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
     pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
-    /// Sum of all operations' latencies, failed and cut ones included: DB time.
+    /// Sum of all operations' latencies, failed and cut ones included, and of what was under way
+    /// when a session was lost: DB time.
     pub busy_ns: u64,
     /// Slept in think time.
     pub think_ns: u64,
@@ -132,6 +133,12 @@ impl Shards {
     pub fn think(&self, session: u32, end_ns: u64, think_ns: u64) {
         let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
         shard.second_of(end_ns).think_ns += think_ns;
+    }
+
+    /// An operation was under way for so long when its session was lost: DB time, and no operation.
+    pub fn lost(&self, session: u32, end_ns: u64, busy_ns: u64) {
+        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        shard.second_of(end_ns).busy_ns += busy_ns;
     }
 
     /// Takes out all seconds before `before`, merged over the shards: (second, tally), in order,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ALONE, Loop, Workplace, count, number, record, run};
+use crate::support::{ALONE, Loop, Mount, Workplace, count, number, record, run};
 
 const MAPPED: &[&str] = &["--scale", "16M", "--scan-table-sz", "1M"];
 
@@ -169,6 +169,10 @@ fn where_io_uring_is_forbidden_calls_do_and_the_record_says_so() {
         let folder = work.runs().pop().unwrap();
         assert_eq!(means(&record(&folder)), (!forbidden, forbidden), "{depth}");
     }
+    // A ring that may be made and not used is none.
+    let args = ["run", "--work-loop", "30", "--update-pct", "30", "--db", &url];
+    work.petal(args).without(libc::SYS_io_uring_enter).exits(0);
+    assert_eq!(means(&record(&work.runs().pop().unwrap())), (false, true));
     let insisting = format!("{url}?io=uring");
     let run = work.petal(["run", "--work-loop", "1", "--db", &insisting]).without_uring();
     run.exits(3).telling(&["io_uring", "not permitted"]);
@@ -189,4 +193,58 @@ fn a_killed_run_leaves_whole_blocks() {
     let run = work.petal([&args[..], &["--scan-pct", "10", "--json", "--db", &url]].concat());
     let run = run.exits(0).json();
     assert_eq!(run["errors"], serde_json::json!({}));
+}
+
+#[test]
+fn a_file_system_can_be_unmounted_as_soon_as_petal_has_ended() {
+    for _ in 0..4 {
+        let Some(place) = Mount::tmpfs("size=256m") else { return };
+        let work = Workplace::new();
+        let path = place.text("petal.dat");
+        let url = format!("device:{path}?io=uring");
+        setup(&work, &path, &[]).exits(0);
+        let args = ["run", "-t", "4", "--work-loop", "40", "--update-pct", "50", "--io-depth", "8"];
+        let ended = work.petal([&args[..], &["--db", &url]].concat()).exits(0);
+        run("umount", &[&place.text("")]).unwrap();
+        // Memory keeps nothing, whatever is synced.
+        assert!(ended.stdout.contains("not-durable"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("(tmpfs) that is memory"), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn the_cost_of_checksums_is_told_and_only_where_it_was_paid() {
+    let work = Workplace::new();
+    let path = work.path("petal.dat").display().to_string();
+    let url = format!("device:{path}");
+    setup(&work, &path, &[]).exits(0);
+    for (verify, is_told) in [("checksum", true), ("header", false)] {
+        let args = ["run", "--work-loop", "50", "--update-pct", "20", "--scan-pct", "10"];
+        let args = [&args[..], &["--verify", verify, "--db", &url]].concat();
+        let ended = work.petal(args).watching().exits(0);
+        assert_eq!(ended.stdout.contains("us a block: VERIFY=checksum"), is_told, "{verify}");
+        let kept = record(&work.runs().pop().unwrap());
+        let counter = |name: &str| count(&kept, &format!("/counters/{name}"));
+        assert_eq!(counter("verify_ns") > 0, is_told, "{verify}");
+        // Each block that was read was verified; those still to be written were not read.
+        let read = count(&kept, "/details/io/physical_read_blocks");
+        assert_eq!(counter("blocks_verified"), if is_told { read } else { 0 }, "{verify}");
+    }
+}
+
+#[test]
+fn many_sessions_on_a_small_log_wait_for_their_place() {
+    let work = Workplace::new();
+    let path = work.path("petal.dat").display().to_string();
+    let url = format!("device:{path}?log=1M");
+    let args = ["setup", "-s", "1", "--scale", "16M", "--db", &url];
+    work.petal(args).exits(0);
+    // Sixteen records of 160 KiB do not fit into one round of the log.
+    let args = ["run", "-t", "16", "--work-loop", "12", "--update-pct", "100", "--redo-stress"];
+    let args = [&args[..], &["heavy", "--verify", "checksum", "--json", "--db", &url]].concat();
+    let run = work.petal(args).exits(0).json();
+    assert_eq!(count(&run, "/ops/update"), 16 * 12);
+    assert_eq!(run["errors"], serde_json::json!({}));
+    let waits = run["waits"].to_string();
+    assert!(waits.contains("log wait"), "{waits}");
 }

@@ -228,4 +228,18 @@ fn what_is_not_there_is_refused_before_anything_is_made() {
     os(&["--path", "nowhere"]).telling(&["nowhere"]);
     os(&["--server", "4194305"]).telling(&["4194305"]);
     assert!(!work.path("x").exists());
+    // What is there is kept, and the way out is another file.
+    work.write("x", "mine");
+    let refused = work.petal(["os", "--out", "x"]).exits(3);
+    refused.telling(&["x is there already", "a file that is not there yet"]);
+    assert_eq!(std::fs::read_to_string(work.path("x")).unwrap(), "mine");
+}
+
+#[test]
+fn os_data_of_a_database_on_this_host_are_refused_before_the_run() {
+    let work = Workplace::loaded(1, "8M");
+    let file = work.write("os.ndjson", "");
+    let args = ["run", "--run-time", "600", "--os-data", file.to_str().unwrap()];
+    work.petal(args).watching().exits(2).telling(&["--os-data", "another host"]);
+    assert!(work.runs().is_empty());
 }

@@ -1,15 +1,17 @@
-//! A seccomp filter that refuses io_uring_setup, as containers' default profiles do. The only
-//! `unsafe` of the tests is here and where it is called.
+//! A seccomp filter that refuses a system call of io_uring, as containers' default profiles do. The
+//! only `unsafe` of the tests is here and where it is called.
 
 use std::io;
 
-/// Loads the system call's number; refuses that one with EPERM and allows the rest.
-const FILTER: [libc::sock_filter; 4] = [
-    filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-    filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
-    filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-    filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-];
+/// Loads the system call's number; refuses this one with EPERM and allows the rest.
+fn refusing(call: libc::c_long) -> [libc::sock_filter; 4] {
+    [
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}
 
 const fn filter(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
@@ -17,8 +19,8 @@ const fn filter(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 
 /// For the calling process and what it becomes.
 #[allow(unsafe_code)]
-pub fn forbid_uring() -> io::Result<()> {
-    let mut filter = FILTER;
+pub fn forbid(call: libc::c_long) -> io::Result<()> {
+    let mut filter = refusing(call);
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: both calls take plain numbers, and the second a program that lives until it returns.
     let refused = unsafe {

@@ -107,12 +107,17 @@ pub struct Petal {
 
 impl Petal {
     /// Forbids it io_uring, as containers do.
-    pub fn without_uring(mut self) -> Self {
+    pub fn without_uring(self) -> Self {
+        self.without(libc::SYS_io_uring_setup)
+    }
+
+    /// Forbids it a system call: it fails with EPERM.
+    pub fn without(mut self, call: libc::c_long) -> Self {
         use std::os::unix::process::CommandExt as _;
         // SAFETY: between fork and exec only two system calls are made, on memory of its own.
         #[allow(unsafe_code)]
         unsafe {
-            self.command.pre_exec(crate::sandbox::forbid_uring);
+            self.command.pre_exec(move || crate::sandbox::forbid(call));
         }
         self
     }

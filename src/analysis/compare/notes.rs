@@ -36,6 +36,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
 
 pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[Cell]) -> Vec<String> {
     let notes = [
+        sessions_lost(matched),
         drift(cells),
         single_runs(matched),
         active_sets(matched),
@@ -56,6 +57,18 @@ fn told(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<Stri
     all.truncate(NAMED_MAX);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Some(format!("{id}: {lead}{}{more}{advice}", all.join("; ")))
+}
+
+/// Their figures are kept, and are those of fewer sessions than were asked for.
+fn sessions_lost(matched: &[Matched<'_>]) -> Option<String> {
+    let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
+    let short = runs.filter_map(|seen| {
+        let lost = seen.sessions_lost.filter(|&lost| lost > 0)?;
+        let of = seen.sessions.map_or(String::new(), |all| format!(" of {all}"));
+        Some(format!("{} lost {lost}{of}", seen.source))
+    });
+    let advice = "; fewer sessions made these figures than the cell says: find out why, and repeat";
+    told("sessions-lost", "", short.collect(), advice)
 }
 
 fn drift(cells: &[Cell]) -> Option<String> {

@@ -168,6 +168,19 @@ fn runs_are_matched_by_what_varies_within_a_side() {
     assert!(comparison.differences.is_empty(), "{:?}", comparison.differences);
 }
 
+#[test]
+fn a_run_that_lost_sessions_is_told() {
+    let short = |lost| Observation { sessions: Some(8), sessions_lost: lost, ..run(1, 5, 900.0) };
+    let notes = |lost| {
+        let sides = [side("a", vec![run(1, 0, 1000.0)]), side("b", vec![short(lost)])];
+        compare(&sides, &Rules::default()).unwrap().notes
+    };
+    let told = |lost| notes(lost).into_iter().find(|note| note.starts_with("sessions-lost"));
+    let note = told(Some(2)).unwrap();
+    assert!(note.contains("run at 5 lost 2 of 8; fewer sessions"), "{note}");
+    assert_eq!((told(Some(0)), told(None)), (None, None));
+}
+
 fn with_piops(mut seen: Observation, piops: f64) -> Observation {
     seen.metrics.insert(metric::PIOPS.into(), piops);
     seen

@@ -3,17 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use super::block::Identity;
 use super::layout::{Header, SchemaArea};
-use super::log::Log;
+use super::log::{LOOK_EVERY, Log};
 use crate::stats::ledger::locked;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
-
-/// How long a wait sleeps before it looks whether it is cut.
-pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Everything that the header names, in use.
 pub struct Data {

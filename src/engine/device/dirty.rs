@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use super::Shared;
 use super::block;
-use super::data::{Data, LOOK_EVERY};
+use super::data::Data;
+use super::log::LOOK_EVERY;
 use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Event;

@@ -56,6 +56,8 @@ pub struct Update {
     pub step: Step,
     pub log_bytes_left: u64,
     pub log_bytes: u64,
+    /// Where a piece of its record is being written.
+    pub log_place: Option<u64>,
 }
 
 /// How far an UPDATE is.

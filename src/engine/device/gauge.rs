@@ -116,7 +116,12 @@ fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
         safety::refuse_foreign(&shared.path, &shared.url_path, &found, given_up)?;
         return Ok(None);
     }
-    Ok(Some(header))
+    // A stretch that was cut off is not there.
+    let file = std::fs::File::open(&shared.path).map_err(|error| unusable(&shared.path, &error))?;
+    let bytes = target::length(&file).map_err(|error| unusable(&shared.path, &error))?;
+    let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
+    let gauge_bytes = header.gauge_bytes.filter(is_whole);
+    Ok(Some(Header { gauge_bytes, ..header }))
 }
 
 /// How many bytes to measure on.

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::log::LOG_BLOCK_BYTES;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
@@ -17,12 +18,16 @@ use crate::workload::scatter::Permutation;
 pub const MARK: &[u8; 8] = b"PETALDEV";
 /// Grows when older petals cannot read the data.
 pub const FORMAT: u32 = 1;
+/// Blocks have one of these sizes, in bytes.
+pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 pub const HEADER_BYTES: u64 = 1 << 20;
 /// Where the second copy stands. The header is larger than what a device writes at once: a petal
 /// that is killed over it may leave the first copy torn, with loaded schemas behind it.
 pub const COPY_OFFSET: u64 = HEADER_BYTES / 2;
 /// Areas begin at multiples of this, so that large direct reads are aligned everywhere.
 pub const ALIGNMENT: u64 = 64 << 10;
+/// No file is longer (off_t).
+const END_MAX: u64 = i64::MAX as u64;
 /// Mark, checksum and length stand before the JSON.
 const PREFIX_BYTES: usize = 16;
 
@@ -83,6 +88,26 @@ impl Header {
         self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
     }
 
+    /// Whether its fields can be true of any target: sizes that petal makes, areas one after the
+    /// other, and an end that a file can have. A checksum tells only that they are what was written.
+    fn is_sound(&self) -> bool {
+        let block_bytes = u64::from(self.block_bytes);
+        if !BLOCK_SIZES.contains(&self.block_bytes) {
+            return false;
+        }
+        let is_log = self.log_bytes.is_multiple_of(LOG_BLOCK_BYTES)
+            && (self.log_bytes > 0 || self.schemas.is_empty());
+        let log_end = self.log_offset().checked_add(self.log_bytes).and_then(checked_aligned);
+        let areas_end = self.schemas.iter().enumerate().try_fold(log_end, |begin, (at, area)| {
+            let is_new = self.schemas[..at].iter().all(|other| other.number != area.number);
+            Some(area.checked_end(block_bytes, begin?).filter(|_| is_new))
+        });
+        let areas_end = areas_end.flatten();
+        let gauge_end = HEADER_BYTES.checked_add(self.gauge_bytes.unwrap_or(0));
+        is_log
+            && [areas_end, gauge_end].into_iter().all(|end| end.is_some_and(|end| end <= END_MAX))
+    }
+
     pub fn schema(&self, number: u32) -> Option<&SchemaArea> {
         self.schemas.iter().find(|area| area.number == number)
     }
@@ -128,7 +153,7 @@ impl Header {
             serde_json::from_slice::<Self>(json).ok()
         };
         match header() {
-            Some(header) if header.format <= FORMAT => Found::Petal(header),
+            Some(header) if header.format <= FORMAT && header.is_sound() => Found::Petal(header),
             _ => Found::Damaged,
         }
     }
@@ -155,6 +180,20 @@ impl SchemaArea {
         aligned(self.scan_offset + self.scan_rows * u64::from(block_bytes))
     }
 
+    /// Its end, if it lies where it can: from `begin` on, scan blocks behind main blocks.
+    fn checked_end(&self, block_bytes: u64, begin: u64) -> Option<u64> {
+        let starts = [self.main_offset, self.scan_offset];
+        let is_placed = starts.iter().all(|start| start.is_multiple_of(ALIGNMENT))
+            && self.main_offset >= begin
+            && self.number > 0
+            && self.rows > 0;
+        let main_bytes = self.rows.checked_mul(block_bytes).filter(|_| is_placed)?;
+        let main_end = self.main_offset.checked_add(main_bytes)?;
+        let scan_bytes = self.scan_rows.checked_mul(block_bytes)?;
+        let scan_end = self.scan_offset.checked_add(scan_bytes);
+        scan_end.filter(|_| self.scan_offset >= main_end).and_then(checked_aligned)
+    }
+
     pub fn permutation(&self) -> Permutation {
         Permutation::new(self.rows.max(1), self.seed)
     }
@@ -163,8 +202,8 @@ impl SchemaArea {
         match self.filler.as_str() {
             "constant" => Filler::Constant,
             other => match other.strip_prefix("ratio ").and_then(|ratio| ratio.parse().ok()) {
-                Some(ratio) => Filler::Ratio(ratio),
-                None => Filler::Random,
+                Some(ratio) if ratio >= 1.0 => Filler::Ratio(ratio),
+                _ => Filler::Random,
             },
         }
     }
@@ -193,6 +232,10 @@ pub fn filler_name(filler: Filler) -> String {
 
 fn aligned(offset: u64) -> u64 {
     offset.next_multiple_of(ALIGNMENT)
+}
+
+fn checked_aligned(offset: u64) -> Option<u64> {
+    offset.checked_next_multiple_of(ALIGNMENT)
 }
 
 #[cfg(test)]
@@ -226,6 +269,7 @@ mod tests {
                 prop_assert!(area.main_offset >= header.log_offset() + header.log_bytes);
                 prop_assert!(area.main_offset + area.rows * 8192 <= area.scan_offset);
                 prop_assert!(header.schemas.iter().all(|other| other.end(8192) <= offset));
+                let area = SchemaArea { number: number as u32 + 1, ..area };
                 prop_assert_eq!(area.filler(), Filler::Ratio(ratio));
                 header.schemas.push(area);
             }
@@ -238,6 +282,44 @@ mod tests {
         fn no_bytes_upset_the_reader(bytes: Vec<u8>) {
             Header::find(&bytes);
             Header::find(&[&MARK[..], &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_true_is_damaged_whatever_its_checksum() {
+        let sound = || {
+            let mut header = Header::new(8192, 1 << 20);
+            for _ in 0..2 {
+                let about = area(2048, 16, Filler::Random);
+                let number = header.schemas.len() as u32 + 1;
+                let area = SchemaArea::at(header.end(), 8192, &about);
+                header.schemas.push(SchemaArea { number, ..area });
+            }
+            header
+        };
+        let found = |change: &dyn Fn(&mut Header)| {
+            let mut header = sound();
+            change(&mut header);
+            Header::find(&header.encode().unwrap())
+        };
+        assert!(matches!(found(&|_| {}), Found::Petal(_)));
+        let absurd: [&dyn Fn(&mut Header); 13] = [
+            &|header| header.block_bytes = 0,
+            &|header| header.block_bytes = 4097,
+            &|header| header.log_bytes = 0,
+            &|header| header.log_bytes = u64::MAX,
+            &|header| header.log_bytes = 4000,
+            &|header| header.gauge_bytes = Some(u64::MAX),
+            &|header| header.schemas[1].number = 1,
+            &|header| header.schemas[0].rows = 0,
+            &|header| header.schemas[1].rows = u64::MAX / 4096,
+            &|header| header.schemas[1].scan_rows = u64::MAX,
+            &|header| header.schemas[0].main_offset = 0,
+            &|header| header.schemas[0].scan_offset = header.schemas[0].main_offset,
+            &|header| header.schemas[1].main_offset = header.schemas[0].main_offset,
+        ];
+        for (at, change) in absurd.iter().enumerate() {
+            assert_eq!(found(change), Found::Damaged, "change {at}");
         }
     }
 

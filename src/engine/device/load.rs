@@ -106,7 +106,11 @@ impl Loader<'_> {
                     header.block_bytes,
                     plan.block_size
                 ))),
-                None => Ok(header),
+                None => {
+                    let file = File::open(path).map_err(|error| unusable(path, &error))?;
+                    let bytes = target::length(&file).map_err(|error| unusable(path, &error))?;
+                    self.shared.refuse_cut_off(&header, bytes).map(|()| header)
+                }
             };
         }
         match header.schemas.iter().find(|area| !plan.schemas.contains(&area.number)) {

@@ -2,7 +2,8 @@
 //! is there for its cost, as a database pays it before it may say that a commit is durable; petal
 //! never reads it back.
 
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::block::{noise, updated_columns};
 use crate::settings::RedoStress;
@@ -18,6 +19,8 @@ const LITE_ROW_BYTES: u64 = 200;
 const HEAVY_ROW_BYTES: u64 = 2500;
 const RECORD_HEAD_BYTES: u64 = 48;
 const MARK: &[u8; 4] = b"PLOG";
+/// How long a wait sleeps before it looks whether it is cut.
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub fn row_bytes(redo_stress: RedoStress) -> u64 {
     if updated_columns(redo_stress) == COLUMNS { HEAVY_ROW_BYTES } else { LITE_ROW_BYTES }
@@ -32,12 +35,20 @@ pub fn record_bytes(redo_stress: RedoStress, rows: u64) -> u64 {
 pub struct Log {
     offset: u64,
     bytes: u64,
-    position: Mutex<u64>,
+    round: Mutex<Round>,
+    written: Condvar,
+}
+
+#[derive(Default)]
+struct Round {
+    position: u64,
+    /// Pieces that are being written: where each begins and ends.
+    in_flight: Vec<(u64, u64)>,
 }
 
 impl Log {
     pub fn new(offset: u64, bytes: u64) -> Self {
-        Self { offset, bytes, position: Mutex::new(0) }
+        Self { offset, bytes, round: Mutex::default(), written: Condvar::new() }
     }
 
     /// The longest piece that can be written at once.
@@ -45,15 +56,48 @@ impl Log {
         PIECE_BYTES_MAX.min(self.bytes)
     }
 
-    /// The place of the next `bytes`, at most a piece; at the end of the area it starts anew.
-    pub fn place(&self, bytes: u64) -> u64 {
-        let mut position = locked(&self.position);
-        if *position + bytes > self.bytes {
-            *position = 0;
+    /// The place of the next `bytes`, at most a piece; at the end of the area it starts anew. None
+    /// where a piece of the round before is still being written: two writes of one place may end
+    /// in any order. Whoever got a place says when its write has ended ([`Log::ended`]).
+    pub fn place(&self, bytes: u64) -> Option<u64> {
+        self.next(&mut locked(&self.round), bytes)
+    }
+
+    /// Waits for the place; None if it was cut meanwhile.
+    pub fn wait_for_place(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<u64> {
+        let mut round = locked(&self.round);
+        loop {
+            if let Some(place) = self.next(&mut round, bytes) {
+                return Some(place);
+            }
+            if is_cut() {
+                return None;
+            }
+            // Held from the look to the sleep, or an end between would go unseen.
+            let waited = self.written.wait_timeout(round, LOOK_EVERY);
+            round = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let place = self.offset + *position;
-        *position += bytes;
-        place
+    }
+
+    fn next(&self, round: &mut Round, bytes: u64) -> Option<u64> {
+        let position = if round.position + bytes > self.bytes { 0 } else { round.position };
+        let (from, to) = (self.offset + position, self.offset + position + bytes);
+        if round.in_flight.iter().any(|&(begin, end)| begin < to && from < end) {
+            return None;
+        }
+        round.position = position + bytes;
+        round.in_flight.push((from, to));
+        Some(from)
+    }
+
+    /// The write of a piece at this place has ended, well or not.
+    pub fn ended(&self, place: u64) {
+        let mut round = locked(&self.round);
+        if let Some(at) = round.in_flight.iter().position(|&(begin, _)| begin == place) {
+            round.in_flight.swap_remove(at);
+        }
+        drop(round);
+        self.written.notify_all();
     }
 }
 
@@ -85,12 +129,51 @@ mod tests {
             let mut last_end = 1 << 20;
             for size in sizes {
                 let size = size * LOG_BLOCK_BYTES;
-                let place = log.place(size);
+                let place = log.place(size).unwrap();
                 prop_assert!(place >= 1 << 20 && place + size <= (1 << 20) + bytes);
                 prop_assert!(place == last_end || place == 1 << 20);
                 last_end = place + size;
+                log.ended(place);
             }
         }
+
+        #[test]
+        fn what_is_being_written_is_nobody_elses(
+            blocks in 8u64..24,
+            steps in proptest::collection::vec((1u64..8, 0usize..4), 1..300),
+        ) {
+            let log = Log::new(1 << 20, blocks * LOG_BLOCK_BYTES);
+            let mut in_flight: Vec<(u64, u64)> = Vec::new();
+            for (size, ends) in steps {
+                let size = size * LOG_BLOCK_BYTES;
+                if let Some(place) = log.place(size) {
+                    prop_assert!(in_flight.iter().all(|&(at, size_there)| at + size_there <= place
+                        || place + size <= at));
+                    in_flight.push((place, size));
+                } else {
+                    prop_assert!(!in_flight.is_empty());
+                    prop_assert_eq!(log.wait_for_place(size, &|| true), None);
+                }
+                for _ in 0..ends.min(in_flight.len()) {
+                    // Not in the order in which they began.
+                    log.ended(in_flight.swap_remove(in_flight.len() / 2).0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_place_gets_it_when_the_write_there_has_ended() {
+        let log = Log::new(0, 2 * LOG_BLOCK_BYTES);
+        assert_eq!(log.place(LOG_BLOCK_BYTES), Some(0));
+        assert_eq!(log.place(LOG_BLOCK_BYTES), Some(LOG_BLOCK_BYTES));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| log.wait_for_place(LOG_BLOCK_BYTES, &|| false));
+            // The other one's end does not make room where the next goes.
+            log.ended(LOG_BLOCK_BYTES);
+            log.ended(0);
+            assert_eq!(waiting.join().unwrap(), Some(0));
+        });
     }
 
     #[test]

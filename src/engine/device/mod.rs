@@ -67,7 +67,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "device",
     product: "Device",
     loop_sides: &[LoopSide::Client],
-    block_sizes: &[4096, 8192, 16384, 32768],
+    block_sizes: layout::BLOCK_SIZES,
     block_size_default: 8192,
     prefetch: false,
     direct_io: true,
@@ -197,19 +197,24 @@ impl Shared {
             ))
         })?;
         let target = self.target()?;
-        if target.bytes < header.end() {
-            return Err(EngineError::Data(format!(
-                "{}: it has {} bytes where its header says {}: it was cut off; load it again \
-                 (petal setup --replace)",
-                self.path.display(),
-                target.bytes,
-                header.end()
-            )));
-        }
+        self.refuse_cut_off(&header, target.bytes)?;
         let blocks = self.options.dirty_bytes / u64::from(header.block_bytes);
         self.dirty.limit(blocks, header.log_bytes / 4);
         let data = Arc::new(Data::new(header, self.verify != Verify::None));
         Ok(Arc::clone(locked(&self.opened).data.get_or_insert(data)))
+    }
+
+    /// What the header names must be there.
+    fn refuse_cut_off(&self, header: &Header, bytes: u64) -> Result<(), EngineError> {
+        if bytes >= header.end() {
+            return Ok(());
+        }
+        Err(EngineError::Data(format!(
+            "{}: it has {bytes} bytes where its header says {}: it was cut off; load it again \
+             (petal setup --replace)",
+            self.path.display(),
+            header.end()
+        )))
     }
 
     /// The target changes: what was known of it is no longer true. Its lock goes too.

@@ -38,8 +38,10 @@ impl Means {
         if wish == Wish::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
         }
-        match Ring::new(Arc::clone(file), vec![AlignedBuffer::new(4096)]) {
-            Ok(ring) => Ok(Self::Uring { registered: ring.registered() }),
+        let proved = Ring::new(Arc::clone(file), vec![AlignedBuffer::new(4096)])
+            .and_then(|mut ring| ring.prove().map(|()| ring.registered()));
+        match proved {
+            Ok(registered) => Ok(Self::Uring { registered }),
             Err(error) if wish == Wish::Uring => Err(error.to_string()),
             Err(error) => Ok(Self::Calls { reason: format!("io_uring is refused: {error}") }),
         }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::block;
+use super::block::{self, Flaw, Identity};
 use super::context::{BAD_BLOCK, Context};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
@@ -44,12 +44,19 @@ pub fn scan(
         read.map_err(|error| context.failed_read(&first, &error))?;
         context.record(Event::ScanRead, asked, Instant::now(), part.len() as u64);
         context.visited += blocks;
-        for (block, number) in part.chunks_exact(block_bytes).zip(rows..) {
-            let identity = area.scan_identity(number);
-            if let Err(flaw) = block::check(block, &identity, context.shared.verify) {
-                error = Some(BAD_BLOCK);
-                context.bad_block(&identity, flaw)?;
-            }
+        let verify = context.shared.verify;
+        let flaws: Vec<(Identity, Flaw)> = context.verifying(blocks, || {
+            let identities = (rows..).map(|number| area.scan_identity(number));
+            let read = part.chunks_exact(block_bytes).zip(identities);
+            let flawed = |(block, identity)| {
+                let flaw = block::check(block, &identity, verify).err()?;
+                Some((identity, flaw))
+            };
+            read.filter_map(flawed).collect()
+        });
+        for (identity, flaw) in flaws {
+            error = Some(BAD_BLOCK);
+            context.bad_block(&identity, flaw)?;
         }
         rows += blocks;
     }

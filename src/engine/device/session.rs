@@ -195,7 +195,7 @@ impl DeviceSession {
             Use::Log { begin, bytes } => {
                 result.map_err(|error| self.context.fatal("writing the log", &error))?;
                 self.context.record(Event::LogWrite, begin, now, bytes);
-                update::logged(flow);
+                update::logged(&self.context, flow);
             }
             Use::Sync { begin } => {
                 update::synced(&self.context, flow, result)?;
@@ -215,7 +215,7 @@ impl DeviceSession {
     ) -> Result<(), SessionError> {
         while let Some(head) = flow.pending.front_mut().filter(|head| head.is_read()) {
             if !head.is_complete() {
-                return update::step(&self.context, flow);
+                return update::step(&self.context, flow, stop);
             }
             let Some(head) = flow.pending.pop_front() else { return Ok(()) };
             flow.first += 1;

@@ -15,6 +15,7 @@ ledger_events! {
     BackgroundWrite "background write" SystemIo,
     BackgroundSync "background sync" SystemIo,
     DirtyWait "dirty wait" Configuration,
+    LogWait "log wait" Configuration,
     RowLock "row lock" Application,
 }
 
@@ -32,15 +33,21 @@ pub enum Count {
     /// Queues whose buffers or file the kernel did not register, though it can: the limit of
     /// locked memory is too low for all of them.
     UnregisteredQueues,
+    /// Blocks whose checksum was computed (VERIFY=checksum), and the time that all of their
+    /// verifying took, in the sessions' own threads.
+    BlocksVerified,
+    VerifyNs,
 }
 
-const COUNTS: [&str; 6] = [
+const COUNTS: [&str; 8] = [
     "blocks_visited",
     "dirty_hits",
     "commits",
     "blocks_reread",
     "bad_blocks",
     "queues_unregistered",
+    "blocks_verified",
+    "verify_ns",
 ];
 
 pub struct Statistics {

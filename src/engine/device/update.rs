@@ -9,7 +9,7 @@ use super::flow::{Flow, Pending, Step, Update, Use};
 use super::log;
 use super::request::Call;
 use super::statistics::Event;
-use crate::engine::{SessionError, Stop};
+use crate::engine::{CUT, SessionError, Stop};
 use crate::workload::op::Operation;
 
 /// What came of the wish to begin an UPDATE.
@@ -68,7 +68,13 @@ pub fn begin(
     }
     let log_bytes = log::record_bytes(context.shared.redo_stress, rows);
     let staged = Vec::with_capacity(operation.rows as usize);
-    let update = Update { staged, step: Step::Reading, log_bytes_left: log_bytes, log_bytes };
+    let update = Update {
+        staged,
+        step: Step::Reading,
+        log_bytes_left: log_bytes,
+        log_bytes,
+        log_place: None,
+    };
     Ok(Begun::Update(update))
 }
 
@@ -83,8 +89,9 @@ pub fn visit(context: &Context, pending: &mut Pending, identity: &Identity, bloc
 }
 
 /// Log first: piece after piece of the record, then its sync.
-pub fn step(context: &Context, flow: &mut Flow) -> Result<(), SessionError> {
+pub fn step(context: &Context, flow: &mut Flow, stop: &Stop) -> Result<(), SessionError> {
     let slot = flow.log_slot();
+    let is_alone = flow.in_flight == 0;
     let Some(head) = flow.pending.front_mut() else { return Ok(()) };
     let (stamp, area) = (head.operation.stamp, head.area);
     let Some(update) = &mut head.update else { return Ok(()) };
@@ -96,9 +103,24 @@ pub fn step(context: &Context, flow: &mut Flow) -> Result<(), SessionError> {
         return flow.submit(context, slot, Call::Sync, Use::Sync { begin: Instant::now() });
     }
     let bytes = update.log_bytes_left.min(context.data.log.piece_bytes_max());
+    let place = match context.data.log.place(bytes) {
+        Some(place) => place,
+        None if !is_alone => return Ok(()), // Later, when something of its own has ended.
+        None => {
+            let begin = Instant::now();
+            let log = &context.data.log;
+            let place = log.wait_for_place(bytes, &|| context.is_cut(stop));
+            context.record(Event::LogWait, begin, Instant::now(), 0);
+            let Some(place) = place else {
+                head.error = Some(CUT);
+                return Ok(());
+            };
+            place
+        }
+    };
     update.log_bytes_left -= bytes;
+    update.log_place = Some(place);
     update.step = Step::Logging;
-    let place = context.data.log.place(bytes);
     let piece = &mut flow.queue.slot(slot)[..bytes as usize];
     log::fill(piece, place, stamp, context.data.areas[area].filler);
     let call = Call::Write { offset: place, bytes: bytes as u32 };
@@ -106,8 +128,18 @@ pub fn step(context: &Context, flow: &mut Flow) -> Result<(), SessionError> {
 }
 
 /// A piece of the log was written.
-pub fn logged(flow: &mut Flow) {
-    set_step(flow, Step::Logged);
+pub fn logged(context: &Context, flow: &mut Flow) {
+    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
+        update.step = Step::Logged;
+        leave_log(context, update);
+    }
+}
+
+/// Others may write where its piece was.
+fn leave_log(context: &Context, update: &mut Update) {
+    if let Some(place) = update.log_place.take() {
+        context.data.log.ended(place);
+    }
 }
 
 /// The log was synced: the UPDATE is durable, unless any sync of the same file ever failed. The
@@ -125,7 +157,10 @@ pub fn synced(
     if let Some(why) = context.shared.dirty.failed() {
         return Err(writer_failed(why));
     }
-    set_step(flow, Step::Durable);
+    // The UPDATE that logs is always at the head.
+    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
+        update.step = Step::Durable;
+    }
     Ok(())
 }
 
@@ -134,9 +169,10 @@ pub fn end(
     context: &mut Context,
     operation: &Operation,
     area: usize,
-    update: Update,
+    mut update: Update,
     is_done: bool,
 ) {
+    leave_log(context, &mut update);
     if is_done {
         context.shared.dirty.put(update.staged.into_iter(), update.log_bytes);
         context.commits += 1;
@@ -152,13 +188,6 @@ pub fn give_up(context: &mut Context, flow: &mut Flow) {
         if let Some(update) = pending.update {
             end(context, &pending.operation, pending.area, update, false);
         }
-    }
-}
-
-/// The UPDATE that logs is always at the head.
-fn set_step(flow: &mut Flow, step: Step) {
-    if let Some(update) = flow.pending.front_mut().and_then(|head| head.update.as_mut()) {
-        update.step = step;
     }
 }
 

@@ -57,6 +57,21 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
+    /// That it answers: a kernel may let a ring be made and refuse its use. Nothing may be under way.
+    pub fn prove(&mut self) -> io::Result<()> {
+        // SAFETY: the request does nothing and names no memory.
+        unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
+            .map_err(io::Error::other)?;
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                ended => break ended.map(drop)?,
+            };
+        }
+        self.ring.completion().for_each(drop);
+        Ok(())
+    }
+
     /// What of it the kernel has registered, in words.
     pub fn registered(&self) -> &'static str {
         match (self.fixed_buffers, self.fixed_file) {
@@ -209,6 +224,15 @@ impl Drop for Ring {
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;
             }
+        }
+        // The kernel takes a ring apart some time after it was closed. Until then what is
+        // registered keeps the file open, and its file system cannot be unmounted.
+        let submitter = self.ring.submitter();
+        if self.fixed_file {
+            let _ = submitter.unregister_files();
+        }
+        if self.fixed_buffers {
+            let _ = submitter.unregister_buffers();
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! What it does not do itself is done here. It knows no time limit for a peer that accepts a
 //! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
-//! connecting has a thread of its own, which is left behind. Its errors name no host, implement no
+//! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
+//! (once more for the answer to its break), not while it writes, and not for its goodbye: whoever
+//! waits for a link does so from another thread (`patience`, `session`). Its errors name no host, implement no
 //! `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS wants one
 //! provider of the process, and this build has two.
 
@@ -18,8 +20,6 @@ use super::options::{Login, Options, Place};
 
 /// Rows that a query fetches at once.
 const FETCH_ROWS: u32 = 500;
-/// The driver may wait twice as long as it is told, once more for the break to be answered.
-const CALL_MAX: Duration = Duration::from_secs(3600);
 const CONNECTING: &str = "petal connects";
 
 pub struct Driver {
@@ -56,13 +56,15 @@ impl Driver {
         if let Some(wallet) = &self.options.wallet {
             config = config.set_wallet_location(wallet);
         }
-        let connection = within(limit, move || oracledb::connect(config))?;
-        connection.set_module(purpose).map_err(link_error)?;
-        let mut session = Session { connection };
-        session.limit(Some(CALL_MAX))?;
-        // Numbers and dates as petal reads them, whatever the user's locale.
-        session.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
-        Ok(Box::new(session))
+        let purpose = purpose.to_owned();
+        let connection = within(limit, move || {
+            let connection = oracledb::connect(config)?;
+            connection.set_module(&purpose)?;
+            // Numbers as petal reads them, whatever the user's locale.
+            connection.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
+            Ok(connection)
+        })?;
+        Ok(Box::new(Session { connection }))
     }
 }
 
@@ -122,7 +124,9 @@ fn within<T: Send + 'static>(
 fn link_error(error: oracledb::Error) -> LinkError {
     let (code, kind) = match error.kind() {
         ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), Kind::Database),
-        ErrorKind::CallTimeoutExceeded => (None, Kind::TimedOut),
+        // The second where the answer to its break does not come in as long again, as where the
+        // database is busy: the connection is gone, and why is the same.
+        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => (None, Kind::TimedOut),
         ErrorKind::InvalidServiceName(..) => (Some(12514), Kind::Connection),
         ErrorKind::InvalidSid(..) => (Some(12505), Kind::Connection),
         ErrorKind::ListenerRefusedConnection(_, _, _, code) => {

@@ -28,15 +28,19 @@ fn is_environment(code: u32) -> bool {
     matches!(
         code,
         // Sessions, processes, killed, terminated, internal resources.
-        18 | 20 | 28 | 257 | 603
+        18 | 20 | 28 | 257 | 603 | 2391
+            // Memory.
+            | 4030 | 4036
             // Privileges, objects that are not visible.
             | 942 | 1031 | 1039 | 65040
             // Starting, stopping, not there.
-            | 1033 | 1034 | 1035 | 1089 | 1090 | 1092 | 1012 | 27101 | 16000 | 16456
+            | 1033 | 1034 | 1109 | 65054 | 1035 | 1089 | 1090 | 1092 | 1012 | 27101 | 16000 | 16456
             // Log-on.
             | 1005 | 1017 | 1045 | 28000 | 28001 | 28002 | 28009
             // Quotas and space.
-            | 1536 | 1650..=1660 | 1688 | 1950 | 959 | 4031
+            | 1536 | 30036 | 1650..=1660 | 1688 | 1950 | 959 | 4031
+            // What the licence, or who answers for it, does not give.
+            | 13716 | 13717
             // The network and its listener.
             | 3113 | 3114 | 3135 | 3136 | 12150..=12699
     )
@@ -64,6 +68,8 @@ fn of_connection(message: &str) -> &'static str {
          to its folder"
     } else if has(&["no credentials"]) {
         "give a password: ORACLE_PASSWORD, ORACLE_PASSWORD=@FILE, or at the prompt"
+    } else if has(&["no answer for", "no answer in time"]) {
+        "the database or the network fell silent: see whether its host, its storage or its archiver hangs"
     } else if has(&["closed the connection", "broken pipe", "connection reset"]) {
         "the session was killed, the instance ended, or the network broke: see the alert log"
     } else {
@@ -83,10 +89,19 @@ fn way_out_of(code: u32) -> &'static str {
         28001 => "the password has expired: ALTER USER ... IDENTIFIED BY ...",
         1045 => "GRANT CREATE SESSION to the user",
         28009 => "SYS connects as SYSDBA: name it as DBA_PRIV_USER, and another user in the URL",
-        1033 | 1034 | 27101 | 1089 | 1090 | 1092 => "the instance starts, stops or is not open",
+        1033 | 1034 | 1109 | 65054 | 27101 | 1089 | 1090 | 1092 => {
+            "the instance starts, stops or is not open"
+        }
         18 | 20 => "raise sessions and processes of the instance, or use fewer sessions",
         28 | 1012 | 3113 | 3114 | 3135 => {
             "the session was killed, the instance ended, or the network broke: see the alert log"
+        }
+        2391 => "the user's profile limits its sessions: ALTER PROFILE ... LIMIT SESSIONS_PER_USER",
+        4030 | 4036 => "the host or the instance has no memory for so many sessions",
+        30036 => "make room in the undo tablespace",
+        13716 | 13717 => {
+            "control_management_pack_access keeps AWR from being used: set it only with the licence \
+             of the Diagnostics Pack, or use DATABASE_STATISTICS_TYPE=statspack"
         }
         257 => "the archiver is stuck: make room where archived logs go",
         1536 | 1950 => "ALTER USER ... QUOTA UNLIMITED ON the tablespace",
@@ -130,6 +145,9 @@ mod tests {
         insta::assert_snapshot!(told(12514, "service \"x\" is not registered"), @r#"3 db1:1521/svc: connecting: service "x" is not registered (ORA-12514); name a service that the listener knows (lsnrctl services), after the host in the URL"#);
         insta::assert_snapshot!(told(1950, "ORA-01950: no privileges on tablespace 'IOPS'"), @"3 db1:1521/svc: connecting: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
         insta::assert_snapshot!(told(1653, "ORA-01653: unable to extend table"), @"3 db1:1521/svc: connecting: ORA-01653: unable to extend table; make room: add a data file to the tablespace or let it extend");
+        insta::assert_snapshot!(told(30036, "ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'"), @"3 db1:1521/svc: connecting: ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'; make room in the undo tablespace");
+        insta::assert_snapshot!(told(13716, "ORA-13716: Diagnostic Package License is needed for using this feature."), @"3 db1:1521/svc: connecting: ORA-13716: Diagnostic Package License is needed for using this feature.; control_management_pack_access keeps AWR from being used: set it only with the licence of the Diagnostics Pack, or use DATABASE_STATISTICS_TYPE=statspack");
+        insta::assert_snapshot!(told(2391, "ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit"), @"3 db1:1521/svc: connecting: ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit; the user's profile limits its sessions: ALTER PROFILE ... LIMIT SESSIONS_PER_USER");
         insta::assert_snapshot!(told(28, "ORA-00028: your session has been killed"), @"3 db1:1521/svc: connecting: ORA-00028: your session has been killed; the session was killed, the instance ended, or the network broke: see the alert log");
         insta::assert_snapshot!(told(3113, "ORA-03113: end-of-file on communication channel"), @"3 db1:1521/svc: connecting: ORA-03113: end-of-file on communication channel; the session was killed, the instance ended, or the network broke: see the alert log");
         insta::assert_snapshot!(told(1555, "ORA-01555: snapshot too old"), @"1 db1:1521/svc: connecting: ORA-01555: snapshot too old; raise undo_retention or give the undo tablespace more room");

@@ -71,7 +71,11 @@ impl Loader<'_> {
     fn check_names(&self, link: &mut dyn Link) -> Result<(), EngineError> {
         let marked = marked_tables(link, self.place)?;
         let there = meta::own_tables(link, self.place)?;
-        let complete = meta::petals(link, self.place).unwrap_or_default();
+        let complete = match meta::petals(link, self.place) {
+            // What cannot be read, as of a later petal, is no reason to load over it unasked.
+            Err(error) if !self.plan.replace => return Err(error),
+            complete => complete.unwrap_or_default(),
+        };
         for &schema in &self.plan.schemas {
             let is_complete = complete.iter().any(|meta| meta.schema == schema);
             if is_complete && !self.plan.replace {

@@ -2,6 +2,7 @@
 //!
 //! - `options`, `prompt`, `errors`: the way in, and what errors mean
 //! - `link`: the narrow door to a session; `driver` is the real one, `scripted` that of tests
+//! - `apart`, `patience`: what may be held up for ever, and when it is given up
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
 //! - `work`, what a session has; `session_server`, `session_client`, the two sides of the loop;
@@ -14,6 +15,7 @@
 //! once, which underscore parameters turn off. And its own clock says how long an operation of the
 //! loop inside it took.
 
+mod apart;
 mod counters;
 mod describe;
 mod driver;
@@ -22,6 +24,7 @@ mod link;
 mod load;
 mod meta;
 mod options;
+mod patience;
 mod prompt;
 mod reports;
 #[cfg(test)]
@@ -53,6 +56,7 @@ use errors::engine_error;
 use link::{Connector, Link};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
+use patience::Patient;
 use session::OracleSession;
 use work::Manner;
 
@@ -84,7 +88,10 @@ pub fn statements() -> Vec<(String, String)> {
 
 /// One database, through one service or several.
 pub struct Oracle {
+    /// For sessions of a run, which the driver of the run severs.
     connector: Arc<dyn Connector>,
+    /// For all else.
+    patient: Arc<dyn Connector>,
     endpoints: Vec<Place>,
     admin_place: Place,
     tablespace: Option<String>,
@@ -119,8 +126,10 @@ impl Oracle {
         admin_place: Place,
         tablespace: Option<String>,
     ) -> Self {
+        let (looking, patient) = Patient::pair(&connector);
         Self {
-            counters: CounterReader::new(&connector, &admin_place.name),
+            counters: CounterReader::new(&looking, &admin_place.name),
+            patient,
             connector,
             endpoints,
             admin_place,
@@ -146,12 +155,12 @@ impl Oracle {
     }
 
     fn connect_first(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.connector.session(0, "petal");
+        let connected = self.patient.session(0, "petal");
         connected.map_err(|error| work::refused(self.place(), &error))
     }
 
     fn connect_admin(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.connector.admin("petal");
+        let connected = self.patient.admin("petal");
         connected.map_err(|error| {
             engine_error(&self.admin_place.name, "connecting as administrator", &error)
         })
@@ -195,7 +204,7 @@ impl Oracle {
                 return Vec::new();
             }
             let instance = |at: usize| {
-                let mut link = self.connector.session(at, "petal").ok()?;
+                let mut link = self.patient.session(at, "petal").ok()?;
                 let rows = link.query(&sql::section(sql::LOOK, "instance"), &[]).ok()?;
                 rows.first().map(|row| number(row, 0))
             };
@@ -263,7 +272,7 @@ impl Engine for Oracle {
         self.forget_metas();
         let tablespace = self.load_tablespace(self.connect_first()?.as_mut())?;
         load::Loader {
-            connector: self.connector.as_ref(),
+            connector: self.patient.as_ref(),
             place: self.place(),
             plan,
             tablespace: &tablespace,
@@ -278,8 +287,8 @@ impl Engine for Oracle {
     }
 
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
-        // Counters, reports, and whoever connects between two steps.
-        const PETALS_OWN: u64 = 3;
+        // Counters, reports, whoever connects between two steps, and who asks whether it lives.
+        const PETALS_OWN: u64 = 4;
         let mut admin = self.connect_admin()?;
         let Ok(rows) = admin.query(&sql::section(sql::LOOK, "free_sessions"), &[]) else {
             return Ok(None);

@@ -12,6 +12,8 @@ use super::link::{Connector, Kind, Link, LinkError, Row, Value};
 pub enum Answer {
     Rows(Vec<Row>),
     Fails(LinkError),
+    /// No answer until this says so.
+    Hangs(Arc<dyn Fn(&Scripted) -> bool + Send + Sync>),
 }
 
 #[derive(Default)]
@@ -42,7 +44,24 @@ impl Scripted {
     }
 
     pub fn fails(self, contains: &str, code: u32, message: &str) -> Self {
-        self.with(contains, Answer::Fails(error(code, message)))
+        self.fails_as(contains, error(code, message))
+    }
+
+    pub fn fails_as(self, contains: &str, error: LinkError) -> Self {
+        self.with(contains, Answer::Fails(error))
+    }
+
+    /// A peer that keeps the connection and says nothing.
+    pub fn hangs(self, contains: &str) -> Self {
+        self.hangs_until(contains, |_| false)
+    }
+
+    pub fn hangs_until(
+        self,
+        contains: &str,
+        over: impl Fn(&Scripted) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(contains, Answer::Hangs(Arc::new(over)))
     }
 
     fn with(self, contains: &str, answer: Answer) -> Self {
@@ -88,7 +107,15 @@ impl Scripted {
     fn find(&self, sql: &str) -> Option<Answer> {
         let state = self.0.lock().unwrap();
         let found = state.answers.iter().find(|(contains, _)| sql.contains(contains.as_str()));
-        found.map(|(_, answer)| answer.clone())
+        let answer = found.map(|(_, answer)| answer.clone());
+        drop(state);
+        if let Some(Answer::Hangs(over)) = &answer {
+            while !over(self) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return None;
+        }
+        answer
     }
 
     fn keep(&self, what: &str, sql: &str, binds: &[Value<'_>]) {
@@ -114,7 +141,7 @@ impl Link for Scripted {
         match self.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
             Some(Answer::Rows(rows)) => Ok(rows.len() as u64),
-            None => Ok(1),
+            _ => Ok(1),
         }
     }
 
@@ -123,7 +150,7 @@ impl Link for Scripted {
         match self.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
             Some(Answer::Rows(rows)) => Ok(rows),
-            None => Ok(Vec::new()),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -141,12 +168,13 @@ impl Link for Scripted {
         ins: &[(&str, Value<'_>)],
         outs: &[&str],
     ) -> Result<Row, LinkError> {
-        if let Some(Answer::Rows(rows)) = self.find(block) {
-            self.keep("call", block, &[]);
-            return Ok(rows[0].clone());
-        }
-        if let Some(Answer::Fails(error)) = self.find(block) {
-            return Err(error);
+        match self.find(block) {
+            Some(Answer::Rows(rows)) => {
+                self.keep("call", block, &[]);
+                return Ok(rows[0].clone());
+            }
+            Some(Answer::Fails(error)) => return Err(error),
+            _ => {}
         }
         let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| *value).collect();
         self.keep("call", "the loop", &binds);

@@ -1,18 +1,18 @@
 //! LOOP=client: one statement per operation, as an application would. Round trips are part of each
 //! latency, on petal's own clock; an UPDATE takes a second one for its COMMIT.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::link::{LinkError, Value};
-use super::meta::{Meta, number};
+use super::meta::number;
 use super::sql;
 use super::work::{Failure, Work};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{CUT, Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
-    home: Statements,
-    hot: Statements,
+    statements: BTreeMap<u32, Statements>,
     /// COMMIT_WAIT=TRUE says so in SQL; else the driver's own commit, which waits unless the
     /// instance is told otherwise.
     commit: Option<String>,
@@ -26,15 +26,17 @@ struct Statements {
 
 impl ClientLoop {
     pub fn new(work: &Work) -> Self {
-        let statements = |meta: &Meta| Statements {
-            select: sql::select(&meta.tables),
-            scan: sql::scan(&meta.tables),
-            update: sql::update(&meta.tables, work.changed_columns()),
-        };
+        let statements = work.metas.iter().map(|meta| {
+            let statements = Statements {
+                select: sql::select(&meta.tables),
+                scan: sql::scan(&meta.tables),
+                update: sql::update(&meta.tables, work.changed_columns()),
+            };
+            (meta.schema, statements)
+        });
         let wait = work.manner.commit_wait;
         Self {
-            home: statements(&work.home),
-            hot: statements(&work.hot),
+            statements: statements.collect(),
             commit: wait.then(|| sql::section(sql::OPERATIONS, "commit_and_wait")),
         }
     }
@@ -52,7 +54,10 @@ impl ClientLoop {
                 break;
             }
             work.limit_calls(stop, begin)?;
-            let (rows, error) = match self.run(work, operation) {
+            let Some(statements) = self.statements.get(&operation.schema) else {
+                return work.meta(operation.schema).map(|_| ());
+            };
+            let (rows, error) = match self.run(work, statements, operation) {
                 Ok(rows) => (rows, None),
                 Err(error) => match work.failure(&error, stop) {
                     Failure::Counted(code) => (0, Some(code)),
@@ -60,27 +65,27 @@ impl ClientLoop {
                 },
             };
             if error.is_some() && operation.kind == Kind::Update {
-                // What a statement that failed left open must not go into the next commit.
+                // What a statement that failed left open must not go into the next commit. After
+                // a cut there is none, and perhaps no connection.
                 let rollback = work.link.execute("ROLLBACK", &[]);
-                rollback.map_err(|error| work.fatal(&error))?;
+                if error.as_deref() != Some(CUT) {
+                    rollback.map_err(|error| work.fatal(&error))?;
+                }
             }
             let end = Instant::now();
-            done.ended.push(Outcome {
-                operation: index,
-                latency_ns: (end - begin).as_nanos() as u64,
-                end_ns: stop.since_trigger_ns(end),
-                rows,
-                error,
-            });
+            done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
             begin = end;
         }
         Ok(())
     }
 
     /// One operation; an UPDATE is a transaction of its own.
-    fn run(&self, work: &mut Work, operation: &Operation) -> Result<u64, LinkError> {
-        let is_home = operation.schema == work.home.schema;
-        let statements = if is_home { &self.home } else { &self.hot };
+    fn run(
+        &self,
+        work: &mut Work,
+        statements: &Statements,
+        operation: &Operation,
+    ) -> Result<u64, LinkError> {
         let keys = [
             operation.first,
             match operation.kind {

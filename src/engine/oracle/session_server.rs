@@ -4,6 +4,8 @@
 //! The database's clock says how long an operation took, to a microsecond. When it ended, on
 //! petal's clock, is counted back from the moment the batch came back.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
 use super::sql;
 use super::work::{Failure, Work};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{Outcome, Outcomes, SessionError, Stop, turn};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
@@ -27,22 +29,32 @@ const STAMP_BYTES: usize = 13;
 const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
 pub struct ServerLoop {
-    block: String,
+    /// By the schema that is home in it.
+    blocks: BTreeMap<u32, String>,
     ops: String,
     fillers: String,
     tail: String,
 }
 
 impl ServerLoop {
-    pub fn new(work: &Work) -> Self {
-        let (home, hot) = (&work.home.tables, &work.hot.tables);
-        let columns = work.changed_columns();
+    pub fn new() -> Self {
         Self {
-            block: sql::run_batch(home, hot, columns, work.manner.commit_wait),
+            blocks: BTreeMap::new(),
             ops: String::new(),
             fillers: String::new(),
             tail: String::new(),
         }
+    }
+
+    /// Makes the block in which `home` is home, unless it is there.
+    fn make_block(&mut self, work: &Work, home: u32) -> Result<(), SessionError> {
+        if let Entry::Vacant(vacant) = self.blocks.entry(home) {
+            let tables = &work.meta(home)?.tables;
+            let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
+            let columns = work.changed_columns();
+            vacant.insert(sql::run_batch(tables, hot, columns, work.manner.commit_wait));
+        }
+        Ok(())
     }
 
     pub fn execute(
@@ -53,14 +65,17 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+        while let Some((home, operations)) =
+            batch.get(from..).and_then(|rest| turn::next(work.home, rest))
+        {
             let now = Instant::now();
             if stop.is_due(now) {
                 break;
             }
             work.limit_calls(stop, now)?;
             let budget = stop.time_left(now).map_or(BUDGET_MAX, |left| left.min(BUDGET_MAX));
-            let ended = self.call(work, rest, from, budget, stop, done)?;
+            self.make_block(work, home)?;
+            let ended = self.call(work, home, operations, from, budget, stop, done)?;
             if ended == 0 {
                 break; // Only the budget can have ended it.
             }
@@ -70,20 +85,23 @@ impl ServerLoop {
     }
 
     /// One call; returns how many operations ended.
+    #[allow(clippy::too_many_arguments)]
     fn call(
         &mut self,
         work: &mut Work,
+        home: u32,
         operations: &[Operation],
         from: usize,
         budget: Duration,
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
-        let total = self.fill(work, operations);
+        let total = self.fill(work, home, operations);
+        let block = self.blocks.get(&home).map_or("", String::as_str);
         let called_ns = stop.since_trigger_ns(Instant::now());
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work.link.call(
-            &self.block,
+            block,
             &[
                 ("ops", Value::Text(&self.ops)),
                 ("fillers", Value::Text(&self.fillers)),
@@ -102,13 +120,7 @@ impl ServerLoop {
                 return match work.failure(&error, stop) {
                     Failure::Fatal(error) => Err(error),
                     Failure::Counted(code) => {
-                        done.ended.push(Outcome {
-                            operation: from as u32,
-                            latency_ns: 0,
-                            end_ns: span.1,
-                            rows: 0,
-                            error: Some(code),
-                        });
+                        done.ended.push(Outcome::of_failed_call(from, span.1, code));
                         Ok(1)
                     }
                 };
@@ -118,7 +130,7 @@ impl ServerLoop {
     }
 
     /// As many operations as fit into one call; how many these are.
-    fn fill(&mut self, work: &mut Work, operations: &[Operation]) -> usize {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> usize {
         self.ops.clear();
         self.fillers.clear();
         self.tail.clear();
@@ -144,8 +156,8 @@ impl ServerLoop {
                 Kind::Scan => 'C',
                 Kind::Update => 'U',
             };
-            let is_home = operation.schema == work.home.schema;
-            let letter = if is_home { letter } else { letter.to_ascii_lowercase() };
+            let letter =
+                if operation.schema == home { letter } else { letter.to_ascii_lowercase() };
             let (first, last) = match operation.kind {
                 Kind::Scan => (0, 0),
                 _ => (operation.first, operation.last()),

@@ -121,14 +121,14 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
     let declarations = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
     let assign_one = of(
         &|column| match column {
-            2 => "v2 := SUBSTR(fillers, filler_at, 13) || tail;".to_owned(),
+            2 => "v2 := SUBSTRB(fillers, filler_at, 13) || tail;".to_owned(),
             _ => format!("v{column} := v2;"),
         },
         "\n                    ",
     );
     let assign_all = of(
         &|column| {
-            format!("v{column} := SUBSTR(fillers, filler_at + {} * width, width);", column - 2)
+            format!("v{column} := SUBSTRB(fillers, filler_at + {} * width, width);", column - 2)
         },
         "\n                    ",
     );
@@ -214,6 +214,40 @@ mod tests {
         }
     }
 
+    /// SYS's and PERFSTAT's objects that a text names, as a GRANT names them.
+    fn objects_of_others(text: &str) -> BTreeSet<String> {
+        let words = text.split(|sign: char| !sign.is_ascii_alphanumeric() && !"_$.".contains(sign));
+        let object = |word: &str| {
+            let word = word.to_lowercase();
+            for (view, granted) in [("gv$", "sys.gv_$"), ("v$", "sys.v_$"), ("dba_", "sys.dba_")] {
+                if let Some(name) = word.strip_prefix(view) {
+                    return Some(format!("{granted}{name}"));
+                }
+            }
+            let (owner, name) = match word.split_once('.') {
+                Some(("perfstat", name)) => ("perfstat", name.to_owned()),
+                _ if word.starts_with("dbms_workload") => ("sys", word),
+                _ => return None,
+            };
+            Some(format!("{owner}.{}", name.split('.').next().unwrap_or_default()))
+        };
+        words.filter_map(object).collect()
+    }
+
+    #[test]
+    fn what_is_granted_is_exactly_what_is_used() {
+        let used: BTreeSet<String> =
+            all().iter().flat_map(|(_, text)| objects_of_others(text)).collect();
+        let grants = crate::engine::oracle::GRANTS.lines();
+        let granted: BTreeSet<String> = grants
+            .filter_map(|line| line.split_once("GRANT ")?.1.split_once(" ON "))
+            .filter_map(|(_, object)| Some(object.split_once(" TO petal")?.0.to_owned()))
+            .filter(|object| !object.starts_with("user1."))
+            .collect();
+        assert_eq!(used, granted);
+        assert!(granted.len() > 20, "{granted:?}");
+    }
+
     #[test]
     fn names_are_the_databases_capitals_unless_they_cannot_be() {
         assert_eq!(identifier("iops"), "IOPS");
@@ -245,7 +279,7 @@ mod tests {
         assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));
         assert!(
             slobs.contains("c20 = v20")
-                && slobs.contains("v20 := SUBSTR(fillers, filler_at + 18 * width, width);")
+                && slobs.contains("v20 := SUBSTRB(fillers, filler_at + 18 * width, width);")
         );
     }
 }

@@ -77,6 +77,13 @@ pub fn report(link: &mut dyn Link, first: &str, last: &str) -> Result<String, Li
             begin.instance, end.instance
         )));
     }
+    if begin.startup != end.startup {
+        return Err(odd(format!(
+            "instance {} was started at {}, between snapshots {first} and {last}: its counters began \
+             anew",
+            end.instance, end.startup
+        )));
+    }
     let pairs = |rows: Vec<Row>| -> BTreeMap<String, f64> {
         rows.iter().map(|row| (cell(row, 0).to_owned(), decimal(row, 1))).collect()
     };

@@ -35,9 +35,11 @@ pub struct Work {
     pub link: Box<dyn Link>,
     pub place: String,
     pub manner: Manner,
-    pub home: Meta,
-    /// Schema 1, where HOT_SCHEMA_FREQUENCY sends operations.
-    pub hot: Meta,
+    /// The number of its own schema.
+    pub home: u32,
+    /// Every schema of the run: where sessions are fewer, each visits several in turn, and
+    /// HOT_SCHEMA_FREQUENCY sends operations to schema 1.
+    pub metas: Vec<Meta>,
     pub cancelling: Arc<Cancelling>,
     /// How long calls may take now, and since when that is set.
     pub limit: Option<(Duration, Instant)>,
@@ -57,20 +59,27 @@ impl Work {
         sql::changed_columns(self.manner.redo_stress)
     }
 
+    pub fn meta(&self, schema: u32) -> Result<&Meta, SessionError> {
+        self.metas.iter().find(|meta| meta.schema == schema).ok_or_else(|| SessionError {
+            code: "data".into(),
+            message: format!("{}: schema {schema} is not loaded", self.place),
+        })
+    }
+
     /// Characters of each column; schemas of one target have the same.
     pub fn width(&self) -> usize {
-        self.home.width
+        self.metas.first().map_or(1, |meta| meta.width)
     }
 
     /// All columns of an UPDATE hold the same text.
     pub fn is_constant(&self) -> bool {
-        self.home.filler == Filler::Constant && self.hot.filler == Filler::Constant
+        self.metas.iter().all(|meta| meta.filler == Filler::Constant)
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
     pub fn filler(&mut self, operation: &Operation, columns: usize) -> &str {
-        let meta = if operation.schema == self.home.schema { &self.home } else { &self.hot };
-        let (width, filler) = (self.home.width, meta.filler);
+        let width = self.width();
+        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.filler);
         self.text.resize(width * columns, 0);
         for (column, number) in self.text.chunks_exact_mut(width).zip(2..) {
             filler.fill(column, operation.stamp, number);

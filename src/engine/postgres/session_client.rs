@@ -84,13 +84,7 @@ impl ClientLoop {
                 },
             };
             let end = Instant::now();
-            done.ended.push(Outcome {
-                operation: index,
-                latency_ns: (end - begin).as_nanos() as u64,
-                end_ns: stop.since_trigger_ns(end),
-                rows,
-                error,
-            });
+            done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
             begin = end;
         }
         Ok(())

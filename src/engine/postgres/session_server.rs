@@ -15,7 +15,7 @@ use super::client::Error;
 use super::connect::engine_error;
 use super::work::{Failure, Work, keys, prepared};
 use super::{routine, schema};
-use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop, turn};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -114,21 +114,16 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+        while let Some((home, operations)) =
+            batch.get(from..).and_then(|rest| turn::next(work.home, rest))
+        {
             let now = Instant::now();
             if stop.is_due(now) {
                 break;
             }
-            // The routine of a schema knows its own and the first.
-            let of = |operation: &Operation| match operation.schema {
-                1 => work.home,
-                other => other,
-            };
-            let home = of(&rest[0]);
-            let length = rest.iter().take_while(|operation| of(operation) == home).count();
             let budget =
                 stop.time_left(now).map_or(self.budget_max, |left| left.min(self.budget_max));
-            from += self.call(work, home, &rest[..length], from, budget, stop, done)?;
+            from += self.call(work, home, operations, from, budget, stop, done)?;
         }
         Ok(())
     }
@@ -160,13 +155,7 @@ impl ServerLoop {
                 return match work.failure(&error, stop) {
                     Failure::Fatal(error) => Err(error),
                     Failure::Counted(code) => {
-                        done.ended.push(Outcome {
-                            operation: from as u32,
-                            latency_ns: 0,
-                            end_ns: returned_ns,
-                            rows: 0,
-                            error: Some(code),
-                        });
+                        done.ended.push(Outcome::of_failed_call(from, returned_ns, code));
                         Ok(1)
                     }
                 };

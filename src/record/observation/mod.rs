@@ -73,6 +73,8 @@ pub struct Observation {
     pub elapsed_s: Option<f64>,
     /// How many ran, where the run itself says so.
     pub sessions: Option<u32>,
+    /// How many of them ended before their time.
+    pub sessions_lost: Option<u32>,
     pub active_bytes: Option<u64>,
     /// By the names of [`metric`], `select_p99_us` and its like, and what hooks printed
     /// (`hook_<name>`). A figure that is not known is not there.
@@ -129,6 +131,7 @@ impl Observation {
             started_at: Some(summary.started_at.clone()),
             elapsed_s: Some(summary.elapsed_s),
             sessions: Some(summary.sessions),
+            sessions_lost: Some(summary.sessions_lost.len() as u32),
             active_bytes: Some(summary.active_bytes),
             metrics: figures::of(run),
             endpoints: figures::by_endpoint(run),

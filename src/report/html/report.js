@@ -101,6 +101,20 @@
     });
   }
 
+  // The mark under the pointer. Points of curves that run close lie over each other: the nearest
+  // one is meant, not the one that was drawn last.
+  function pointed(plot, event) {
+    var mark = event.target.closest ? event.target.closest(".hit") : null;
+    if (!mark || mark.tagName !== "circle") return mark;
+    function far(other) {
+      var place = centre(other);
+      return Math.hypot(place[0] - event.clientX, place[1] - event.clientY);
+    }
+    return marks(plot).reduce(function (best, other) {
+      return other.tagName === "circle" && far(other) < far(best) ? other : best;
+    }, mark);
+  }
+
   document.querySelectorAll("figure.chart").forEach(function (figure) {
     figure.querySelectorAll(".plot").forEach(function (plot) {
       plot.tabIndex = 0;
@@ -109,7 +123,7 @@
       plot.setAttribute("aria-label", figure.querySelector("h3").textContent +
         ". Arrow keys read its values; the table below holds all of them.");
       plot.addEventListener("pointermove", function (event) {
-        var mark = event.target.closest ? event.target.closest(".hit") : null;
+        var mark = pointed(plot, event);
         if (mark) show(mark, event.clientX, event.clientY, false);
         else hide();
       });

@@ -158,9 +158,31 @@ fn cost(out: &mut String, run: &Run) {
         )
     });
     fact(out, "petal's process", &or_dash(petal, |text| text));
-    if run.details.target.in_process {
+    if run.details.target.in_process && !is_bare(run) {
         fact(out, "", "the database runs inside petal's process: its work is in this figure");
     }
+    if let Some(told) = verifying(run) {
+        fact(out, "of it, verifying", &told);
+    }
+}
+
+/// The device, with no database on it: all that petal does is petal's.
+fn is_bare(run: &Run) -> bool {
+    run.summary.engine == "device"
+}
+
+/// What VERIFY=checksum cost; None where nothing of it was timed.
+fn verifying(run: &Run) -> Option<String> {
+    let count = |name: &str| run.summary.counters.get(name).copied().filter(|&count| count > 0);
+    let (blocks, ns) = (count("blocks_verified")?, count("verify_ns")?);
+    let petal_s = run.summary.petal_cpu_s.filter(|&seconds| seconds > 0.0);
+    let seconds = ns as f64 / 1e9;
+    Some(format!(
+        "{} s, {} % of that, {} us a block: VERIFY=checksum, by petal's clock in the sessions",
+        decimal(seconds, 2),
+        or_dash(petal_s.map(|petal_s| seconds / petal_s), percent),
+        decimal(ns as f64 / 1e3 / blocks as f64, 2)
+    ))
 }
 
 fn hooks(out: &mut String, run: &Run) {

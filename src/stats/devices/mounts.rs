@@ -48,6 +48,12 @@ impl Mounts {
     }
 }
 
+impl Mount {
+    pub fn is_memory(&self) -> bool {
+        matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
+    }
+}
+
 /// Field 3 is major:minor, field 5 where it is mounted, field 6 the mount's options; after the dash
 /// come file system, source and the file system's own options.
 fn mount(line: &str) -> Option<Mount> {
@@ -96,7 +102,7 @@ pub(super) fn why_unseen(mount: Option<&Mount>) -> String {
         return "its device is not known to /sys, and its file system not to /proc".to_owned();
     };
     let reason = match kind.as_str() {
-        "tmpfs" | "ramfs" | "devtmpfs" => "is memory: nothing of it reaches a device",
+        _ if mount.is_some_and(Mount::is_memory) => "is memory: nothing of it reaches a device",
         "overlay" | "aufs" => {
             "is a container's layers, which do not tell their device; put the data on a volume"
         }

@@ -82,11 +82,18 @@ impl Interval {
     /// The two one after the other. What one of them does not know is unknown; gauges are the
     /// later one's, the busiest processor is that of the longer one.
     pub fn then(&self, later: &Self) -> Self {
-        let devices = self.devices.as_ref().zip(later.devices.as_ref()).map(|(ours, theirs)| {
-            let both = ours.iter().filter_map(|device| {
-                Some(device.plus(theirs.iter().find(|other| other.name == device.name)?))
-            });
-            both.collect()
+        let devices = self.devices.as_deref().zip(later.devices.as_deref());
+        let devices = devices.and_then(|(ours, theirs)| {
+            let has = |all: &[DeviceUse], name: &str| all.iter().any(|other| other.name == name);
+            let in_both = |device: &DeviceUse| has(ours, &device.name) && has(theirs, &device.name);
+            // Without one of the data's devices the sum of the others would be too little.
+            let mut data = ours.iter().chain(theirs).filter(|device| device.data);
+            data.all(in_both).then(|| {
+                let both = ours.iter().filter_map(|device| {
+                    Some(device.plus(theirs.iter().find(|other| other.name == device.name)?))
+                });
+                both.collect()
+            })
         });
         let mut log_writer_on = self.log_writer_on.clone();
         for &(cpu, seconds) in &later.log_writer_on {
@@ -177,6 +184,24 @@ mod tests {
         assert_eq!((whole.sum.device(), whole.sum.cpus.host), (None, None));
         assert_eq!(whole.sum.counts.interrupts, None);
         assert_eq!(whole.ranges.running.unwrap().moments, 1);
+    }
+
+    #[test]
+    fn a_device_that_only_one_interval_has_is_unknown_in_both() {
+        let without = |name: &str| {
+            let mut interval = interval(1.0, 1, 7);
+            interval.devices.as_mut().unwrap().retain(|device| device.name != name);
+            interval
+        };
+        let whole = interval(1.0, 1, 7);
+        for (first, second) in [(&whole, &without("sda1")), (&without("sda1"), &whole)] {
+            assert_eq!(first.then(second).devices, None, "the sum would be too little");
+        }
+        for (first, second) in [(&whole, &without("sda")), (&without("sda"), &whole)] {
+            let both = first.then(second);
+            assert_eq!(both.device().unwrap().read_bytes, 14);
+            assert_eq!(both.devices.unwrap().len(), 1);
+        }
     }
 
     #[test]

@@ -72,6 +72,9 @@ SELECT value FROM v$parameter WHERE name = 'db_block_size'
 -- name: version
 SELECT version FROM product_component_version WHERE product LIKE 'Oracle%'
 
+-- name: alive
+SELECT dummy FROM dual
+
 -- name: instance
 SELECT TO_CHAR(SYS_CONTEXT('USERENV', 'INSTANCE')) FROM dual
 

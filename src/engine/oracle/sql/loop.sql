@@ -11,6 +11,9 @@
 -- and go as text: told holds "microseconds,rows;" for each operation that ended, errors a line
 -- "position sqlcode message" for each that failed. It ends early when budget_us is over or told is
 -- full. An error after which a session goes on costs its operation; any other ends the loop.
+--
+-- All of it is ASCII and is cut by bytes: where a character may have several, cutting by characters
+-- would count them from the text's beginning each time, within the operation's latency.
 
 -- name: run_batch
 DECLARE
@@ -43,10 +46,10 @@ DECLARE
         );
     END micros;
 BEGIN
-    WHILE done < total AND begun < deadline AND NVL(LENGTH(told), 0) < told_max AND NOT is_fatal LOOP
-        kind := SUBSTR(ops, done * 25 + 1, 1);
-        low := TO_NUMBER(SUBSTR(ops, done * 25 + 2, 12));
-        high := TO_NUMBER(SUBSTR(ops, done * 25 + 14, 12));
+    WHILE done < total AND begun < deadline AND NVL(LENGTHB(told), 0) < told_max AND NOT is_fatal LOOP
+        kind := SUBSTRB(ops, done * 25 + 1, 1);
+        low := TO_NUMBER(SUBSTRB(ops, done * 25 + 2, 12));
+        high := TO_NUMBER(SUBSTRB(ops, done * 25 + 14, 12));
         touched := 0;
         BEGIN
             IF kind = 'S' THEN
@@ -77,7 +80,7 @@ BEGIN
             WHEN OTHERS THEN
                 touched := 0;
                 is_fatal := SQLCODE NOT IN (-60, -8177, -1555, -54)
-                    OR NVL(LENGTH(errors), 0) > 3600;
+                    OR NVL(LENGTHB(errors), 0) > 3000;
                 errors := errors || TO_CHAR(done + 1) || ' ' || TO_CHAR(SQLCODE) || ' '
                     || SUBSTR(REPLACE(SQLERRM, CHR(10), ' '), 1, 200) || CHR(10);
                 ROLLBACK;

@@ -98,6 +98,22 @@ fn what_is_in_the_way_stays() {
 }
 
 #[test]
+fn data_that_this_petal_cannot_read_stay_unless_they_are_to_be_replaced() {
+    let later = || loaded().answers("FROM petal_meta", &[&["1", "format", "2"]]);
+    let load = |scripted: &Scripted, replace| {
+        engine(scripted, &settings()).load(&plan_of(1, replace), &Silent, &unlimited())
+    };
+    let kept = later();
+    assert!(matches!(load(&kept, false), Err(EngineError::Data(_))));
+    let writes =
+        |line: &String| ["DROP", "DELETE", "INSERT"].iter().any(|verb| line.contains(verb));
+    assert!(!kept.sent().iter().any(writes));
+    let replaced = later();
+    let _ = load(&replaced, true);
+    assert!(replaced.sent().iter().any(|line| line.contains("DROP TABLE petal1_cf1")));
+}
+
+#[test]
 fn a_load_ends_in_our_words_with_place_and_code() {
     let base = || {
         Scripted::default()

@@ -24,6 +24,49 @@ fn a_batch_is_one_call_and_every_operation_has_its_own_latency() {
     assert_eq!(calls.len(), 1);
 }
 
+/// The table of each SELECT that a session sends whose home is schema 1, in order.
+fn selects_of_a_visitor(loop_side: LoopSide, batch: &[Operation]) -> Vec<String> {
+    let scripted = loaded();
+    let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
+    let (ended, result) = execute(&engine, seat(1, 1), batch);
+    result.unwrap();
+    assert_eq!(ended.len(), batch.len());
+    let sent = match loop_side {
+        LoopSide::Client => scripted.sent(),
+        _ => scripted.0.lock().unwrap().blocks.clone(),
+    };
+    // The first SELECT of a block is that of its home schema.
+    let table = |text: &String| {
+        let (_, after) = text.split_once("COUNT(c2)")?;
+        let name = after.split_whitespace().find(|word| word.starts_with("petal"))?;
+        Some(name.to_owned())
+    };
+    sent.iter().filter_map(table).collect()
+}
+
+#[test]
+fn a_session_that_visits_several_schemas_reads_each_of_them() {
+    let batch: Vec<Operation> =
+        [1, 1, 3, 3, 1, 2].map(|schema| operation(Kind::Select, schema, 5, 4)).into();
+    let each = selects_of_a_visitor(LoopSide::Client, &batch);
+    let all = ["petal1_cf1", "petal1_cf1", "petal3_cf1", "petal3_cf1", "petal1_cf1", "petal2_cf1"];
+    assert_eq!(each, all);
+    // A call for each turn in a schema.
+    let calls = selects_of_a_visitor(LoopSide::Server, &batch);
+    assert_eq!(calls, ["petal1_cf1", "petal3_cf1", "petal1_cf1", "petal2_cf1"]);
+}
+
+#[test]
+fn a_schema_that_is_not_loaded_is_told_and_no_other_is_read_for_it() {
+    for loop_side in [LoopSide::Server, LoopSide::Client] {
+        let scripted = loaded();
+        let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
+        let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Select, 9, 1, 4)]);
+        assert!(ended.is_empty());
+        assert!(result.unwrap_err().contains("schema 9 is not loaded"));
+    }
+}
+
 #[test]
 fn what_the_block_leaves_is_sent_again() {
     let scripted = loaded();
@@ -125,8 +168,51 @@ fn a_call_that_outlasts_the_stop_is_cut() {
     session.execute(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done).unwrap();
     assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
     // The driver breaks a call off a little after the end by itself.
-    let limit = scripted.0.lock().unwrap().limits[0].unwrap();
+    let limit = scripted.0.lock().unwrap().limits.last().unwrap().unwrap();
     assert!(limit > Duration::from_secs(60) && limit < Duration::from_secs(70), "{limit:?}");
+}
+
+#[test]
+fn an_update_that_is_cut_loses_no_session_though_its_connection_is_gone() {
+    let mut timed_out = LinkError::connection("recovery was not possible");
+    timed_out.kind = super::link::Kind::TimedOut;
+    let scripted = loaded().fails_as("UPDATE", timed_out).fails("ROLLBACK", 3113, "end-of-file");
+    let client = Settings { loop_side: Some(LoopSide::Client), ..settings() };
+    let mut session = engine(&scripted, &client).connect(seat(1, 1)).unwrap();
+    let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let trigger = Instant::now();
+    let stop =
+        Stop::until(trigger, Some(trigger + Duration::from_secs(60)), Arc::default(), cutting);
+    let mut done = Outcomes::default();
+    session.execute(&[operation(Kind::Update, 1, 1, 4)], &stop, &mut done).unwrap();
+    assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
+}
+
+#[test]
+fn a_session_whose_database_falls_silent_is_severed_and_named() {
+    for (loop_side, hangs) in [(LoopSide::Server, "DECLARE"), (LoopSide::Client, "COUNT(c2)")] {
+        let scripted = loaded().hangs(hangs);
+        let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
+        let mut session = engine.connect(seat(1, 1)).unwrap();
+        let canceller = session.canceller();
+        let begin = Instant::now();
+        let driver = thread::spawn(move || {
+            canceller.cancel();
+            canceller.sever();
+        });
+        let mut done = Outcomes::default();
+        let batch = [operation(Kind::Select, 1, 1, 4)];
+        let error = session.execute(&batch, &unlimited(), &mut done).unwrap_err();
+        driver.join().unwrap();
+        assert_eq!(error.code, "no-answer");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error.message, @"db1:1521/svc: no answer in time, nor to being cancelled; the database or the network fell silent: see whether its host, its storage or its archiver hangs");
+        }
+        // It stays lost, and letting it go waits for nobody.
+        assert!(session.execute(&batch, &unlimited(), &mut done).is_err());
+        drop(session);
+        assert!(begin.elapsed() < Duration::from_secs(60));
+    }
 }
 
 #[test]

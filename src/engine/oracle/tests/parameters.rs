@@ -151,8 +151,8 @@ fn commit_wait() {
     SELECT COUNT(c2) INTO touched FROM petal2_cf2;
     SELECT COUNT(c2) INTO touched FROM petal1_cf1 t WHERE custid BETWEEN low AND high;
     SELECT COUNT(c2) INTO touched FROM petal1_cf2;
-    v2 := SUBSTR(fillers, filler_at + 0 * width, width);
-    v2 := SUBSTR(fillers, filler_at, 13) || tail;
+    v2 := SUBSTRB(fillers, filler_at + 0 * width, width);
+    v2 := SUBSTRB(fillers, filler_at, 13) || tail;
     UPDATE petal2_cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     UPDATE petal1_cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     COMMIT WRITE IMMEDIATE WAIT;
@@ -164,8 +164,8 @@ fn commit_wait() {
     SELECT COUNT(c2) INTO touched FROM petal2_cf2;
     SELECT COUNT(c2) INTO touched FROM petal1_cf1 t WHERE custid BETWEEN low AND high;
     SELECT COUNT(c2) INTO touched FROM petal1_cf2;
-    v2 := SUBSTR(fillers, filler_at + 0 * width, width);
-    v2 := SUBSTR(fillers, filler_at, 13) || tail;
+    v2 := SUBSTRB(fillers, filler_at + 0 * width, width);
+    v2 := SUBSTRB(fillers, filler_at, 13) || tail;
     UPDATE petal2_cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     UPDATE petal1_cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     COMMIT;
@@ -200,8 +200,8 @@ fn use_slob_schemas() {
     SELECT COUNT(c2) INTO touched FROM user2.cf2;
     SELECT COUNT(c2) INTO touched FROM user1.cf1 t WHERE custid BETWEEN low AND high;
     SELECT COUNT(c2) INTO touched FROM user1.cf2;
-    v2 := SUBSTR(fillers, filler_at + 0 * width, width);
-    v2 := SUBSTR(fillers, filler_at, 13) || tail;
+    v2 := SUBSTRB(fillers, filler_at + 0 * width, width);
+    v2 := SUBSTRB(fillers, filler_at, 13) || tail;
     UPDATE user2.cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     UPDATE user1.cf1 t SET c2 = v2, c3 = v3 WHERE custid BETWEEN low AND high;
     COMMIT WRITE IMMEDIATE WAIT;

@@ -134,6 +134,22 @@ fn statspacks_report_is_made_of_its_tables() {
 }
 
 #[test]
+fn a_restart_between_the_snapshots_makes_no_report() {
+    let row = |id, startup, time| {
+        [id, "1", "1", "IRIS", "iris", "", "19.0.0.0.0", "NO", startup, "", time]
+    };
+    let [first, last] =
+        [row("101", "01-Jun-25 08:00:00", "100"), row("102", "02-Jun-25 10:02:00", "400")];
+    let restarted = perfstat().answers("FROM perfstat.stats$snapshot", &[&first, &last]);
+    let engine = engine(&restarted, &settings());
+    engine.begin_report().unwrap();
+    let reports = engine.end_report().unwrap();
+    assert_eq!(reports.len(), 1);
+    let script = &reports[0].text;
+    assert!(script.contains("instance iris was started at 02-Jun-25 10:02:00"), "{script}");
+}
+
+#[test]
 fn snapshots_of_two_instances_make_no_report() {
     let two = perfstat().answers(
         "FROM perfstat.stats$snapshot",
