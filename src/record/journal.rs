@@ -215,7 +215,7 @@ mod tests {
             let opening = Opening::new(fixture::opening());
             let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
             // One more counter and wait each second; some stand still.
-            let mut totals = vec![0; 4];
+            let mut totals = [0; 4];
             for (at, steps) in seconds.iter().enumerate() {
                 totals.iter_mut().zip(steps).for_each(|(total, step)| *total += step);
                 let known = || totals.iter().enumerate().take(at + 1);
