@@ -1,7 +1,7 @@
 //! What ran out: processors, petal itself.
 
 use super::judgement::{Found, Judgement, is_in_process, seen_on, unknown, unseen, warning};
-use super::others::{self, Used};
+use super::others::{self, Others};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::os::CpuShare;
@@ -41,8 +41,8 @@ pub(super) fn is_others_work(run: &Run) -> bool {
     matches!(full(run), Some(Full::All { .. })) && others_prevail(run).is_some()
 }
 
-fn others_prevail(run: &Run) -> Option<Used> {
-    others::at_work(run).filter(|used| used.others > used.own)
+fn others_prevail(run: &Run) -> Option<Others> {
+    others::at_work(run).filter(|others| others.processors > others.own)
 }
 
 /// How the database ran out of processors.
@@ -177,7 +177,7 @@ fn processor_bound(run: &Run) -> Judgement {
 
 /// Whose work it was decides what to do about it.
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
-    let Some(Used { others, of, own }) = others_prevail(run) else {
+    let Some(Others { processors, of, own }) = others_prevail(run) else {
         return warning(
             ID_PROCESSORS,
             format!(
@@ -190,12 +190,12 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
         ID_PROCESSORS,
         format!(
             "the processors were {busy:.1} % busy{on}, mostly for others: they used \
-             {others:.2} of the {of}, petal and the database {own:.2}; what storage can do is \
+             {processors:.2} of the {of}, petal and the database {own:.2}; what storage can do is \
              not seen"
         ),
         "Repeat on a quiet host; look with top who else is at work there.",
     )
-    .with("other_processors", others)
+    .with("other_processors", processors)
     .with("own_processors", own)
 }
 

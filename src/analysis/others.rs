@@ -103,25 +103,34 @@ fn processors(run: &Run) -> Judgement {
     judged(seen, &others, "during the run").unwrap_or(Judgement::Clear)
 }
 
+/// Processors' worth of work that is neither petal's nor the database's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Others {
+    pub processors: f64,
+    pub of: usize,
+    /// Petal's and the database's.
+    pub own: f64,
+}
+
 /// On the database's host, over the run; None where a part is not known.
-pub(super) fn at_work(run: &Run) -> Option<Used> {
+pub(super) fn at_work(run: &Run) -> Option<Others> {
     let seen = run.database_host()?;
     others(run, seen, &seen.whole.sum)
 }
 
-fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Used> {
+fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
     let working = interval.working_processors()?;
     let own_s = own_cpu_s(run, seen, interval)?;
     let own = own_s / interval.seconds;
-    (interval.seconds > 0.0).then(|| Used {
+    (interval.seconds > 0.0).then(|| Others {
         own,
-        others: (working - own).max(0.0),
+        processors: (working - own).max(0.0),
         of: interval.cpus.each.len(),
     })
 }
 
-/// Processors' worth of work in a part of the run; None where the seconds do not tell.
-pub(super) fn used(run: &Run, from_s: f64, to_s: f64) -> Option<Used> {
+/// The same in a part of the run; None where the seconds do not tell.
+pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
     let seen = run.database_host()?;
     let of = seen.whole.sum.cpus.each.len();
     let within = seen.seconds.iter().filter(|second| {
@@ -139,19 +148,11 @@ pub(super) fn used(run: &Run, from_s: f64, to_s: f64) -> Option<Used> {
     (seconds > 0.0 && all > 0 && of > 0).then(|| {
         let own = own_s / seconds;
         let working = worked as f64 / all as f64 * of as f64;
-        Used { own, others: (working - own).max(0.0), of }
+        Others { own, processors: (working - own).max(0.0), of }
     })
 }
 
-/// By petal and the database, and by all others, of so many processors.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Used {
-    pub own: f64,
-    pub others: f64,
-    pub of: usize,
-}
-
-impl Used {
+impl Others {
     /// So much of others' work, or so much more of it, tells.
     pub fn enough(self) -> f64 {
         PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)
@@ -168,21 +169,21 @@ fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<f64> {
     }
 }
 
-fn judged(seen: &HostSeen, used: &Used, when: &str) -> Option<Judgement> {
-    (used.others >= used.enough()).then(|| {
+fn judged(seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+    (others.processors >= others.enough()).then(|| {
         warning(
             ID,
             format!(
                 "{when} others used {:.1} of the {} processors{}: neither petal nor the database",
-                used.others,
-                used.of,
+                others.processors,
+                others.of,
                 seen_on(seen)
             ),
             "Repeat on a quiet host; look with top who else is at work there.",
         )
-        .with("other_processors", used.others)
-        .with("own_processors", used.own)
-        .with("processors", used.of)
+        .with("other_processors", others.processors)
+        .with("own_processors", others.own)
+        .with("processors", others.of)
         .judged()
     })
 }

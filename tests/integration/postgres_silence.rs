@@ -121,13 +121,21 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     let until = run["counted_until"]["second"].as_f64().unwrap();
     assert!((1.0..=3.0).contains(&until), "{until}");
     let record = record(&work.run_folder());
-    let counted = record["details"]["io"]["logical_reads"].as_f64().unwrap();
-    let told = run["per_second"]["logical_reads"].as_f64().unwrap();
-    assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
-    let seconds = record["details"]["timeline"].as_array().unwrap().iter();
-    let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
-    let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
-    assert_eq!(summed, counted, "the seconds that were told");
+    let version = run["target"]["version"].as_str().unwrap();
+    let major: u32 =
+        version.split(|sign: char| !sign.is_ascii_digit()).next().unwrap().parse().unwrap();
+    // Before 15 a second's figures lag, and are not told.
+    if major >= 15 {
+        let counted = record["details"]["io"]["logical_reads"].as_f64().unwrap();
+        let told = run["per_second"]["logical_reads"].as_f64().unwrap();
+        assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
+        let seconds = record["details"]["timeline"].as_array().unwrap().iter();
+        let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
+        let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
+        assert_eq!(summed, counted, "the seconds that were told");
+    } else {
+        assert!(run["per_second"]["logical_reads"].is_null(), "unknown is not zero");
+    }
     let gaps = record.to_string();
     assert!(gaps.contains("the closing snapshot failed"), "{gaps}");
     let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();

@@ -1,12 +1,12 @@
 //! When and how far the rate fell, and what else changed then. A candidate is named with its
 //! evidence; that it is the cause is for the reader to decide.
 
-use super::super::others::Used;
+use super::super::others::Others;
 use super::rate;
 use crate::record::Second;
 
 /// Who used the processors between two moments of the run, in seconds; None where that is unknown.
-pub type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Used>;
+pub(super) type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Others>;
 
 /// A smaller fall is noise.
 const FALL_SHARE_MIN: f64 = 0.10;
@@ -51,7 +51,7 @@ impl Fall {
 
 /// The fall of a stretch of seconds, if the rate fell: as a step or as a drift, whichever leaves
 /// less of the seconds' variance unexplained.
-pub fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
+pub(super) fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
     let rates: Vec<f64> = seconds.iter().map(|second| rate(second)).collect();
     if rates.len() < 2 * STRETCH_SECONDS_MIN {
         return None;
@@ -252,7 +252,7 @@ impl Stretches<'_> {
     }
 
     /// Who used the processors before and after.
-    fn used(&self) -> Option<(Used, Used)> {
+    fn used(&self) -> Option<(Others, Others)> {
         let of = |seconds: &[&Second]| {
             let (first, last) = seconds.first().zip(seconds.last())?;
             (self.used)(first.from_s, last.from_s + last.length_s)
@@ -262,18 +262,18 @@ impl Stretches<'_> {
 
     fn others(&self) -> Option<String> {
         let (early, late) = self.used()?;
-        (late.others - early.others >= late.enough()).then(|| {
+        (late.processors - early.processors >= late.enough()).then(|| {
             format!(
                 "others' work: neither petal nor the database used {:.1} of the {} processors, {:.1} \
                  before",
-                late.others, late.of, early.others
+                late.processors, late.of, early.processors
             )
         })
     }
 
     /// As busy as before for fewer operations: a lower clock does that, where nobody else was busy.
     fn clock(&self) -> Option<String> {
-        if self.used().is_some_and(|(_, late)| late.others >= late.enough()) {
+        if self.used().is_some_and(|(_, late)| late.processors >= late.enough()) {
             return None;
         }
         let busy = |seconds: &[&Second]| {
@@ -452,14 +452,14 @@ mod tests {
         };
         let others = |before: f64| {
             move |from_s: f64, _: f64| {
-                let others = if from_s < 150.0 { before } else { 1.7 };
-                Some(Used { own: 2.0 - others, others, of: 2 })
+                let processors = if from_s < 150.0 { before } else { 1.7 };
+                Some(Others { own: 2.0 - processors, processors, of: 2 })
             }
         };
         insta::assert_snapshot!(cliff_beside(&others(0.1), busy).join("\n"), @"others' work: neither petal nor the database used 1.7 of the 2 processors, 0.1 before");
         // They were there all the time: what they took now is not known, and no clock is blamed.
         assert!(cliff_beside(&others(1.6), busy).is_empty());
-        let alone = |_, _| Some(Used { own: 2.0, others: 0.0, of: 2 });
+        let alone = |_, _| Some(Others { own: 2.0, processors: 0.0, of: 2 });
         assert!(cliff_beside(&alone, busy)[0].starts_with("heat or a lower clock"));
     }
 

@@ -79,7 +79,7 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
 
 /// The fall of a stretch of a run's seconds, with what the record tells of that time.
 pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
-    fall::fall(seconds, &|from_s, to_s| others::used(run, from_s, to_s))
+    fall::fall(seconds, &|from_s, to_s| others::between(run, from_s, to_s))
 }
 
 /// When, how far, and what else changed.
