@@ -270,7 +270,7 @@ fn timeouts_of_the_role_are_kept_and_explained() {
     load(&url, 1, Filler::Constant);
     let mut client = shared().client("timeouts");
     client
-        .batch_execute("ALTER ROLE petal IN DATABASE timeouts SET statement_timeout = '300ms'")
+        .batch_execute("ALTER ROLE petal IN DATABASE timeouts SET statement_timeout = '1s'")
         .unwrap();
     let engine = open(&url, Settings::default());
     let mut session = engine.connect(seat(1)).unwrap();
