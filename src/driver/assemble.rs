@@ -23,7 +23,8 @@ use crate::stats::timeline::Tally;
 use crate::workload::op::Kind;
 
 use super::job::{Job, Prepared};
-use super::sampler::{SteadyWindow, sum};
+use super::sampler::SteadyWindow;
+use super::told::sum;
 
 /// What the run left, raw.
 pub struct Measured {

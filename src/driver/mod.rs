@@ -11,6 +11,7 @@ pub mod job;
 pub mod load;
 pub mod os;
 pub mod page_cache;
+mod prepare;
 pub mod quiet;
 pub mod run;
 mod sampler;
@@ -19,6 +20,7 @@ mod session;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
+mod told;
 mod trigger;
 mod watching;
 

@@ -16,6 +16,7 @@ use crate::stats::os::{DeviceCounts, Sample};
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::Kind;
 
+use super::told::{Told, sum};
 use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
@@ -387,14 +388,6 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
     }
 }
 
-/// What the database told from the opening snapshot on.
-struct Told {
-    opening: Vec<Counters>,
-    latest: Vec<IoCounts>,
-    /// A counter was seen to fall: from then on nothing that it tells is of this run.
-    is_reset: bool,
-}
-
 /// The database's totals since the trigger.
 struct Counted {
     second: f64,
@@ -403,65 +396,13 @@ struct Counted {
     times: Option<(u64, u64)>,
 }
 
-impl Told {
-    fn new(opening: &[Counters]) -> Self {
-        let latest = opening.iter().map(|counters| counters.io).collect();
-        Self { opening: opening.to_vec(), latest, is_reset: false }
-    }
-
-    /// What happened since the opening snapshot, or why that is not known.
-    fn take(&mut self, told: Result<Vec<Counters>, EngineError>) -> Result<Vec<Counters>, String> {
-        let now = told.map_err(|error| error.to_string())?;
-        let ios = now.iter().map(|counters| counters.io);
-        self.is_reset |= self.latest.iter().zip(ios.clone()).any(|(then, now)| fell(then, &now));
-        if self.is_reset {
-            return Err(
-                "its counters fell: it started anew, or somebody reset its statistics".to_owned()
-            );
-        }
-        // What one look does not tell is compared with the look before.
-        self.latest = self.latest.iter().zip(ios).map(|(then, now)| newest(then, &now)).collect();
-        Ok(since(&now, &self.opening))
-    }
-}
-
-/// Counters of a server only rise. A position in the log may go back a little after a crash.
-fn fell(then: &IoCounts, now: &IoCounts) -> bool {
-    let pairs = [(then.logical_reads, now.logical_reads), (then.commits, now.commits)];
-    pairs.into_iter().any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
-}
-
-fn newest(then: &IoCounts, now: &IoCounts) -> IoCounts {
-    IoCounts {
-        logical_reads: now.logical_reads.or(then.logical_reads),
-        commits: now.commits.or(then.commits),
-        ..*now
-    }
-}
-
-/// Per endpoint, what happened since the opening snapshot.
-fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
-    now.iter()
-        .map(|counters| match opening.iter().find(|old| old.endpoint == counters.endpoint) {
-            Some(old) => counters.since(old),
-            None => counters.clone(),
-        })
-        .collect()
-}
-
-/// The sum over endpoints; None when there is none.
-pub fn sum(counters: &[Counters]) -> Option<Counters> {
-    let (first, rest) = counters.split_first()?;
-    let mut total = first.clone();
-    rest.iter().for_each(|other| total.add(other));
-    Some(total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::fake::{Fake, Script};
     use crate::record::{Folder, fixture, journal};
+
+    use super::super::told::tests::told;
 
     fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
         Sampler::new(Parts {
@@ -501,11 +442,6 @@ mod tests {
         assert_eq!(journal::read(&path).unwrap().sessions_lost, [lost(2), lost(1)]);
     }
 
-    fn told(reads: u64) -> Vec<Counters> {
-        let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
-        vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
-    }
-
     #[test]
     fn totals_reach_to_the_last_good_second() {
         let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
@@ -526,16 +462,6 @@ mod tests {
         // No second was told: nothing is known.
         assert_eq!(sampler.close_counters(failed()).0.map(|counters| counters.len()), None);
         assert!(sampler.gaps[1].contains("are unknown"));
-    }
-
-    #[test]
-    fn counters_that_began_anew_are_no_totals() {
-        let mut since = Told::new(&told(1000));
-        let take = |since: &mut Told, reads| since.take(Ok(told(reads)));
-        assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
-        assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
-        // However far they rise again.
-        assert!(take(&mut since, 9000).is_err());
     }
 
     #[test]

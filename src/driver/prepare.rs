@@ -1,0 +1,155 @@
+//! Before a run connects its sessions: what the target is, what of the host is watched, the memory
+//! that PAGE_CACHE_LIMIT locks, and the debts of the run before.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::{ProgressUnit, Stop};
+use crate::settings::WarmUp;
+use crate::stats::cgroup::Groups;
+use crate::stats::clock::ClockState;
+use crate::stats::devices::{self, DataDevices, Roots};
+use crate::stats::host::Host;
+use crate::stats::os::{Database, Interval, Memory, Probe};
+use crate::stats::target::{Settled, Target, TargetDetails};
+use crate::stats::units::bytes;
+
+use super::job::{Job, Prepared};
+use super::page_cache::LockedMemory;
+use super::{DriverError, page_cache, quiet};
+
+const QUIET_LIMIT: Duration = Duration::from_secs(30);
+
+/// Asks, looks and settles. Nothing is connected yet.
+pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
+    raise_file_limit();
+    check_admission(job)?;
+    let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let cache_blocks = cache_blocks_per_session(job, &target)?;
+    let watched = job.settings.os_perf_data;
+    if let Some(file) = job.os_data.filter(|_| watched && details.local) {
+        return Err(DriverError::Setting(format!(
+            "--os-data {}: this run sees the database's host itself; --os-data is for a database on \
+             another host: leave it out",
+            file.display()
+        )));
+    }
+    let devices = (watched && details.local).then(|| devices::find(&details.data_files));
+    let probe = watched.then(|| probe(job, &details, devices.as_ref()));
+    let host = watched.then(|| Host::collect(devices.as_ref()));
+    let locked = limit_page_cache(job, &details)?;
+    let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
+    let clock = if details.local || !watched { None } else { ClockState::ask() };
+    let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
+    if let Some(locked) = &locked {
+        settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
+    }
+    let data_bytes = job.engine.data_bytes()?;
+    Ok(Prepared {
+        target,
+        details,
+        cache_blocks,
+        host,
+        devices,
+        probe,
+        before,
+        clock_ahead_s,
+        clock,
+        settled,
+        data_bytes,
+        locked,
+    })
+}
+
+/// Asks the server how many sessions it admits, before any is opened.
+fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
+    let sessions = job.seats.len() as u32;
+    match job.engine.sessions_max()? {
+        Some(most) if sessions > most => Err(DriverError::Setting(format!(
+            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
+            job.settings.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Of this host: with a database on another one, petal itself and the network are left to see.
+fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
+    let database = match (details.local, details.in_process) {
+        (true, true) => Database::InPetal,
+        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (false, _) => Database::Unseen,
+    };
+    let none = DataDevices::default();
+    Probe::watching(devices.unwrap_or(&none), database, !details.local)
+}
+
+/// PAGE_CACHE_LIMIT, where it is set: kept until the record is put together.
+fn limit_page_cache(
+    job: &Job<'_>,
+    details: &TargetDetails,
+) -> Result<Option<LockedMemory>, DriverError> {
+    let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
+    if !details.local {
+        return Err(DriverError::Setting(format!(
+            "PAGE_CACHE_LIMIT={}: {} is not seen on this host, and petal can limit no other page \
+             cache{}; leave it out",
+            bytes(limit_bytes),
+            job.settings.db.redacted(),
+            details.host_unseen.as_ref().map_or_else(String::new, |why| format!(" ({why})")),
+        )));
+    }
+    let group_bytes = Groups::of(&Roots::default(), "self").memory_room();
+    let stop = Stop::unlimited(job.signals.clone());
+    let memory = Memory::read();
+    Ok(Some(page_cache::limit(limit_bytes, &memory, group_bytes, job.watch, &stop)?))
+}
+
+/// Pays the debts of the run before: the database's own, then the operating system's.
+/// Tells what the host was doing at the end of that.
+fn settle(
+    job: &Job<'_>,
+    probe: Option<&Probe>,
+) -> Result<(Settled, Option<Interval>), DriverError> {
+    let began = Instant::now();
+    let stop = Stop::unlimited(job.signals.clone());
+    job.watch.phase("settling", 0, ProgressUnit::Items);
+    let dirty_bytes_before = probe.and_then(|probe| probe.sample().dirty_bytes());
+    let mut settled = job.engine.settle(job.watch, &stop)?;
+    job.check_interrupted()?;
+    let mut before = None;
+    if let Some(probe) = probe {
+        let quiet = quiet::wait_until_quiet(probe, QUIET_LIMIT, job.watch, &stop);
+        settled.dirty_bytes_after = quiet.dirty_bytes_after;
+        settled.done.extend(quiet.note);
+        before = Some(quiet.last);
+        job.check_interrupted()?;
+    }
+    settled.dirty_bytes_before = dirty_bytes_before;
+    settled.seconds = began.elapsed().as_secs_f64();
+    Ok((settled, before))
+}
+
+/// Blocks of cache that one session fills for WARM_UP=cache; 0 where nothing is to be filled.
+fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, DriverError> {
+    if job.settings.warm_up != WarmUp::Cache {
+        return Ok(0);
+    }
+    let Some(cache_bytes) = target.cache_bytes else {
+        return Err(DriverError::Setting(format!(
+            "WARM_UP=cache: {} does not tell the size of its cache, so nobody knows when it is \
+             full; give WARM_UP in seconds",
+            job.settings.db.redacted(),
+        )));
+    };
+    let blocks = cache_bytes / target.block_size.max(1);
+    let sessions = if job.engine.capabilities().cache_per_session { job.seats.len() } else { 1 };
+    Ok(blocks / (sessions as u64).max(1))
+}
+
+/// Sessions need descriptors; the limit that a shell sets is often 1024, the allowed one higher.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // If it stays low, connecting fails with the system's own message.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

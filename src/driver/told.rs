@@ -1,0 +1,90 @@
+//! What the database has told of a run: deltas from the opening snapshot on, for as long as its
+//! counters can be trusted.
+
+use crate::engine::EngineError;
+use crate::stats::counters::{Counters, IoCounts};
+
+/// What the database told from the opening snapshot on.
+pub struct Told {
+    opening: Vec<Counters>,
+    latest: Vec<IoCounts>,
+    /// A counter was seen to fall: from then on nothing that it tells is of this run.
+    is_reset: bool,
+}
+
+impl Told {
+    pub fn new(opening: &[Counters]) -> Self {
+        let latest = opening.iter().map(|counters| counters.io).collect();
+        Self { opening: opening.to_vec(), latest, is_reset: false }
+    }
+
+    /// What happened since the opening snapshot, or why that is not known.
+    pub fn take(
+        &mut self,
+        told: Result<Vec<Counters>, EngineError>,
+    ) -> Result<Vec<Counters>, String> {
+        let now = told.map_err(|error| error.to_string())?;
+        let ios = now.iter().map(|counters| counters.io);
+        self.is_reset |= self.latest.iter().zip(ios.clone()).any(|(then, now)| fell(then, &now));
+        if self.is_reset {
+            return Err(
+                "its counters fell: it started anew, or somebody reset its statistics".to_owned()
+            );
+        }
+        // What one look does not tell is compared with the look before.
+        self.latest = self.latest.iter().zip(ios).map(|(then, now)| newest(then, &now)).collect();
+        Ok(since(&now, &self.opening))
+    }
+}
+
+/// Counters of a server only rise. A position in the log may go back a little after a crash.
+fn fell(then: &IoCounts, now: &IoCounts) -> bool {
+    let pairs = [(then.logical_reads, now.logical_reads), (then.commits, now.commits)];
+    pairs.into_iter().any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
+}
+
+fn newest(then: &IoCounts, now: &IoCounts) -> IoCounts {
+    IoCounts {
+        logical_reads: now.logical_reads.or(then.logical_reads),
+        commits: now.commits.or(then.commits),
+        ..*now
+    }
+}
+
+/// Per endpoint, what happened since the opening snapshot.
+fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
+    now.iter()
+        .map(|counters| match opening.iter().find(|old| old.endpoint == counters.endpoint) {
+            Some(old) => counters.since(old),
+            None => counters.clone(),
+        })
+        .collect()
+}
+
+/// The sum over endpoints; None when there is none.
+pub fn sum(counters: &[Counters]) -> Option<Counters> {
+    let (first, rest) = counters.split_first()?;
+    let mut total = first.clone();
+    rest.iter().for_each(|other| total.add(other));
+    Some(total)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn told(reads: u64) -> Vec<Counters> {
+        let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
+        vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
+    }
+
+    #[test]
+    fn counters_that_began_anew_are_no_totals() {
+        let mut since = Told::new(&told(1000));
+        let take = |since: &mut Told, reads| since.take(Ok(told(reads)));
+        assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
+        assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
+        // However far they rise again.
+        assert!(take(&mut since, 9000).is_err());
+    }
+}
