@@ -11,11 +11,11 @@ demo: build
 build:
 	$(CARGO) build --release --locked
 
-# Everything, the fast first.
+# Everything, the fast first. Tests that wait for servers and clocks leave a processor free for others.
 test: check servers
 	$(CARGO) test --locked --lib
 	$(CARGO) test --locked --no-default-features --features sqlite --lib
-	$(CARGO) test --locked --test integration
+	$(CARGO) test --locked --test integration -- --test-threads=3
 
 # The whole conformance suite against a live Oracle Database, which drops the user's petal schemas:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
