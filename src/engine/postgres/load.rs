@@ -4,7 +4,7 @@
 //! or drop removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::account::{Account, IndexWatch};
 use super::client::{Client, Error};
@@ -18,6 +18,8 @@ use crate::engine::{
     Stop,
 };
 
+/// How long the lock of a setup that ended may still be held.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Two setups at once would be in each other's way.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -41,9 +43,7 @@ impl Loader<'_> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         self.check_block_size(&mut client)?;
-        let alone: bool =
-            client.query_one(LOCK, &[]).map_err(|error| self.error("locking", &error))?.get(0);
-        if !alone {
+        if !self.is_alone(&mut client)? {
             return Err(EngineError::Environment(format!(
                 "{}: another petal setup works in this database; wait for it or stop it",
                 self.endpoint.name
@@ -70,6 +70,19 @@ impl Loader<'_> {
                 ("vacuum", named.elapsed().as_secs_f64()),
             ],
         })
+    }
+
+    /// A server lets go of the lock a moment after the setup before has left.
+    fn is_alone(&self, client: &mut Client) -> Result<bool, EngineError> {
+        let begin = Instant::now();
+        loop {
+            let row = client.query_one(LOCK, &[]).map_err(|error| self.error("locking", &error))?;
+            let is_alone = row.get(0);
+            if is_alone || begin.elapsed() > LOCK_PATIENCE {
+                return Ok(is_alone);
+            }
+            std::thread::sleep(LOCK_PATIENCE / 20);
+        }
     }
 
     fn check_block_size(&self, client: &mut Client) -> Result<(), EngineError> {
