@@ -77,12 +77,14 @@ fn limited_by(run: &Run) -> String {
     if let Some(pace) = paced(run) {
         return pace;
     }
-    let Some((class, share)) = longest_class(run) else {
+    let Some((class, time_us)) = longest_class(run) else {
         return "not determined".to_owned();
     };
-    let percent = share * 100.0;
+    let Some((share, words)) = part(run, time_us) else {
+        return "not determined".to_owned();
+    };
     if share < LIMIT_SHARE_MIN {
-        return format!("not determined (most: {} {percent:.0} % of DB time)", class.label());
+        return format!("not determined (most: {} {words})", class.label());
     }
     let what = match class {
         WaitClass::UserIo => "reads waited for",
@@ -93,7 +95,20 @@ fn limited_by(run: &Run) -> String {
         WaitClass::Network => "network",
         _ => class.label(),
     };
-    format!("{what} ({percent:.0} % of DB time)")
+    format!("{what} ({words})")
+}
+
+/// How much of what sessions can wait that was: of DB time, or of the blocks that they may have in
+/// flight together.
+fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
+    if let Some(share) = run.share_of_db_time(time_us) {
+        return Some((share, format!("{:.0} % of DB time", share * 100.0)));
+    }
+    let most = run.io_depth() * f64::from(run.summary.sessions);
+    let elapsed_s = run.summary.elapsed_s;
+    let in_flight = (elapsed_s > 0.0).then(|| time_us / 1e6 / elapsed_s)?;
+    (run.io_depth() > 1.0)
+        .then(|| (in_flight / most, format!("{in_flight:.1} of {most} in flight on average")))
 }
 
 /// The workload held itself back: think time or an asked rate.
@@ -110,11 +125,8 @@ fn paced(run: &Run) -> Option<String> {
     (is_paced && is_kept).then(|| "the asked RATE".to_owned())
 }
 
-/// The wait class that took most of DB time, of those in which a session waits.
+/// The wait class that took longest, of those in which a session waits, and its microseconds.
 fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
-    if run.details.db_time_s <= 0.0 {
-        return None;
-    }
     let mut classes: Vec<(WaitClass, f64)> = Vec::new();
     for wait in run.summary.waits.iter().filter(|wait| is_foreground(wait.class)) {
         match classes.iter_mut().find(|(class, _)| *class == wait.class) {
@@ -122,10 +134,7 @@ fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
             None => classes.push((wait.class, wait.time_us)),
         }
     }
-    classes
-        .into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(class, time_us)| (class, time_us / 1e6 / run.details.db_time_s))
+    classes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// True for the classes in which a session waits, within its DB time.
@@ -226,6 +235,15 @@ mod tests {
         // Background work limits no session by itself.
         assert_eq!(limited(&all(WaitClass::SystemIo)), "not determined");
         assert_eq!(limited(&|run| run.details.db_time_s = 0.0), "not determined");
+        // Blocks in flight at once: their waits have no share of the time.
+        let deep = |run: &mut Run| {
+            run.summary.settings.insert("io_depth".into(), 8.into());
+            run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+            let most_us = run.summary.elapsed_s * 8.0 * f64::from(run.summary.sessions) * 1e6;
+            run.summary.waits[0].time_us = most_us * 0.75;
+            run.summary.waits.truncate(1);
+        };
+        assert_eq!(limited(&deep), "reads waited for (48.0 of 64 in flight on average)");
         let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
         assert!(limited(&spread).starts_with("not determined (most: User I/O"));
         let busy = |run: &mut Run| {

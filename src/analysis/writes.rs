@@ -219,15 +219,17 @@ fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> J
 
 fn small_log_waits(run: &Run) -> Judgement {
     const ID: &str = "small-log";
-    if run.details.db_time_s <= 0.0 {
-        return unknown(ID, "DB time is not known");
-    }
     if !run.is_counted() {
         return unknown(ID, "what sessions waited for is not known");
     }
     let waits = run.summary.waits.iter().filter(|w| w.class == WaitClass::Configuration);
     let time_s: f64 = waits.map(|wait| wait.time_us).sum::<f64>() / 1e6;
-    let share = time_s / run.details.db_time_s;
+    let Some(share) = run.share_of_db_time(time_s * 1e6) else {
+        return unknown(
+            ID,
+            "DB time is not known, or waits for several blocks at once overlap in it",
+        );
+    };
     if share <= LOG_WAIT_SHARE_MAX {
         return Judgement::Clear;
     }

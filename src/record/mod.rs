@@ -410,6 +410,18 @@ impl Run {
     pub fn is_counted(&self) -> bool {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
     }
+
+    /// How many blocks each session has in flight: IO_DEPTH.
+    pub fn io_depth(&self) -> f64 {
+        self.summary.setting_number("io_depth").unwrap_or(1.0).max(1.0)
+    }
+
+    /// The share of DB time that was waited for so long. None without DB time, and where sessions
+    /// wait for several blocks at once: such waits add up to more than the time they took.
+    pub fn share_of_db_time(&self, time_us: f64) -> Option<f64> {
+        let db_time_us = self.details.db_time_s * 1e6;
+        (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)
+    }
 }
 
 impl Status {

@@ -168,7 +168,8 @@ fn a_stopped_server_process_loses_its_session_and_no_other() {
     let url = server.url("stopped");
     load(&url, 2);
     let work = Workplace::new();
-    let args = ["run", "--db", &url, "--run-time", "4", "--update-pct", "0", "--json"];
+    // Far from the end: what is found below may take seconds on a busy machine.
+    let args = ["run", "--db", &url, "--run-time", "12", "--update-pct", "0", "--json"];
     let mut running = work.petal(args).start();
     running.until("operations", || work.journal().len() >= 2);
     let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'petal session 2'";

@@ -116,14 +116,13 @@ fn hit_pct(io: &IoCounts) -> Option<f64> {
 /// The share of DB time of each class in which a session waits.
 fn waits(run: &Run, put: Put<'_>) {
     use WaitClass::{Application, Commit, Concurrency, Configuration, Network, Other, UserIo};
-    let db_time_us = run.details.db_time_s * 1e6;
-    if db_time_us <= 0.0 || run.summary.waits.is_empty() {
+    if run.summary.waits.is_empty() {
         return;
     }
     for class in [UserIo, Commit, Concurrency, Application, Configuration, Network, Other] {
         let of_class = run.summary.waits.iter().filter(|wait| wait.class == class);
         let time_us: f64 = of_class.map(|wait| wait.time_us).sum();
-        put(&metric::wait(class), Some(time_us / db_time_us * 100.0));
+        put(&metric::wait(class), run.share_of_db_time(time_us).map(|share| share * 100.0));
     }
 }
 

@@ -160,15 +160,16 @@ fn push(parts: &mut Vec<Part>, caption: &str, table: &Table) {
 
 fn timed_events(run: &Run) -> Result<Section, HtmlError> {
     let mut sheet = Sheet::of("Top timed events", &events::top_events(run));
-    let db_time_us = run.details.db_time_s * 1e6;
-    let shares = run.summary.waits.iter().map(|wait| {
-        let is_counted = is_foreground(wait.class) && db_time_us > 0.0;
-        is_counted.then(|| wait.time_us / db_time_us)
-    });
+    let shares = run
+        .summary
+        .waits
+        .iter()
+        .map(|wait| run.share_of_db_time(wait.time_us).filter(|_| is_foreground(wait.class)));
     let shown: Vec<Option<f64>> = shares.collect();
     let column = sheet.head.iter().position(|(name, _)| name == "% DB time");
+    let has_shares = shown.iter().any(Option::is_some);
     let rest = 1.0 - shown.iter().flatten().sum::<f64>();
-    let all = shown.into_iter().chain([Some(rest).filter(|rest| *rest >= 0.0)]);
+    let all = shown.into_iter().chain([Some(rest).filter(|rest| has_shares && *rest >= 0.0)]);
     for (row, share) in sheet.rows.iter_mut().zip(all) {
         if let Some(cell) = column.and_then(|column| row.get_mut(column)) {
             cell.share = share.filter(|share| share.is_finite());

@@ -12,7 +12,8 @@ const BAR_WIDTH: usize = 50;
 
 pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside \
                 them and has no share of it. CPU + other is what DB time leaves after the waits of \
-                sessions: work, and waiting for a processor; `-` if waits overlap.";
+                sessions: work, and waiting for a processor. Shares are `-` if waits overlap, as those of \
+                IO_DEPTH blocks in flight do.";
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, &titled("top timed events", run), "the database, or petal's shim in it");
@@ -34,7 +35,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
 /// Wait events by time, and what they leave of DB time.
 pub(in crate::report) fn top_events(run: &Run) -> Table {
     let db_time_us = run.details.db_time_s * 1e6;
-    let of_db_time = |time_us: f64| (db_time_us > 0.0).then(|| percent(time_us / db_time_us));
+    let of_db_time = |time_us: f64| run.share_of_db_time(time_us).map(percent);
     let mut table = Table::new(&[
         ("event", Align::Left),
         ("waits", Align::Right),
