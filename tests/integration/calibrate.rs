@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{ALONE, Loop, Petal, Workplace, number, record, run};
+use crate::support::{ALONE, Loop, Mount, Petal, Workplace, number, record, run};
 
 const SCHEMA: &str = include_str!("../../docs/petal-calibrate.schema.json");
 const SHORT: &[&str] = &["--size", "32M", "--seconds", "3", "--depths", "4,1"];
@@ -150,6 +150,27 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     refused(&["--depths", "0"], &["0"]);
     refused(&["--block-size", "5000"], &["BLOCK_SZ"]);
     calibrate(&work, "/nowhere/cal.dat", SHORT).exits(3).telling(&["/nowhere"]);
+}
+
+#[test]
+fn what_cannot_be_kept_is_printed_all_the_same() {
+    let work = Workplace::new();
+    let path = work.path("cal.dat").display().to_string();
+    let quick = ["--seconds", "1", "--depths", "1", "--size", "32M", "--json"];
+    let with = |more: &[&str]| calibrate(&work, &path, &[&quick[..], more].concat());
+    // Where results cannot be, nothing is begun.
+    let taken = work.write("taken", "mine").display().to_string();
+    with(&["--out", &taken]).exits(3).telling(&[&taken, "--out"]);
+    assert!(!work.path("cal.dat").exists());
+    // Where runs look: everything else is there.
+    let ended = with(&["--calibrations", &format!("{taken}/kept")]).exits(3).telling(&[&taken]);
+    assert_eq!(ended.json()["status"], "complete");
+    let folder = work.run_folder();
+    assert!(folder.join("calibrate.json").is_file() && folder.join("report.html").is_file());
+    let Some(disk) = Mount::tmpfs("size=1M") else { return };
+    disk.fill("somebody-elses");
+    let ended = with(&["--out", &disk.text("results")]).exits(3).telling(&["No space left"]);
+    assert_eq!(ended.json()["status"], "complete");
 }
 
 #[test]
