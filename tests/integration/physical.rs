@@ -1,9 +1,12 @@
 //! What petal says of physical I/O, against the kernel's own counts of a device that nobody else
 //! uses: an ext4 on a loop device.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::support::{ALONE, Mount, Workplace, findings, number};
+use crate::server_postgres;
+use crate::support::{ALONE, Mount, Workplace, findings, number, skip};
 
 /// A run with direct I/O on a disk of its own.
 fn run_on(disk: &Mount, more: &[&str]) -> Value {
@@ -75,4 +78,44 @@ fn reads_that_the_page_cache_served_are_called_not_physical() {
     let finding = finding.unwrap_or_else(|| panic!("{}", run["findings"]));
     assert!(finding["message"].as_str().unwrap().contains("page cache"), "{finding}");
     assert!(finding["advice"].as_str().unwrap().contains("DIRECT_IO"), "{finding}");
+}
+
+/// A line of /proc that counts in KiB, in MiB.
+fn mebibytes(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after_a_kill() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let available = || mebibytes("/proc/meminfo", "MemAvailable:");
+    if !rustix::process::geteuid().is_root() || available() < 4096 {
+        return skip("only root may lock a GiB of memory, and of four at least");
+    }
+    let _alone = ALONE.lock();
+    let work = Workplace::new();
+    let server = server_postgres::shared();
+    server.database("limited");
+    let url = server.url("limited");
+    work.petal(["setup", "--scale", "8M", "--db", &url]).exits(0);
+    let run = |limit: &str| {
+        let args = ["run", "--run-time", "100", "--update-pct", "0", "--db", &url];
+        work.petal([&args[..], &["--page-cache-limit", limit]].concat())
+    };
+    run("511M").exits(2).telling(&["PAGE_CACHE_LIMIT", "512 MiB"]);
+    assert!(work.runs().is_empty());
+    // A GiB less than there is; others on the host take and give some meanwhile.
+    let left = available() - 1024;
+    let mut running = run(&format!("{left}M")).start();
+    running.until("a second of a run", || !work.journal().is_empty());
+    let locked = mebibytes(&format!("/proc/{}/status", running.id()), "VmLck:");
+    assert!((512..1536).contains(&locked), "{locked} MiB are locked");
+    let before = available();
+    running.kill();
+    let freed = available().saturating_sub(before);
+    assert!(freed >= locked / 2, "{freed} of {locked} MiB are free again");
 }

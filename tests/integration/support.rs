@@ -189,6 +189,13 @@ impl Running {
         }
     }
 
+    /// Waits until it has said this on stderr.
+    #[track_caller]
+    pub fn until_it_says(&mut self, words: &str) {
+        let path = self.stderr.clone();
+        self.until(words, || text(&path).contains(words));
+    }
+
     /// Ends it without a warning.
     pub fn kill(mut self) {
         assert!(!self.has_ended(), "it ended before it could be killed:\n{}", text(&self.stderr));
