@@ -18,6 +18,9 @@ const LIMITS: Limits = Limits { silence: SILENCE, answer: SILENCE, again: Durati
 /// A connection that is done with says goodbye, which a silent peer does not answer.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// Its thread is no more: it panicked.
+pub const DRIVER_FAILED: &str = "the driver failed at the answer";
+
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -122,9 +125,11 @@ fn within<R: Send + 'static>(
         let _ = sender.send(job());
     });
     started.map_err(|error| LinkError::connection(format!("no thread for it: {error}")))?;
-    answer.recv_timeout(limit).unwrap_or_else(|_| {
-        let seconds = limit.as_secs();
-        Err(LinkError::connection(format!("no answer for {seconds} s")))
+    answer.recv_timeout(limit).unwrap_or_else(|unheard| {
+        Err(LinkError::connection(match unheard {
+            RecvTimeoutError::Timeout => format!("no answer for {} s", limit.as_secs()),
+            RecvTimeoutError::Disconnected => DRIVER_FAILED.to_owned(),
+        }))
     })
 }
 
@@ -155,7 +160,7 @@ impl PatientLink {
             match answer.recv_timeout(self.limits.silence) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.give_up("the driver failed at the answer".to_owned()));
+                    return Err(self.give_up(DRIVER_FAILED.to_owned()));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(why) = self.still_lives() {
@@ -360,5 +365,8 @@ mod tests {
         let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
         let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");
+        let failing = Scripted::default().hangs("CREATE INDEX").hangs_until("dual", |_| panic!());
+        let message = work(&failing, LONG);
+        assert!(message.contains("on another connection: the driver failed"), "{message}");
     }
 }
