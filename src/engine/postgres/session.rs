@@ -72,7 +72,7 @@ impl Connected {
             client,
             server,
             home: seat.schema,
-            fillers: BTreeMap::new(),
+            metas: BTreeMap::new(),
             cancelling,
             text: Vec::new(),
         };
