@@ -60,7 +60,8 @@ fn a_terminated_session_tells_the_servers_reason_each_time() {
                 let working = scope.spawn(|| {
                     loop {
                         let mut done = Outcomes::default();
-                        if let Err(error) = session.execute(&batch, &stop, &mut done) {
+                        let executed = session.execute(&batch, &stop, &mut done);
+                        if let Err(error) = executed.and_then(|()| session.flush_statistics()) {
                             return error;
                         }
                     }

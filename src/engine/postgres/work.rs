@@ -102,32 +102,49 @@ impl Work {
 
     /// What a failed statement means.
     pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
-        match error.code() {
-            Some(code) => self
-                .failure_of(code.code(), stop, || format!("{}; {}", words(error), way_out(error))),
-            None => Failure::Fatal(SessionError {
-                code: if error.is_silence() { NO_ANSWER } else { "connection" }.to_owned(),
-                message: format!("{}: {}; {}", self.server, words(error), way_out(error)),
-            }),
+        match error.code().and_then(|code| self.counted(code.code(), stop)) {
+            Some(code) => Failure::Counted(code),
+            None => Failure::Fatal(self.loss(error)),
         }
     }
 
     /// The same, of a failure that the routine noted.
     pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        self.failure_of(code, stop, || format!("{message}; {}", way_out_of(code)))
+        match self.counted(code, stop) {
+            Some(code) => Failure::Counted(code),
+            None => Failure::Fatal(SessionError {
+                code: code.to_owned(),
+                message: format!("{}: {message}; {}", self.server, way_out_of(code)),
+            }),
+        }
     }
 
-    fn failure_of(&self, code: &str, stop: &Stop, words: impl Fn() -> String) -> Failure {
-        let is_cut = self.cancelling.requested.load(Ordering::Relaxed) || stop.is_cutting();
-        if code == CANCELLED && is_cut {
-            Failure::Counted(CUT.into())
-        } else if TRANSIENT.contains(&code) {
-            Failure::Counted(code.into())
+    /// Why the session ends.
+    pub fn loss(&self, error: &Error) -> SessionError {
+        let code = match error.code() {
+            Some(code) => code.code(),
+            None if error.is_silence() => NO_ANSWER,
+            None => "connection",
+        };
+        let message = format!("{}: {}; {}", self.server, words(error), way_out(error));
+        SessionError { code: code.to_owned(), message }
+    }
+
+    /// Whether petal itself asked for this statement, or the one before it, to be cut.
+    pub fn is_cut(&self, error: &Error) -> bool {
+        error.code().is_some_and(|code| code.code() == CANCELLED) && self.cut_is_asked()
+    }
+
+    fn cut_is_asked(&self) -> bool {
+        self.cancelling.requested.load(Ordering::Relaxed)
+    }
+
+    /// The code under which a session goes on, if it does.
+    fn counted(&self, code: &str, stop: &Stop) -> Option<Box<str>> {
+        if code == CANCELLED && (self.cut_is_asked() || stop.is_cutting()) {
+            Some(CUT.into())
         } else {
-            Failure::Fatal(SessionError {
-                code: code.to_owned(),
-                message: format!("{}: {}", self.server, words()),
-            })
+            TRANSIENT.contains(&code).then(|| code.into())
         }
     }
 }
