@@ -186,8 +186,9 @@ pub trait Session: Send {
     }
 
     /// Makes the database's counters current for this session's work. Called after a batch,
-    /// some ten to twenty times a second, and before the closing snapshot.
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    /// some ten to twenty times a second, and before the closing snapshot. A session that cannot is
+    /// lost: its figures would be short.
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         Ok(())
     }
 
