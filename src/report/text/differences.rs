@@ -110,7 +110,7 @@ fn logged(run: &Run) -> Option<String> {
     let how = if each >= block {
         "whole blocks are logged"
     } else if each >= block / 4.0 {
-        "some blocks are logged whole, after a checkpoint"
+        "large changes are logged, or some blocks whole, as after a checkpoint"
     } else {
         "changes are logged, not blocks"
     };
