@@ -461,7 +461,7 @@ mod tests {
         let writes = expected(WRITE_EVENT, 10, 300);
         assert_eq!(waits(150_000)[0], expected(READ_EVENT, 90, 5));
         assert_eq!(waits(160_000), [reads.clone(), writes.clone()]);
-        assert_eq!(waits(170_000), [writes.clone()]);
+        assert_eq!(waits(170_000), std::slice::from_ref(&writes));
         assert_eq!(waits(180_000), [reads, writes, expected(LOG_EVENT, 50, 2500)]);
         assert_eq!(facts(180_000).io().log_syncs, Some(60), "whoever did them");
     }
