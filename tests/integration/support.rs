@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes longer unless it hangs.
-pub const LIMIT: Duration = Duration::from_secs(300);
+/// Nothing here takes longer unless it hangs, on a slow and busy machine either.
+pub const LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Held by tests whose figures others on the machine would spoil.
@@ -196,6 +196,13 @@ impl Running {
             }
             is_done
         });
+    }
+
+    /// Waits until it has said this on stderr.
+    #[track_caller]
+    pub fn until_it_says(&mut self, words: &str) {
+        let path = self.stderr.clone();
+        self.until(words, || text(&path).contains(words));
     }
 
     /// Ends it without a warning.
