@@ -8,10 +8,10 @@ use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
 use crate::driver::calibrate::{Plan, calibrate};
-use crate::engine::Stop;
 use crate::engine::device::Device;
 use crate::engine::device::gauge::Wanted;
-use crate::record::calibration;
+use crate::engine::{EngineError, Stop};
+use crate::record::calibration::{self, Calibration};
 use crate::record::{Folder, Status};
 use crate::report;
 use crate::settings::Settings;
@@ -131,25 +131,39 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         storage_cache: settings.storage_cache,
         keep: matches.get_flag("keep"),
     };
-    let stop = Stop::unlimited(signals::count());
     let device = Device::open(&settings)?;
-    let gauge = device.gauge(&wanted, console, &stop)?;
-    let measured = calibrate(&gauge, &plan, console, &stop);
-    drop(gauge);
-    let measured = measured?;
     let folder = Folder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    let kept_in = settings.calibrations.as_deref();
-    let (path, kept) = calibration::save(&folder, kept_in, &measured)?;
-    // What was measured is kept already: `petal report` draws it again.
+    let measured = measure(&device, &wanted, &plan, console);
+    if measured.is_err() {
+        folder.remove_if_empty();
+    }
+    let measured = measured?;
+    let saved = calibration::save(&folder, &measured);
+    // Once it is saved, `petal report` draws it again.
     if let Err(error) = report::write_calibration(&folder, &measured) {
         console.warn(&error.to_string());
     }
+    // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
+    let path = saved?;
     console.warn(&format!("the calibration is in {}, with report.html beside it", path.display()));
-    if let Some(kept) = kept {
+    if let Some(kept_in) = settings.calibrations.as_deref()
+        && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
+    {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
     Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
+}
+
+fn measure(
+    device: &Device,
+    wanted: &Wanted,
+    plan: &Plan,
+    console: &Console,
+) -> Result<Calibration, EngineError> {
+    let stop = Stop::unlimited(signals::count());
+    let gauge = device.gauge(wanted, console, &stop)?;
+    calibrate(&gauge, plan, console, &stop)
 }
 
 /// The settings of the directory, read as a run there would; the target is the path.

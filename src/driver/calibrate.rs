@@ -172,7 +172,8 @@ impl Sum {
             read_latency_us: summary(&self.reads),
             write_latency_us: summary(&self.writes),
             latency_us: self.all().summary(),
-            // More than petal had in flight: somebody else's were counted too.
+            // More than petal had in flight: somebody else's were counted too, or some that took
+            // so long that they ended outside of the counted time.
             device_depth: self
                 .device
                 .and_then(|device| device_depth(&device, iops))
@@ -327,8 +328,9 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
         && calibration.curves.values().flatten().filter(unknown).count() > 0
     {
         notes.push(
-            "somebody else used the device meanwhile: at some depths more requests were in flight \
-             there than petal's"
+            "at some depths the kernel counted no requests in flight, or more than petal's: \
+             somebody else used the device, or it stalled at the edge of a measurement; there the \
+             depth that was asked for stands in"
                 .to_owned(),
         );
     }
@@ -343,6 +345,7 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::target::DirectIo;
     use proptest::prelude::*;
 
     fn plan(seconds: u64, depths: Vec<u32>) -> Plan {
@@ -381,6 +384,18 @@ mod tests {
         let reading = steps.iter().filter(|step| plan.is_read_only(**step)).count();
         assert_eq!(reading, 3, "two points of the read curve, and reading in order");
         assert_eq!(plan.work(Step::Curve(MIX, 16)).unwrap().read_pct, 70);
+    }
+
+    #[test]
+    fn a_depth_that_is_not_known_is_told_with_all_that_may_be_why() {
+        let calibration = Calibration {
+            status: Status::Complete,
+            direct_io: DirectIo { used: true, ..DirectIo::default() },
+            device: Some(MeasuredDevice::default()),
+            curves: [(READ.to_owned(), vec![Point::default()])].into(),
+            ..Calibration::default()
+        };
+        insta::assert_snapshot!(notes(&calibration, &DataDevices::default()).join("\n"), @"at some depths the kernel counted no requests in flight, or more than petal's: somebody else used the device, or it stalled at the edge of a measurement; there the depth that was asked for stands in");
     }
 
     #[test]

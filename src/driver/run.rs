@@ -197,10 +197,7 @@ fn follow<'scope>(
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let (standing, known) = (standing(job, &crew), sampler.timeline.len());
             // A database that does not answer may hold this up: signals are heard meanwhile.
-            let tick = || {
-                sampler.tick(&standing);
-            };
-            attended(tick, || heed.heed(job, &mut crew, bounds));
+            attended(|| sampler.tick(&standing), || heed.heed(job, &mut crew, bounds));
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < heed.stop_at {

@@ -156,9 +156,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Does what is due; returns the seconds that were harvested.
-    pub fn tick(&mut self, standing: &Standing) -> &[Second] {
-        let known = self.timeline.len();
+    /// Does what is due.
+    pub fn tick(&mut self, standing: &Standing) {
         match self.phase {
             Phase::Sample => {
                 self.sample();
@@ -171,7 +170,6 @@ impl<'a> Sampler<'a> {
                 self.phase = Phase::Sample;
             }
         }
-        self.timeline.get(known..).unwrap_or(&[])
     }
 
     /// Harvests everything that is left; the last second ends at `end_s`.

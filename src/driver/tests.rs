@@ -178,9 +178,9 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     let settings = Settings { update_pct: 0, rate: Some(1000.0), ..settings(4, 2) };
     let run = drive(script, &settings).unwrap();
     let ops = run.summary.ops.total;
-    // Every operation that was due is done but those of the last instant.
-    assert!((1900..=2001).contains(&ops), "{ops}");
-    assert!(run.details.backlog.is_some());
+    // Every operation that was due is done, but for those of the last instant.
+    let due = ops + run.details.backlog.unwrap();
+    assert!((1999..=2001).contains(&due) && ops > 1000, "{ops} of {due}");
     assert_eq!(run.summary.latency_us["select_response"].count, ops);
 }
 
@@ -230,7 +230,8 @@ fn think_time_is_slept_and_counted_apart() {
     let began = Instant::now();
     let run = drive(script(), &settings).unwrap();
     assert!(began.elapsed() >= think * 5);
-    assert!((0.5..0.8).contains(&run.details.think_time_s), "{}", run.details.think_time_s);
+    let most_s = began.elapsed().as_secs_f64();
+    assert!((0.5..most_s).contains(&run.details.think_time_s), "{}", run.details.think_time_s);
     assert!((run.details.db_time_s - 0.005).abs() < 1e-9);
 }
 

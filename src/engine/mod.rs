@@ -4,6 +4,7 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;

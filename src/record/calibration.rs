@@ -209,28 +209,36 @@ pub fn is_one(path: &Path) -> bool {
     path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
 }
 
-/// Writes it into a folder of its own, and where runs look. Returns both paths; the second is None
-/// where the device is not seen or no folder for it is known.
-pub fn save(
+/// Writes it into a folder of its own.
+pub fn save(folder: &Folder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
+    folder.write_atomically(NAME, &encode(&folder.path().join(NAME), calibration)?)
+}
+
+/// Writes it once more, under its folder's name, where runs look; None where the device is not
+/// seen, so that no run could be compared with it.
+pub fn keep(
     folder: &Folder,
-    kept_in: Option<&Path>,
+    kept_in: &Path,
     calibration: &Calibration,
-) -> Result<(PathBuf, Option<PathBuf>), RecordError> {
-    let mut text = serde_json::to_vec_pretty(calibration).map_err(|cause| RecordError::Encode {
-        what: "the calibration",
-        path: folder.path().join(NAME),
-        why: cause.to_string(),
-    })?;
-    text.push(b'\n');
-    let path = folder.write_atomically(NAME, &text)?;
-    let Some(kept_in) = kept_in.filter(|_| calibration.device.is_some()) else {
-        return Ok((path, None));
-    };
+) -> Result<Option<PathBuf>, RecordError> {
+    if calibration.device.is_none() {
+        return Ok(None);
+    }
     fs::create_dir_all(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
     let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
-    let kept = Folder::open(kept_in).write_atomically(&name, &text)?;
-    Ok((path, Some(kept)))
+    let text = encode(&kept_in.join(&name), calibration)?;
+    Folder::open(kept_in).write_atomically(&name, &text).map(Some)
+}
+
+fn encode(path: &Path, calibration: &Calibration) -> Result<Vec<u8>, RecordError> {
+    let mut text = serde_json::to_vec_pretty(calibration).map_err(|cause| RecordError::Encode {
+        what: "the calibration",
+        path: path.to_owned(),
+        why: cause.to_string(),
+    })?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Reads one, by its folder or file.
@@ -290,8 +298,9 @@ mod tests {
             (&["wwid-1"], "2026-02-01T00:00:00Z"),
         ] {
             let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
-            let calibration = of(drives, at);
-            let (path, kept) = save(&folder.unwrap(), Some(&kept_in), &calibration).unwrap();
+            let (folder, calibration) = (folder.unwrap(), of(drives, at));
+            let path = save(&folder, &calibration).unwrap();
+            let kept = keep(&folder, &kept_in, &calibration).unwrap();
             assert_eq!(load(&path).unwrap(), calibration);
             assert_eq!(load(&kept.unwrap()).unwrap(), calibration);
             assert_eq!(load(path.parent().unwrap()).unwrap(), calibration);
@@ -299,7 +308,7 @@ mod tests {
         let mut interrupted = of(&["wwid-1"], "2026-05-01T00:00:00Z");
         interrupted.status = Status::Interrupted;
         let folder = Folder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
-        save(&folder.unwrap(), Some(&kept_in), &interrupted).unwrap();
+        keep(&folder.unwrap(), &kept_in, &interrupted).unwrap();
         fs::write(kept_in.join("broken.json"), "{").unwrap();
         fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/1"}"#).unwrap();
         let found = of_drives(&kept_in, &["wwid-1".to_owned()]);
@@ -315,8 +324,7 @@ mod tests {
         let folder =
             Folder::create(dir.path(), "calibrate", time::OffsetDateTime::now_utc()).unwrap();
         let unseen = Calibration { device: None, ..of(&[], "2026-01-01T00:00:00Z") };
-        let (_, kept) = save(&folder, Some(&dir.path().join("kept")), &unseen).unwrap();
-        assert_eq!(kept, None);
+        assert_eq!(keep(&folder, &dir.path().join("kept"), &unseen).unwrap(), None);
         assert!(!dir.path().join("kept").exists());
     }
 }

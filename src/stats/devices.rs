@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use super::target::Durability;
 use mounts::{Mount, Mounts};
 use stack::{Node, Stack};
 
@@ -92,9 +93,20 @@ pub fn find(files: &[PathBuf]) -> DataDevices {
     find_under(Roots::default(), files, device_number)
 }
 
-/// The kind of file system that a file lies in, where that is memory: nothing there outlasts the
-/// host, whatever is synced.
-pub fn memory_file_system(file: &Path) -> Option<String> {
+/// What a target says of its durability, which is in vain where its file lies in memory: nothing
+/// there outlasts the host, whatever is synced.
+pub fn durability_on(file: &Path, said: Durability) -> Durability {
+    match memory_file_system(file) {
+        None => said,
+        Some(kind) => Durability {
+            durable: false,
+            setting: format!("{}, on a file system ({kind}) that is memory", said.setting),
+        },
+    }
+}
+
+/// The kind of file system that a file lies in, where that is memory.
+fn memory_file_system(file: &Path) -> Option<String> {
     let path = fs::canonicalize(file).ok()?;
     let number = split(device_number(&path)?);
     let mounts = Mounts::read(&Roots::default());

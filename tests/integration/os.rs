@@ -25,17 +25,28 @@ fn columns(folder: &Path) -> BTreeMap<String, Vec<String>> {
     columns
 }
 
-/// The numbers of a column in the whole seconds, each of which must have one.
+/// The numbers of a column in the whole seconds. A second whose sample came too late has none.
 #[track_caller]
 fn known(columns: &BTreeMap<String, Vec<String>>, name: &str) -> Vec<f64> {
     let fields = columns.get(name).unwrap_or_else(|| panic!("no column {name}: {columns:?}"));
     let lengths = &columns["length_s"];
     let whole = fields.iter().zip(lengths).filter(|(_, length)| *length == "1.000");
-    let values: Vec<f64> = whole
+    let told = whole.filter(|(field, _)| !field.is_empty());
+    let values: Vec<f64> = told
         .map(|(field, _)| field.parse().unwrap_or_else(|_| panic!("{name}: {fields:?}")))
         .collect();
     assert!(!values.is_empty(), "no whole second: {columns:?}");
     values
+}
+
+/// How many intervals are each about one second of the run, as near as a column takes them.
+fn in_time(intervals: &[Value]) -> usize {
+    let is_near = |value: f64, to: f64, slack: f64| (value - to).abs() < slack;
+    let is_in_time = |line: &&Value| {
+        let from_s = number(line, "/from_s");
+        is_near(from_s, from_s.round(), 0.1) && is_near(number(line, "/seconds"), 1.0, 0.2)
+    };
+    intervals.iter().filter(is_in_time).count()
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -82,18 +93,22 @@ fn a_run_has_each_second_of_the_processors_memory_and_devices() {
     // The loop device that the data lies on, and the device that its file lies on.
     let whole = record(&folder);
     let device = whole["details"]["devices"][0].as_str().unwrap();
-    let reads = known(&columns, &format!("iostat.{device}.rkB/s"));
-    let counted = known(&columns, "device_read_bytes");
-    for (rate, bytes) in reads.iter().zip(&counted) {
+    let reads = format!("iostat.{device}.rkB/s");
+    let both = columns[&reads].iter().zip(&columns["device_read_bytes"]);
+    let both: Vec<(f64, f64)> =
+        both.filter_map(|(rate, bytes)| Some((rate.parse().ok()?, bytes.parse().ok()?))).collect();
+    assert!(!both.is_empty(), "{columns:?}");
+    for (rate, bytes) in both {
         let close = (rate * 1024.0 - bytes).abs() <= bytes * 0.15 + 4096.0;
         assert!(close, "{rate} kB/s and {bytes} bytes in a second");
     }
-    assert!(reads.iter().any(|&rate| rate > 0.0));
+    assert!(known(&columns, &reads).iter().any(|&rate| rate > 0.0));
     let devices = whole.pointer("/details/os/whole/sum/devices").unwrap().as_array().unwrap();
     assert!(devices.iter().any(|device| device["data"] == true), "{devices:?}");
     // Its own file holds every processor of every second; the record only their sums.
     let seconds = &lines(&folder.join("os.ndjson"))[1..];
     assert!(seconds.len() >= 3, "{seconds:?}");
+    assert!(shares[0].len() >= in_time(seconds).min(3), "{columns:?}\n{seconds:?}");
     let processors = whole.pointer("/details/os/whole/sum/cpus/each").unwrap().as_array().unwrap();
     for second in seconds {
         assert_eq!(

@@ -1,17 +1,20 @@
 //! What petal says of physical I/O, against the kernel's own counts of a device that nobody else
 //! uses: an ext4 on a loop device.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::support::{ALONE, Mount, Workplace, findings, number};
+use crate::server_postgres;
+use crate::support::{ALONE, Mount, Workplace, findings, number, skip};
 
 /// A run with direct I/O on a disk of its own.
-fn run_on(disk: &Mount, update_pct: &str) -> Value {
+fn run_on(disk: &Mount, more: &[&str]) -> Value {
     let work = Workplace::new();
     let url = disk.url("data");
     work.petal(["setup", "-s", "2", "--scale", "64M", "--db", &url]).exits(0);
-    let args = ["run", "-t", "2", "--update-pct", update_pct, "--run-time", "4", "--json"];
-    work.petal([&args[..], &["--db", &url]].concat()).watching().exits(0).json()
+    let args = ["run", "-t", "2", "--json", "--db", &url];
+    work.petal([&args[..], more].concat()).watching().exits(0).json()
 }
 
 fn rows(run: &Value) -> f64 {
@@ -27,7 +30,7 @@ fn a_row_is_one_block_read_from_the_device() {
     let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     assert!(disk.is_on_loop());
-    let run = run_on(&disk, "0");
+    let run = run_on(&disk, &["--update-pct", "0", "--run-time", "4"]);
     let per_row = number(&run, "/per_second/physical_read_blocks") / rows(&run);
     assert!((per_row - 1.0).abs() < 0.02, "{per_row} blocks per row");
     let bytes = ratio(&run, "physical_read_bytes", "physical_read_blocks");
@@ -42,7 +45,7 @@ fn a_row_is_one_block_read_from_the_device() {
 fn updates_reach_the_device_as_log_and_as_checkpoints() {
     let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(300) else { return };
-    let run = run_on(&disk, "50");
+    let run = run_on(&disk, &["--update-pct", "50", "--work-loop", "100"]);
     // Log and checkpointed blocks are written; ext4's own journal comes on top.
     let written =
         number(&run, "/per_second/redo_bytes") + number(&run, "/per_second/physical_write_bytes");
@@ -75,4 +78,44 @@ fn reads_that_the_page_cache_served_are_called_not_physical() {
     let finding = finding.unwrap_or_else(|| panic!("{}", run["findings"]));
     assert!(finding["message"].as_str().unwrap().contains("page cache"), "{finding}");
     assert!(finding["advice"].as_str().unwrap().contains("DIRECT_IO"), "{finding}");
+}
+
+/// A line of /proc that counts in KiB, in MiB.
+fn mebibytes(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after_a_kill() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let available = || mebibytes("/proc/meminfo", "MemAvailable:");
+    if !rustix::process::geteuid().is_root() || available() < 4096 {
+        return skip("only root may lock a GiB of memory, and of four at least");
+    }
+    let _alone = ALONE.lock();
+    let work = Workplace::new();
+    let server = server_postgres::shared();
+    server.database("limited");
+    let url = server.url("limited");
+    work.petal(["setup", "--scale", "8M", "--db", &url]).exits(0);
+    let run = |limit: &str| {
+        let args = ["run", "--run-time", "100", "--update-pct", "0", "--db", &url];
+        work.petal([&args[..], &["--page-cache-limit", limit]].concat())
+    };
+    run("511M").exits(2).telling(&["PAGE_CACHE_LIMIT", "512 MiB"]);
+    assert!(work.runs().is_empty());
+    // A GiB less than there is; others on the host take and give some meanwhile.
+    let left = available() - 1024;
+    let mut running = run(&format!("{left}M")).start();
+    running.until("a second of a run", || !work.journal().is_empty());
+    let locked = mebibytes(&format!("/proc/{}/status", running.id()), "VmLck:");
+    assert!((512..1536).contains(&locked), "{locked} MiB are locked");
+    let before = available();
+    running.kill();
+    let freed = available().saturating_sub(before);
+    assert!(freed >= locked / 2, "{freed} of {locked} MiB are free again");
 }

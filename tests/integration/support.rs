@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes longer unless it hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Nothing here takes longer unless it hangs, on a slow and busy machine either.
+const LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Held by tests whose figures others on the machine would spoil.
@@ -187,6 +187,13 @@ impl Running {
             assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
             thread::sleep(POLL);
         }
+    }
+
+    /// Waits until it has said this on stderr.
+    #[track_caller]
+    pub fn until_it_says(&mut self, words: &str) {
+        let path = self.stderr.clone();
+        self.until(words, || text(&path).contains(words));
     }
 
     /// Ends it without a warning.

@@ -24,13 +24,24 @@ fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 /// The only sweep's folder below petal-results.
 fn folder(work: &Workplace) -> PathBuf {
-    let found: Vec<PathBuf> = names(&work.path("petal-results"))
-        .into_iter()
-        .filter(|name| name.starts_with("sweep-"))
-        .map(|name| work.path("petal-results").join(name))
-        .collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0].clone()
+    begun(work).expect("no sweep")
+}
+
+/// The same, once it is there.
+fn begun(work: &Workplace) -> Option<PathBuf> {
+    let results = work.path("petal-results");
+    let names = if results.exists() { names(&results) } else { Vec::new() };
+    let found: Vec<String> = names.into_iter().filter(|name| name.starts_with("sweep-")).collect();
+    assert!(found.len() <= 1, "{found:?}");
+    found.first().map(|name| results.join(name))
+}
+
+/// Whether a cell is under way: its journal is begun right before its sessions are triggered.
+fn is_under_way(sweep: &Path) -> bool {
+    let unfinished = names(sweep).into_iter().filter(|name| name.ends_with(".unfinished"));
+    unfinished
+        .map(|name| sweep.join(name).join("journal.ndjson"))
+        .any(|journal| fs::read_to_string(journal).is_ok_and(|text| text.contains('\n')))
 }
 
 /// Number, repeat and folder of every cell, in the order of time.
@@ -152,10 +163,7 @@ fn a_sweep_killed_at_random_moments_has_every_cell_once() {
     let work = Workplace::loaded(2, "8M");
     let args = ["sweep", "--sessions", "1,2,3", "--update-pct", "0,50", "--repeats", "2"];
     let args = [&args[..], &["--run-time", "1", "--json", "--seed", "7"]].concat();
-    let there = || match work.path("petal-results").exists() {
-        true => marks(&folder(&work)),
-        false => BTreeMap::new(),
-    };
+    let there = || begun(&work).map(|folder| marks(&folder)).unwrap_or_default();
     let mut petal = work.petal(&args).start();
     thread::sleep(Duration::from_millis(150));
     assert!(!petal.has_ended());
@@ -193,14 +201,11 @@ fn a_sweep_killed_at_random_moments_has_every_cell_once() {
 fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
     let work = Workplace::loaded(1, "8M");
     let args =
-        ["sweep", "--sessions", "1,2", "--repeats", "2", "--run-time", "2", "--update-pct", "0"];
+        ["sweep", "--sessions", "1,2", "--repeats", "2", "--run-time", "3", "--update-pct", "0"];
     let mut petal = work.petal(args).start();
-    petal.until("a cell", || {
-        let results = work.path("petal-results");
-        let is_begun = results.exists() && !names(&results).is_empty();
-        is_begun && !marks(&folder(&work)).is_empty()
+    petal.until("a cell, and the next under way", || {
+        begun(&work).is_some_and(|dir| !marks(&dir).is_empty() && is_under_way(&dir))
     });
-    thread::sleep(Duration::from_millis(700));
     petal.signal(Signal::INT);
     let ended = petal.ends().exited(130).telling(&["the same command goes on"]);
     assert!(ended.stdout.contains("1 of 4 runs done; not complete"), "{}", ended.stdout);
@@ -227,9 +232,7 @@ fn two_petals_do_not_share_a_sweep() {
     let work = Workplace::loaded(1, "8M");
     let args = ["sweep", "--sessions", "1", "--update-pct", "0", "--run-time", "20"];
     let mut petal = work.petal(args).start();
-    petal.until("a cell under way", || {
-        work.path("petal-results").exists() && names(&folder(&work)).len() > 2
-    });
+    petal.until("a cell under way", || begun(&work).is_some_and(|dir| is_under_way(&dir)));
     work.petal(args).exits(3).telling(&["another petal is at work"]);
     petal.signal(Signal::INT);
     petal.ends().exited(130);
@@ -457,21 +460,14 @@ fn a_server_that_dies_stops_the_sweep_and_it_goes_on_when_it_is_up_again() {
     let work = Workplace::new();
     let mut server = server_postgres::Server::start(&["shared_buffers=16MB"]);
     let url = server.url("swept");
-    let args = ["sweep", "--db", &url, "--load", "-s", "1", "--scale", "8M", "--run-time", "2"];
+    let args = ["sweep", "--db", &url, "--load", "-s", "1", "--scale", "8M", "--run-time", "4"];
     let args = [&args[..], &["--sessions", "1,2,3", "--update-pct", "0", "--json"]].concat();
     let mut petal = work.petal(&args).start();
     let dir = || folder(&work);
-    petal.until("a cell", || work.path("petal-results").exists() && !marks(&dir()).is_empty());
+    petal.until("a cell, and the next under way", || {
+        begun(&work).is_some_and(|dir| !marks(&dir).is_empty() && is_under_way(&dir))
+    });
     let before = marks(&dir());
-    let journals = || {
-        let of = |name: String| dir().join(name).join("journal.ndjson");
-        names(&dir())
-            .into_iter()
-            .filter(|name| name.ends_with(".unfinished"))
-            .map(of)
-            .any(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().count() > 1))
-    };
-    petal.until("a second of the next cell", journals);
     server.stop("QUIT");
     petal.ends().exited(3).telling(&["was lost after", "the same command goes on"]);
     // The cell is kept as it failed, and no other was tried.

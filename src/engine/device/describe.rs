@@ -1,7 +1,6 @@
 //! What the engine states about its target before a run.
 
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use super::data::Data;
 use super::queue::Means;
@@ -36,7 +35,13 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
         plan: None,
         compression_ratio: compression::ratio(&sample_blocks(&target, &data)),
         direct_io: Some(target.direct.clone()),
-        durability: Some(durability(&target.path)),
+        durability: Some(devices::durability_on(
+            &target.path,
+            Durability {
+                durable: true,
+                setting: "each UPDATE's log record is written and fdatasynced by itself".to_owned(),
+            },
+        )),
         io_events: IoEvents {
             read: Event::BlockRead.name().to_owned(),
             write: Event::BackgroundWrite.name().to_owned(),
@@ -52,17 +57,6 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
         )),
     };
     Ok((about, details))
-}
-
-fn durability(path: &Path) -> Durability {
-    let setting = "each UPDATE's log record is written and fdatasynced by itself";
-    match devices::memory_file_system(path) {
-        None => Durability { durable: true, setting: setting.to_owned() },
-        Some(kind) => Durability {
-            durable: false,
-            setting: format!("{setting}, on a file system ({kind}) that is memory"),
-        },
-    }
 }
 
 fn settings(

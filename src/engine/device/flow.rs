@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Count;
 use super::target::AlignedBuffer;
-use crate::engine::{EngineError, SessionError};
+use crate::engine::{CUT, EngineError, SessionError};
 use crate::workload::op::Operation;
 
 /// What is under way. The ring belongs to the thread that made it.
@@ -155,6 +155,12 @@ impl Pending {
     /// All of its blocks were asked for.
     pub fn is_asked(&self) -> bool {
         self.next_row == self.operation.rows
+    }
+
+    /// Asks for no more of its blocks: it ends with what is in flight.
+    pub fn cut(&mut self) {
+        self.error.get_or_insert(CUT);
+        self.next_row = self.operation.rows;
     }
 
     /// All of its blocks are there.

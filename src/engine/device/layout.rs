@@ -59,7 +59,7 @@ pub struct SchemaArea {
     pub seed: u64,
     /// Drawn afresh by each load: a block of an earlier load has another.
     pub generation: u64,
-    /// `constant`, `random` or `ratio N`.
+    /// As [`Filler::name`] tells it.
     pub filler: String,
     pub main_offset: u64,
     pub scan_offset: u64,
@@ -100,7 +100,8 @@ impl Header {
         let log_end = self.log_offset().checked_add(self.log_bytes).and_then(checked_aligned);
         let areas_end = self.schemas.iter().enumerate().try_fold(log_end, |begin, (at, area)| {
             let is_new = self.schemas[..at].iter().all(|other| other.number != area.number);
-            Some(area.checked_end(block_bytes, begin?).filter(|_| is_new))
+            let is_known = Filler::parse(&area.filler).is_some();
+            Some(area.checked_end(block_bytes, begin?).filter(|_| is_new && is_known))
         });
         let areas_end = areas_end.flatten();
         let gauge_end = HEADER_BYTES.checked_add(self.gauge_bytes.unwrap_or(0));
@@ -198,14 +199,9 @@ impl SchemaArea {
         Permutation::new(self.rows.max(1), self.seed)
     }
 
+    /// Known in every header that is sound.
     pub fn filler(&self) -> Filler {
-        match self.filler.as_str() {
-            "constant" => Filler::Constant,
-            other => match other.strip_prefix("ratio ").and_then(|ratio| ratio.parse().ok()) {
-                Some(ratio) if ratio >= 1.0 => Filler::Ratio(ratio),
-                _ => Filler::Random,
-            },
-        }
+        Filler::parse(&self.filler).unwrap_or(Filler::Random)
     }
 
     pub fn loaded(&self, block_bytes: u32) -> LoadedSchema {
@@ -218,15 +214,6 @@ impl SchemaArea {
             bytes: self.rows * block_size,
             index_bytes: 0,
         }
-    }
-}
-
-/// A filler as a header keeps it.
-pub fn filler_name(filler: Filler) -> String {
-    match filler {
-        Filler::Constant => "constant".into(),
-        Filler::Random => "random".into(),
-        Filler::Ratio(ratio) => format!("ratio {ratio}"),
     }
 }
 
@@ -250,7 +237,7 @@ mod tests {
             scan_rows,
             seed: u64::MAX,
             generation: u64::MAX - 1,
-            filler: filler_name(filler),
+            filler: filler.name(),
             main_offset: 0,
             scan_offset: 0,
         }
@@ -303,7 +290,7 @@ mod tests {
             Header::find(&header.encode().unwrap())
         };
         assert!(matches!(found(&|_| {}), Found::Petal(_)));
-        let absurd: [&dyn Fn(&mut Header); 13] = [
+        let absurd: [&dyn Fn(&mut Header); 14] = [
             &|header| header.block_bytes = 0,
             &|header| header.block_bytes = 4097,
             &|header| header.log_bytes = 0,
@@ -317,6 +304,7 @@ mod tests {
             &|header| header.schemas[0].main_offset = 0,
             &|header| header.schemas[0].scan_offset = header.schemas[0].main_offset,
             &|header| header.schemas[1].main_offset = header.schemas[0].main_offset,
+            &|header| header.schemas[1].filler = "velvet".to_owned(),
         ];
         for (at, change) in absurd.iter().enumerate() {
             assert_eq!(found(change), Found::Damaged, "change {at}");

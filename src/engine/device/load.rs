@@ -11,7 +11,7 @@ use rand::TryRng as _;
 use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
-use super::layout::{Found, HEADER_BYTES, Header, SchemaArea, filler_name};
+use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
 use super::target::{Kind, Target, unusable};
 use super::{CAPABILITIES, Shared, block, placement, safety, target};
 use crate::engine::{
@@ -138,7 +138,7 @@ impl Loader<'_> {
                 scan_rows: plan.scan_rows,
                 seed: plan.seed,
                 generation,
-                filler: filler_name(plan.filler),
+                filler: plan.filler.name(),
                 main_offset: 0,
                 scan_offset: 0,
             };

@@ -61,12 +61,8 @@ pub fn scan(
         rows += blocks;
     }
     let end = Instant::now();
-    done.ended.push(Outcome {
-        operation: index,
-        latency_ns: (end - begin).as_nanos() as u64,
-        end_ns: stop.since_trigger_ns(end),
-        rows: if error.is_none() { rows } else { 0 },
-        error: error.map(Into::into),
-    });
+    let rows = if error.is_none() { rows } else { 0 };
+    let error = error.map(Into::into);
+    done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
     Ok(end)
 }

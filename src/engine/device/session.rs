@@ -93,6 +93,10 @@ impl DeviceSession {
             }
             let number = flow.first + flow.pending.len() as u64;
             if let Some(last) = flow.pending.back_mut().filter(|last| !last.is_asked()) {
+                if self.context.is_cut(stop) {
+                    last.cut();
+                    continue;
+                }
                 let area = &self.context.data.areas[last.area];
                 let identity = area.identity(last.operation.first + u64::from(last.next_row));
                 last.next_row += 1;
@@ -226,13 +230,9 @@ impl DeviceSession {
             if let Some(update) = update {
                 update::end(&mut self.context, &operation, area, update, error.is_none());
             }
-            done.ended.push(Outcome {
-                operation: index,
-                latency_ns: (now - begin).as_nanos() as u64,
-                end_ns: stop.since_trigger_ns(now),
-                rows: if error.is_none() { u64::from(operation.rows) } else { 0 },
-                error: error.map(Into::into),
-            });
+            let rows = if error.is_none() { u64::from(operation.rows) } else { 0 };
+            let error = error.map(Into::into);
+            done.ended.push(Outcome::timed(index, (begin, now), stop, rows, error));
         }
         Ok(())
     }

@@ -158,6 +158,35 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
 }
 
 #[test]
+fn what_is_cut_asks_for_no_more_blocks() {
+    for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
+        let place = Place::loaded();
+        let engine = place.engine(|settings| {
+            settings.io_depth = depth;
+            settings.db.options.insert("io".into(), io.into());
+        });
+        let mut session = engine.connect(seat()).unwrap();
+        // It may begin, as before the end of a run, and is cut at once, as long after it.
+        let (level, cutting) = (Arc::default(), Arc::new(true.into()));
+        let stop = Stop::until(Instant::now(), None, level, cutting);
+        let kinds = [Kind::Select, Kind::Update, Kind::Scan];
+        let batch = kinds.map(|kind| operation(kind, 1, 1000));
+        let mut done = Outcomes::default();
+        session.execute(&batch, &stop, &mut done).unwrap();
+        let ended: Vec<_> =
+            done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
+        assert_eq!(ended, [(0, Some(crate::engine::CUT)); 3], "{io} {depth}");
+        // The UPDATE let go of its keys and of its room.
+        let update = operation(Kind::Update, 1, 10);
+        assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0u32; 0]);
+        session.flush_statistics().unwrap();
+        let io = engine.snapshot().unwrap()[0].io;
+        assert_eq!((io.logical_reads, io.commits), (Some(10), Some(1)));
+        engine.quiesce().unwrap();
+    }
+}
+
+#[test]
 fn every_wrong_block_is_found_and_no_other() {
     for (io, depth) in [("uring", 1), ("uring", 16), ("pread", 1), ("pread", 4)] {
         let place = Place::loaded();

@@ -9,7 +9,6 @@ use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::options::Synchronous;
 use super::{CAPABILITIES, direct, layout};
 use crate::engine::EngineError;
 use crate::settings::size::format_bytes;
@@ -53,7 +52,13 @@ pub fn describe(
         plan: Some(plan(&connection, &path)?),
         compression_ratio: compression::ratio(&sample_blocks(&path, first)),
         direct_io: Some(direct_io),
-        durability: Some(durability(synchronous, &path)),
+        durability: Some(devices::durability_on(
+            &path,
+            Durability {
+                durable: synchronous.is_durable(),
+                setting: format!("synchronous={}", synchronous.name()),
+            },
+        )),
         io_events: IoEvents {
             read: Event::MainRead.name().to_owned(),
             write: Event::CheckpointWrite.name().to_owned(),
@@ -82,17 +87,6 @@ fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
         0
     };
     homes + hot
-}
-
-fn durability(synchronous: Synchronous, path: &Path) -> Durability {
-    let setting = format!("synchronous={}", synchronous.name());
-    match devices::memory_file_system(path) {
-        None => Durability { durable: synchronous.is_durable(), setting },
-        Some(kind) => Durability {
-            durable: false,
-            setting: format!("{setting}, on a file system ({kind}) that is memory"),
-        },
-    }
 }
 
 fn direct_io(shared: &Shared, path: &Path) -> DirectIo {

@@ -156,11 +156,15 @@ mod tests {
     #[test]
     fn an_end_between_the_attempt_and_the_wait_is_not_missed() {
         let gate = Gate::default();
-        let seen = gate.ends();
-        gate.ended();
-        let begin = Instant::now();
-        assert_eq!(gate.wait(seen), seen + 1);
-        assert!(begin.elapsed() < RETRY);
+        let took = || {
+            let seen = gate.ends();
+            gate.ended();
+            let begin = Instant::now();
+            assert_eq!(gate.wait(seen), seen + 1);
+            begin.elapsed()
+        };
+        // A busy machine may hold some of them up, not all.
+        assert!((0..200).any(|_| took() < RETRY));
     }
 
     #[test]
@@ -180,7 +184,10 @@ mod tests {
                 newcomer.let_others_pass().unwrap();
                 newcomer.take_wait()
             });
-            std::thread::sleep(STARVED / 2);
+            while gate.waiting.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(RETRY * 2);
             assert!(starving.take_wait().unwrap() >= STARVED);
             gate.ended();
             assert!(passing.join().unwrap().unwrap() >= RETRY);
