@@ -595,7 +595,7 @@ mod tests {
         }
         let message = message(&run, "stalls");
         assert!(message.starts_with("6 of 55 seconds") && message.contains("(at 9 s, 19 s"));
-        assert!(message.contains("the database wrote more (checkpoint)"), "{message}");
+        assert!(message.contains("more was written above the device (checkpoint)"), "{message}");
     }
 
     #[test]

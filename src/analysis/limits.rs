@@ -133,10 +133,12 @@ fn processor_bound(run: &Run) -> Judgement {
     let Some(cpu) = server_cpu(run) else {
         return unknown(ID, "no processor statistics in this record");
     };
-    let whose = if is_in_process(run) {
-        "; petal and the database share one process, so their parts cannot be told apart"
-    } else {
-        ""
+    let whose = match (is_in_process(run), run.is_bare_device()) {
+        (true, true) => "; petal itself reads and writes",
+        (true, false) => {
+            "; petal and the database share one process, so their parts cannot be told apart"
+        }
+        (false, _) => "",
     };
     let on = run.database_host().map(seen_on).unwrap_or_default();
     let found = match full(run) {
@@ -145,8 +147,9 @@ fn processor_bound(run: &Run) -> Judgement {
         Some(Full::Group(Granted { quota, used_share, throttled_share })) => warning(
             ID,
             format!(
-                "the database's control group granted {quota:.2} processors{on}: it used {} of \
+                "{}'s control group granted {quota:.2} processors{on}: it used {} of \
                  them and was made to wait in {} of its periods{whose}",
+                run.told_by(),
                 percent_or_dash(used_share),
                 percent_or_dash(throttled_share)
             ),
@@ -186,12 +189,12 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
             "Use fewer sessions, or more or faster processors, to see what storage can do.",
         );
     };
+    let database = if run.is_bare_device() { "" } else { " and the database" };
     warning(
         ID_PROCESSORS,
         format!(
             "the processors were {busy:.1} % busy{on}, mostly for others: they used \
-             {processors:.2} of the {of}, petal and the database {own:.2}; what storage can do is \
-             not seen"
+             {processors:.2} of the {of}, petal{database} {own:.2}; what storage can do is not seen"
         ),
         "Repeat on a quiet host; look with top who else is at work there.",
     )
@@ -232,7 +235,14 @@ fn steal(run: &Run) -> Judgement {
 fn generator_bound(run: &Run) -> Judgement {
     const ID: &str = "generator-bound";
     if is_in_process(run) {
-        return unknown(ID, "petal and the database share one process: not separable");
+        return unknown(
+            ID,
+            if run.is_bare_device() {
+                "petal itself reads and writes: its own cost is part of what is measured"
+            } else {
+                "petal and the database share one process: not separable"
+            },
+        );
     }
     if let Some(Granted { quota, used_share, throttled_share }) = petal_throttled(run) {
         return warning(

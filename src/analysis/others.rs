@@ -25,7 +25,7 @@ fn device(run: &Run) -> Judgement {
     let io = &run.details.io;
     let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
     let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
-        return unknown(ID, "the device's bytes or the database's are not known");
+        return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
     };
     let (own, served) = (read + written + redo, moved(device));
     let excess = served.saturating_sub(own);
@@ -35,9 +35,10 @@ fn device(run: &Run) -> Judgement {
     warning(
         ID,
         format!(
-            "the device moved {} more than the database asked for ({} against {}): somebody else \
-             used it, or read-ahead, the file system's own log or write-back of earlier work did",
+            "the device moved {} more than {} asked for ({} against {}): somebody else used it, or \
+             read-ahead, the file system's own log or write-back of earlier work did",
             size(excess),
+            run.told_by(),
             size(served),
             size(own)
         ),
@@ -100,7 +101,7 @@ fn processors(run: &Run) -> Judgement {
     let Some(others) = others(run, seen, &seen.whole.sum) else {
         return unknown(ID, "the processor time of the database's processes is not known");
     };
-    judged(seen, &others, "during the run").unwrap_or(Judgement::Clear)
+    judged(run, seen, &others, "during the run").unwrap_or(Judgement::Clear)
 }
 
 /// Processors' worth of work that is neither petal's nor the database's.
@@ -129,7 +130,8 @@ fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
     })
 }
 
-/// The same in a part of the run; None where the seconds do not tell.
+/// The same in a part of the run; None where the seconds do not tell. They keep no processors one
+/// by one: how many there are, the whole run tells.
 pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
     let seen = run.database_host()?;
     let of = seen.whole.sum.cpus.each.len();
@@ -169,12 +171,14 @@ fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<f64> {
     }
 }
 
-fn judged(seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Option<Judgement> {
+    let not_theirs =
+        if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
     (others.processors >= others.enough()).then(|| {
         warning(
             ID,
             format!(
-                "{when} others used {:.1} of the {} processors{}: neither petal nor the database",
+                "{when} others used {:.1} of the {} processors{}: {not_theirs}",
                 others.processors,
                 others.of,
                 seen_on(seen)
@@ -193,7 +197,7 @@ fn before(run: &Run) -> Judgement {
     let Some(seen) = run.database_host() else { return Judgement::Clear };
     let Some(before) = &seen.before else { return Judgement::Clear };
     let found =
-        others(run, seen, before).and_then(|others| judged(seen, &others, "before the run"));
+        others(run, seen, before).and_then(|others| judged(run, seen, &others, "before the run"));
     if let Some(found) = found {
         return found;
     }

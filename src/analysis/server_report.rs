@@ -15,7 +15,8 @@ const MORE_MAX: f64 = 0.10;
 /// Over so many times the run, a report's totals say nothing of the run: whatever it counts would
 /// lie within the tolerance.
 const WINDOW_MAX: f64 = 2.0;
-/// Counts below these are the report's own work as much as the run's, and are not judged.
+/// Counts below these, and means of so few, are the report's own work as much as the run's, and are
+/// not judged.
 const COUNT_MIN: f64 = 10_000.0;
 const BYTES_MIN: f64 = 64.0 * 1024.0 * 1024.0;
 /// Latencies of the run, and the report's figures of the same.
@@ -123,7 +124,9 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> Comparison {
     }
     if let [only] = chosen {
         rows.extend(LATENCIES.iter().filter_map(|(ours, theirs)| {
-            let petal = run.summary.io_latency_us.get(*ours)?.mean?;
+            let seen = run.summary.io_latency_us.get(*ours)?;
+            let petal = seen.mean?;
+            let is_enough = petal > 0.0 && seen.count as f64 >= COUNT_MIN;
             let figure = only.figure(theirs)?;
             let share = (petal > 0.0).then(|| figure.value / petal - 1.0);
             let off = (figure.value - petal).abs() - figure.rounded_to;
@@ -132,7 +135,7 @@ fn of(run: &Run, chosen: &[&SeenReport]) -> Comparison {
                 petal,
                 report: figure.value,
                 share,
-                agrees: (petal > 0.0).then_some(off <= petal * allowed.1),
+                agrees: is_enough.then_some(off <= petal * allowed.1),
             })
         }));
     }
@@ -277,7 +280,12 @@ mod tests {
         assert!(found(&run(vec![slow.clone()])).unwrap().contains("read, us"));
         // A report that rounds to whole milliseconds cannot disagree about 80 us.
         slow.figures.get_mut("read_us").unwrap().rounded_to = 1000.0;
-        assert_eq!(found(&run(vec![slow])), None);
+        assert_eq!(found(&run(vec![slow.clone()])), None);
+        // Nor do a few waits of the run that the report's own snapshots have as many of.
+        slow.figures.get_mut("read_us").unwrap().rounded_to = 0.0;
+        let mut few = run(vec![slow]);
+        few.summary.io_latency_us.get_mut("read").unwrap().count = 40;
+        assert_eq!(found(&few), None);
     }
 
     #[test]

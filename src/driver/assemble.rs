@@ -21,6 +21,7 @@ use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
 use crate::workload::op::Kind;
+use crate::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
 use super::sampler::SteadyWindow;
@@ -124,7 +125,11 @@ fn summary(
         cpu: measured.os.as_ref().filter(|_| details.target.local).and_then(Interval::cpu),
         petal_cpu_s: measured.os.as_ref().and_then(Interval::petal_cpu_s),
         counters: total.raw.clone(),
-        endpoints: endpoints(job, measured.counters.as_deref().unwrap_or_default()),
+        endpoints: endpoints(
+            &job.seats,
+            job.engine.endpoints(),
+            measured.counters.as_deref().unwrap_or_default(),
+        ),
         sessions_lost: measured.lost,
         server_reports: measured.server_reports,
         ..opening
@@ -280,15 +285,17 @@ fn all_operations(totals: &Tally) -> Option<LatencySummary> {
     (all.count() > 0).then(|| all.summary())
 }
 
-fn endpoints(job: &Job<'_>, counters: &[Counters]) -> Vec<Endpoint> {
-    let sessions = |at: usize| job.seats.iter().filter(|seat| seat.endpoint as usize == at).count();
+fn endpoints(seats: &[Seat], endpoints: u32, counters: &[Counters]) -> Vec<Endpoint> {
+    // What is told in one entry has all sessions there.
+    let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
+    let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
     counters
         .iter()
         .enumerate()
         .map(|(at, counters)| Endpoint {
             endpoint: counters.endpoint.clone(),
             sessions: sessions(at) as u32,
-            is_beside: at >= job.engine.endpoints() as usize,
+            is_beside: at >= endpoints as usize,
             io: counters.io,
         })
         .collect()
@@ -321,5 +328,26 @@ fn settle_times(prepared: &Prepared) -> SettleTimes {
         seconds: prepared.settled.seconds,
         dirty_bytes_before: prepared.settled.dirty_bytes_before,
         dirty_bytes_after: prepared.settled.dirty_bytes_after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::seat::Role;
+
+    #[test]
+    fn sessions_stand_with_the_endpoint_that_tells_of_them() {
+        let seat = |endpoint| Seat { session: 1, schema: 1, endpoint, role: Role::Mixed };
+        let seats = [seat(0), seat(1), seat(1)];
+        let of = |names: &[&str]| -> Vec<(u32, bool)> {
+            let counters = names
+                .iter()
+                .map(|name| Counters { endpoint: (*name).to_owned(), ..Counters::default() });
+            let told = endpoints(&seats, 2, &counters.collect::<Vec<_>>());
+            told.into_iter().map(|endpoint| (endpoint.sessions, endpoint.is_beside)).collect()
+        };
+        assert_eq!(of(&["a", "b", "c"]), [(1, false), (2, false), (0, true)]);
+        assert_eq!(of(&["a, b, c"]), [(3, false)], "two endpoints that share instances");
     }
 }

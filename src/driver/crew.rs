@@ -220,7 +220,7 @@ fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<()
     for &schema in schemas {
         read(session, schema, 1, job.workload.work_unit, &stop)?;
     }
-    session.flush_statistics()
+    session.flush_statistics().map_err(before_the_trigger)
 }
 
 /// WARM_UP=cache: reads its schemas in key order until the cache has been filled twice over, or
@@ -243,7 +243,7 @@ fn warm(
             read(session, schema, first, rows, &stop)?;
         }
     }
-    session.flush_statistics()
+    session.flush_statistics().map_err(before_the_trigger)
 }
 
 /// One SELECT before the trigger.
@@ -255,10 +255,11 @@ fn read(
     stop: &Stop,
 ) -> Result<(), EngineError> {
     let operation = Operation { kind: Kind::Select, schema, first, rows, stamp: 0, due: None };
-    session.execute(&[operation], stop, &mut Outcomes::default()).map_err(
-        |SessionError { code, message }| {
-            EngineError::Database(format!("reading before the trigger failed: {message} ({code})"))
-        },
-    )?;
+    let done = session.execute(&[operation], stop, &mut Outcomes::default());
+    done.map_err(before_the_trigger)?;
     if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }
+}
+
+fn before_the_trigger(error: SessionError) -> EngineError {
+    EngineError::Database(format!("reading before the trigger failed: {error}"))
 }

@@ -147,6 +147,9 @@ impl SessionLoop<'_> {
             if end.last_end_ns.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = end.last_end_ns;
                 self.flush(&mut end);
+                if end.lost.is_some() {
+                    break;
+                }
             }
         }
         self.flush(&mut end);
@@ -206,12 +209,11 @@ impl SessionLoop<'_> {
         self.shards.fold(self.seat.session, ended);
     }
 
-    /// A session whose counters cannot be flushed is lost: its figures would be short.
+    /// A session that is lost already has told why.
     fn flush(&mut self, end: &mut SessionEnd) {
         if let Err(error) = self.session.flush_statistics()
             && end.lost.is_none()
         {
-            let error = SessionError { code: "statistics".into(), message: error.to_string() };
             end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
         }
     }
@@ -365,6 +367,61 @@ mod tests {
         assert!(session.under_way.is_empty(), "some were left under way at the end");
         let counted = shards.harvest(shards.end()).iter().map(|(_, tally)| tally.ops_total()).sum();
         (session.begun, counted)
+    }
+
+    /// Cannot make its counters current.
+    struct Unflushed {
+        batches: u64,
+    }
+
+    impl Session for Unflushed {
+        fn execute(
+            &mut self,
+            batch: &[Operation],
+            _: &Stop,
+            done: &mut Outcomes,
+        ) -> Result<(), SessionError> {
+            self.batches += 1;
+            let outcome = |operation| Outcome {
+                operation,
+                latency_ns: 1000,
+                end_ns: self.batches * FLUSH_EVERY_NS,
+                rows: 1,
+                error: None,
+            };
+            done.ended.extend((0..batch.len() as u32).map(outcome));
+            Ok(())
+        }
+
+        fn flush_statistics(&mut self) -> Result<(), SessionError> {
+            let message = format!("gone after batch {}", self.batches);
+            Err(SessionError { code: "gone".to_owned(), message })
+        }
+
+        fn canceller(&self) -> Box<dyn Cancel> {
+            Box::new(Never)
+        }
+    }
+
+    #[test]
+    fn a_session_that_cannot_flush_is_lost_at_once_and_for_that_reason() {
+        let settings = Settings::default();
+        let workload = Workload::new(&settings, 100_000, 8192, 1, 1, 1);
+        let seat = seats(&settings, 1, 1)[0];
+        let shards = Shards::new(1);
+        let mut session = Unflushed { batches: 0 };
+        let run = SessionLoop {
+            seat,
+            session: &mut session,
+            picker: Picker::new(&workload, seat),
+            pacing: None,
+            left: 100,
+            stop: Stop::unlimited(Arc::default()),
+            shards: &shards,
+        };
+        let (_, error) = run.run().lost.unwrap();
+        assert_eq!(error.to_string(), "gone after batch 1 (gone)");
+        assert_eq!(session.batches, 1);
     }
 
     proptest! {

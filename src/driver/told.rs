@@ -7,6 +7,7 @@ use crate::stats::counters::{Counters, IoCounts};
 /// What the database told from the opening snapshot on.
 pub struct Told {
     opening: Vec<Counters>,
+    /// Of each of these.
     latest: Vec<IoCounts>,
     /// A counter was seen to fall: from then on nothing that it tells is of this run.
     is_reset: bool,
@@ -24,17 +25,27 @@ impl Told {
         told: Result<Vec<Counters>, EngineError>,
     ) -> Result<Vec<Counters>, String> {
         let now = told.map_err(|error| error.to_string())?;
-        let ios = now.iter().map(|counters| counters.io);
-        self.is_reset |= self.latest.iter().zip(ios.clone()).any(|(then, now)| fell(then, &now));
+        let of = |old: &Counters| now.iter().find(|new| new.endpoint == old.endpoint);
+        let ios: Vec<IoCounts> = self
+            .opening
+            .iter()
+            .map(|old| of(old).map(|new| new.io).ok_or_else(|| gone(&old.endpoint)))
+            .collect::<Result<_, _>>()?;
+        self.is_reset |= self.latest.iter().zip(&ios).any(|(then, now)| fell(then, now));
         if self.is_reset {
             return Err(
                 "its counters fell: it started anew, or somebody reset its statistics".to_owned()
             );
         }
         // What one look does not tell is compared with the look before.
-        self.latest = self.latest.iter().zip(ios).map(|(then, now)| newest(then, &now)).collect();
+        self.latest = self.latest.iter().zip(&ios).map(|(then, now)| newest(then, now)).collect();
         Ok(since(&now, &self.opening))
     }
+}
+
+/// What it did until then would be missing in every sum.
+fn gone(endpoint: &str) -> String {
+    format!("nothing is told of {endpoint} any more")
 }
 
 /// Counters of a server only rise. A position in the log may go back a little after a crash.
@@ -76,6 +87,22 @@ pub mod tests {
     pub fn told(reads: u64) -> Vec<Counters> {
         let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
         vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
+    }
+
+    fn instance(name: &str, reads: u64) -> Counters {
+        Counters { endpoint: name.into(), ..told(reads).remove(0) }
+    }
+
+    #[test]
+    fn a_sum_without_an_instance_that_died_is_none() {
+        let mut since = Told::new(&[instance("a", 1000), instance("b", 50)]);
+        let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)])).unwrap();
+        assert_eq!(sum(&all).unwrap().io.logical_reads, Some(520));
+        let why = since.take(Ok(vec![instance("a", 1600)])).unwrap_err();
+        assert_eq!(why, "nothing is told of b any more");
+        // Not because others stand elsewhere in the list now: one more joined before them.
+        let more = vec![instance("0", 5), instance("a", 1700), instance("b", 80)];
+        assert_eq!(sum(&since.take(Ok(more)).unwrap()).unwrap().io.logical_reads, Some(735));
     }
 
     #[test]

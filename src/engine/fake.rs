@@ -298,7 +298,7 @@ impl Session for FakeSession {
         Ok(())
     }
 
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         let work = std::mem::take(&mut self.unflushed);
         self.totals.reads.fetch_add(work.reads, Ordering::Relaxed);
         self.totals.writes.fetch_add(work.writes, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
@@ -185,8 +186,9 @@ pub trait Session: Send {
     }
 
     /// Makes the database's counters current for this session's work. Called after a batch,
-    /// some ten to twenty times a second, and before the closing snapshot.
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    /// some ten to twenty times a second, and before the closing snapshot. A session that cannot is
+    /// lost: its figures would be short.
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         Ok(())
     }
 

@@ -160,7 +160,8 @@ pub struct SessionLost {
     pub message: String,
 }
 
-/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is known) or over the window (in [`Steady`]).
+/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is known)
+/// or over the window (in [`Steady`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSecond {
     pub ops: Option<f64>,
@@ -405,6 +406,16 @@ impl Run {
 }
 
 impl Run {
+    /// True of the bare device: no database lies on it.
+    pub fn is_bare_device(&self) -> bool {
+        self.summary.engine == "device"
+    }
+
+    /// Who reads and writes above the device, and tells of it, in words.
+    pub fn told_by(&self) -> &'static str {
+        if self.is_bare_device() { "petal" } else { "the database" }
+    }
+
     /// Whether the database told what it counted: without its closing snapshot a wait that is not
     /// here is unknown, not zero.
     pub fn is_counted(&self) -> bool {

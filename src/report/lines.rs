@@ -10,7 +10,11 @@ use crate::settings::objective::Objective;
 /// One sweep or table by itself, without settings that it may not have.
 pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = paragraph("petals of ", "  ", name);
-    section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
+    section(
+        &mut out,
+        "petals: PIOPS against single-block read",
+        "the engine's counts, means of repeats",
+    );
     out.push_str(&super::sweep::chart::petals(petals));
     out.push_str(&lines(petals, objective));
     section(&mut out, "points", "means, 95 % intervals");

@@ -14,6 +14,7 @@ pub mod json;
 pub mod lines;
 pub mod numbers;
 pub mod petals;
+mod sources;
 pub mod sweep;
 pub mod table;
 pub mod text;

@@ -160,12 +160,13 @@ fn the_calibrated_device_is_drawn_with_the_runs_upon_its_curve() {
     let data_home = work.path("data-home");
     let petal = |args: &[&str]| work.petal(args).env("XDG_DATA_HOME", &data_home);
     let device = disk.device();
-    petal(&["calibrate", device, "--size", "96M", "--seconds", "6", "--depths", "1,2,4,8"])
+    petal(&["calibrate", device, "--size", "96M", "--seconds", "6", "--depths", "1,2,4,32"])
         .exits(0);
     let calibrated = work.run_folder();
     let url = format!("device:{device}?log=2M");
     petal(&["setup", "-s", "2", "--scale", "32M", "--db", &url]).exits(0);
-    let reading = ["--update-pct", "0", "--db", &url];
+    // Far from either end of the curve, however busy the processors are.
+    let reading = ["--update-pct", "0", "--io-depth", "2", "--db", &url];
     petal(&[&["run", "-t", "2", "--run-time", "3"], &reading[..]].concat()).watching().exits(0);
     let ran = work.runs().pop().unwrap();
     petal(&[&["sweep", "--sessions", "1,2,4", "--run-time", "2"], &reading[..]].concat())

@@ -62,8 +62,9 @@ fn a_timed_run_has_the_mix_and_the_rows_that_were_asked_for() {
     assert_eq!(count(&run, "/rows/select"), 64 * select);
     assert_eq!(count(&run, "/rows/update"), 64 * update);
     assert_eq!(count(&run, "/ops/total"), select + update);
+    // What is under way at the stop may end later: within 5 s, or cancelled within 15 more.
     let elapsed_s = number(&run, "/elapsed_s");
-    assert!((10.0..15.0).contains(&elapsed_s), "{elapsed_s}");
+    assert!((10.0..30.0).contains(&elapsed_s), "{elapsed_s}");
     assert_latencies_are_ordered(&run);
     assert_rates_are_totals(&run);
     assert_eq!(count(&run, "/counters/commits"), update);
@@ -124,7 +125,9 @@ fn readers_writers_scans_and_a_rate_are_valid_too() {
         .exits(0)
         .json();
     assert_valid(&run);
-    assert_eq!(count(&run, "/ops/total"), 100);
+    // All were due, whether or not this machine kept up.
+    let backlog = count(&record(&work.runs().pop().unwrap()), "/details/backlog");
+    assert_eq!(count(&run, "/ops/total") + count(&run, "/ops/cut") + backlog, 100);
     assert!(number(&run, "/latency_us/select_response/p50") > 0.0);
     assert!(findings(&run).contains(&"single-run"));
 }

@@ -9,12 +9,12 @@ use crate::server_postgres;
 use crate::support::{ALONE, Mount, Workplace, findings, number, skip};
 
 /// A run with direct I/O on a disk of its own.
-fn run_on(disk: &Mount, update_pct: &str) -> Value {
+fn run_on(disk: &Mount, more: &[&str]) -> Value {
     let work = Workplace::new();
     let url = disk.url("data");
     work.petal(["setup", "-s", "2", "--scale", "64M", "--db", &url]).exits(0);
-    let args = ["run", "-t", "2", "--update-pct", update_pct, "--run-time", "4", "--json"];
-    work.petal([&args[..], &["--db", &url]].concat()).watching().exits(0).json()
+    let args = ["run", "-t", "2", "--json", "--db", &url];
+    work.petal([&args[..], more].concat()).watching().exits(0).json()
 }
 
 fn rows(run: &Value) -> f64 {
@@ -30,7 +30,7 @@ fn a_row_is_one_block_read_from_the_device() {
     let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     assert!(disk.is_on_loop());
-    let run = run_on(&disk, "0");
+    let run = run_on(&disk, &["--update-pct", "0", "--run-time", "4"]);
     let per_row = number(&run, "/per_second/physical_read_blocks") / rows(&run);
     assert!((per_row - 1.0).abs() < 0.02, "{per_row} blocks per row");
     let bytes = ratio(&run, "physical_read_bytes", "physical_read_blocks");
@@ -45,7 +45,7 @@ fn a_row_is_one_block_read_from_the_device() {
 fn updates_reach_the_device_as_log_and_as_checkpoints() {
     let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(300) else { return };
-    let run = run_on(&disk, "50");
+    let run = run_on(&disk, &["--update-pct", "50", "--work-loop", "100"]);
     // Log and checkpointed blocks are written; ext4's own journal comes on top.
     let written =
         number(&run, "/per_second/redo_bytes") + number(&run, "/per_second/physical_write_bytes");

@@ -25,15 +25,15 @@ impl Proxy {
             for from in listener.incoming() {
                 let from = from.unwrap();
                 let to = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                // Known before anything passes: who is connected can be cut.
+                kept.lock().unwrap().extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
                 let words: Arc<Mutex<String>> = Arc::default();
-                for (a, b, is_petal) in [
-                    (from.try_clone().unwrap(), to.try_clone().unwrap(), true),
-                    (to.try_clone().unwrap(), from.try_clone().unwrap(), false),
-                ] {
+                for (a, b, is_petal) in
+                    [(from.try_clone().unwrap(), to.try_clone().unwrap(), true), (to, from, false)]
+                {
                     let (words, held) = (Arc::clone(&words), Arc::clone(&held));
                     thread::spawn(move || pump(a, b, is_petal, &words, &held));
                 }
-                kept.lock().unwrap().extend([from, to]);
             }
         });
         Self { port: own, sockets, held_back }

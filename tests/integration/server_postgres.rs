@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
-use crate::support::skip;
+use crate::support::{LIMIT, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// What a session does that waits for a lock.
+pub const WAITS_FOR_LOCK: &str = "wait_event_type = 'Lock'";
+pub const VACUUM_WAITS: &str = "query LIKE 'VACUUM%' AND wait_event_type = 'Lock'";
 
 /// Runs a server until its own standard input ends, which it does with the test's process; then
 /// stops it and removes what it had.
@@ -128,9 +130,7 @@ impl Server {
     pub fn standby(&self) -> Self {
         let folder = Self::folder();
         let mut client = self.client("postgres");
-        let version = "SELECT current_setting('server_version_num')::integer";
-        let version: i32 = client.query_one(version, &[]).unwrap().get(0);
-        let (start, stop) = match version {
+        let (start, stop) = match self.version() {
             150_000.. => ("pg_backup_start('standby', true)", "pg_backup_stop(false)"),
             _ => ("pg_start_backup('standby', true, false)", "pg_stop_backup(false, false)"),
         };
@@ -200,7 +200,7 @@ impl Server {
         let began = Instant::now();
         while let Err(error) = self.try_connect("postgres") {
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            assert!(began.elapsed() < STARTS_WITHIN, "{error}: {log}");
+            assert!(began.elapsed() < LIMIT, "{error}: {log}");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -213,6 +213,13 @@ impl Server {
 
     pub fn client(&self, database: &str) -> Client {
         self.try_connect(database).unwrap()
+    }
+
+    /// Such as 150018.
+    pub fn version(&self) -> u32 {
+        let sql = "SELECT current_setting('server_version_num')::integer";
+        let row = self.client("postgres").query_one(sql, &[]).unwrap();
+        row.get::<_, i32>(0).cast_unsigned()
     }
 
     /// A database of this name, made when it is first asked for.
@@ -279,6 +286,35 @@ pub fn shared() -> &'static Server {
     static QUIET: OnceLock<Server> = OnceLock::new();
     let server = if ALONE.get() { &QUIET } else { &SHARED };
     server.get_or_init(|| Server::start(&["shared_buffers=64MB", "max_wal_size=2GB"]))
+}
+
+/// How many other sessions of this client's database do this, as pg_stat_activity shows it.
+pub fn sessions(client: &mut Client, doing: &str) -> i64 {
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity \
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND {doing}"
+    );
+    client.query_one(&sql, &[]).unwrap().get(0)
+}
+
+/// VACUUM of petal1.cf1 in a database of the shared server waits while this connection stays as it
+/// is; [`VACUUM_WAITS`] shows it.
+pub fn keep_vacuum_waiting(database: &str) -> Client {
+    let mut client = shared().client(database);
+    let lock = "BEGIN; LOCK TABLE petal1.cf1 IN SHARE UPDATE EXCLUSIVE MODE";
+    client.batch_execute(lock).unwrap();
+    client
+}
+
+/// Making an index in this client's database takes so many seconds longer.
+pub fn slow_index(client: &mut Client, seconds: f64) {
+    let sql = format!(
+        "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql \
+         AS 'BEGIN PERFORM pg_sleep({seconds}); END'; \
+         CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE INDEX') \
+         EXECUTE FUNCTION slow()"
+    );
+    client.batch_execute(&sql).unwrap();
 }
 
 thread_local! {

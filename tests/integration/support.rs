@@ -15,12 +15,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes longer unless it hangs.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Nothing here takes longer unless it hangs, on a slow and busy machine either.
+pub const LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Held by tests whose figures others on the machine would spoil.
 pub static ALONE: Mutex<()> = Mutex::new(());
+
+/// Waits until `done`, which must come.
+#[track_caller]
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
+        thread::sleep(POLL);
+    }
+}
 
 /// A folder of a test's own, on a real file system: below the build folder.
 pub struct Workplace {
@@ -179,14 +189,13 @@ impl Running {
     /// Waits until `done`, which must come while it is at work.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut done: impl FnMut() -> bool) {
-        let began = Instant::now();
-        while !done() {
-            if self.has_ended() {
+        until(what, || {
+            let is_done = done();
+            if !is_done && self.has_ended() {
                 panic!("petal ended before {what}:\n{}", text(&self.stderr));
             }
-            assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-            thread::sleep(POLL);
-        }
+            is_done
+        });
     }
 
     /// Waits until it has said this on stderr.

@@ -159,7 +159,7 @@ impl Stretches<'_> {
         let (early, late) = self.rates(|second| second.io?.physical_write_bytes)?;
         (began || (late > early * CHANGED && late > 0.0)).then(|| {
             format!(
-                "checkpoint: the database wrote {:.1} MB/s, {:.1} before",
+                "checkpoint: {:.1} MB/s were written above the device, {:.1} before",
                 late / 1e6,
                 early / 1e6
             )
@@ -264,8 +264,7 @@ impl Stretches<'_> {
         let (early, late) = self.used()?;
         (late.processors - early.processors >= late.enough()).then(|| {
             format!(
-                "others' work: neither petal nor the database used {:.1} of the {} processors, {:.1} \
-                 before",
+                "others' work: others used {:.1} of the {} processors, {:.1} before",
                 late.processors, late.of, early.processors
             )
         })
@@ -394,7 +393,7 @@ mod tests {
         let told = cliff(|second, late| {
             second.io = Some(io(if late { 80_000_000 } else { 5_000_000 }));
         });
-        insta::assert_snapshot!(told.join("\n"), @"checkpoint: the database wrote 80.0 MB/s, 5.0 before");
+        insta::assert_snapshot!(told.join("\n"), @"checkpoint: 80.0 MB/s were written above the device, 5.0 before");
 
         let told = cliff(|second, late| {
             second.vacuums = Some(u64::from(late && second.from_s == 300.0));
@@ -456,7 +455,7 @@ mod tests {
                 Some(Others { own: 2.0 - processors, processors, of: 2 })
             }
         };
-        insta::assert_snapshot!(cliff_beside(&others(0.1), busy).join("\n"), @"others' work: neither petal nor the database used 1.7 of the 2 processors, 0.1 before");
+        insta::assert_snapshot!(cliff_beside(&others(0.1), busy).join("\n"), @"others' work: others used 1.7 of the 2 processors, 0.1 before");
         // They were there all the time: what they took now is not known, and no clock is blamed.
         assert!(cliff_beside(&others(1.6), busy).is_empty());
         let alone = |_, _| Some(Others { own: 2.0, processors: 0.0, of: 2 });

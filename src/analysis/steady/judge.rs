@@ -192,7 +192,7 @@ fn stalled(run: &Run) -> Judgement {
             seconds.len(),
             at.join(", ")
         ),
-        "Look at those seconds in timeline.csv beside the device's and the database's own logs.",
+        "Look at those seconds in timeline.csv, and for what logs of the host and the database say.",
     )
     .with("longest_stall_s", longest.map(|stall| stall.seconds))
     .with("stalled_at_s", stalled.iter().map(|second| second.from_s).collect::<Vec<_>>())
@@ -204,7 +204,11 @@ fn stalled(run: &Run) -> Judgement {
 fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
     type Figure = fn(&Second) -> Option<f64>;
     let figures: [(Figure, f64, &str); 4] = [
-        (|s| Some(s.io?.physical_write_bytes? as f64), 2.0, "the database wrote more (checkpoint)"),
+        (
+            |s| Some(s.io?.physical_write_bytes? as f64),
+            2.0,
+            "more was written above the device (checkpoint)",
+        ),
         (
             |s| Some(s.device?.write_bytes as f64),
             2.0,

@@ -4,10 +4,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use time::OffsetDateTime;
 
 use crate::driver::sweep::{left, with_order};
+use crate::engine::claim::Claim;
 use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
 use crate::record::{Folder, RecordError, Status, moment};
 
@@ -23,7 +23,7 @@ pub struct Held {
     pub sweep: Sweep,
     /// Half cells that were removed.
     pub removed: Vec<String>,
-    _lock: File,
+    _lock: Claim,
 }
 
 /// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
@@ -83,22 +83,19 @@ fn begun(planned: &Planned) -> Sweep {
 }
 
 /// One petal at a time.
-fn hold(dir: &Path) -> Result<File, Failure> {
+fn hold(dir: &Path) -> Result<Claim, Failure> {
     let path = dir.join(LOCK);
     let file = File::create(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Failure::new(
+    Claim::on(file).ok_or_else(|| {
+        Failure::new(
             Exit::Environment,
             format!(
                 "{}: another petal is at work on this sweep; wait for it, or name another folder \
                  with --out",
                 dir.display()
             ),
-        )),
-        // A file system without locks: the user sees to it.
-        Err(_) => Ok(file),
-    }
+        )
+    })
 }
 
 /// A folder with other things in it is nobody's to write into.

@@ -300,7 +300,7 @@ impl Session for DeviceSession {
         self.flow.as_ref().map_or(0, |flow| flow.pending.len())
     }
 
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         self.context.flush();
         Ok(())
     }

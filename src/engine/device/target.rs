@@ -7,10 +7,9 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::FlockOperation;
-
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
+use crate::engine::claim::Claim;
 use crate::stats::target::DirectIo;
 
 /// Every common device takes it, and pages have it.
@@ -118,7 +117,7 @@ pub struct Target {
     pub bytes: u64,
     pub direct: DirectIo,
     /// Keeps others away as long as it is open.
-    _claim: Arc<File>,
+    _claim: Arc<Claim>,
 }
 
 impl Target {
@@ -145,7 +144,7 @@ impl Target {
 }
 
 /// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file.
-fn claim(path: &Path, kind: Kind) -> Result<File, EngineError> {
+fn claim(path: &Path, kind: Kind) -> Result<Claim, EngineError> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
     if kind == Kind::BlockDevice {
@@ -153,14 +152,12 @@ fn claim(path: &Path, kind: Kind) -> Result<File, EngineError> {
         how.custom_flags(libc::O_EXCL);
     }
     let file = how.open(path).map_err(|error| unusable(path, &error))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::Environment(format!(
+    Claim::on(file).ok_or_else(|| {
+        EngineError::Environment(format!(
             "{}: another petal uses it; wait until it is done",
             path.display()
-        ))),
-        // Where a file system has no such locks, two petals at once are the user's to avoid.
-        _ => Ok(file),
-    }
+        ))
+    })
 }
 
 /// Bytes of a file or block device.

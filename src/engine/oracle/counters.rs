@@ -32,8 +32,8 @@ impl CounterReader {
         Self { connector: Arc::clone(connector), place: place.to_owned(), link: Mutex::default() }
     }
 
-    /// One set for each instance with its number, in their order. `in_full`: also what is too much for every second.
-    /// Connects again if the connection was lost.
+    /// One set for each instance with its number, in their order. `in_full`: also what is too much
+    /// for every second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
         let mut held = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = match held.take() {
@@ -56,7 +56,11 @@ impl CounterReader {
 
 /// The rows of one view; None where this user or version has none.
 fn view(link: &mut dyn Link, place: &str, name: &str) -> Result<Option<Vec<Row>>, EngineError> {
-    match link.query(&sql::section(sql::COUNTERS, name), &[]) {
+    rows(link, place, &sql::section(sql::COUNTERS, name))
+}
+
+fn rows(link: &mut dyn Link, place: &str, query: &str) -> Result<Option<Vec<Row>>, EngineError> {
+    match link.query(query, &[]) {
         Ok(rows) => Ok(Some(rows)),
         Err(error) if is_missing(&error) => Ok(None),
         Err(error) => Err(engine_error(place, "reading statistics", &error)),
@@ -72,7 +76,7 @@ pub fn read(
         // Nothing to see: the run has petal's own figures only.
         return Ok(vec![(0, Counters { endpoint: place.to_owned(), ..Counters::default() })]);
     };
-    let names = instance_names(link);
+    let names = instance_names(link, place)?;
     let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
     for row in &statistics {
         let instance = instances.entry(number(row, 0)).or_default();
@@ -101,11 +105,12 @@ pub fn read(
     Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
 }
 
-/// `name@host` by number.
-fn instance_names(link: &mut dyn Link) -> BTreeMap<u64, String> {
-    let rows = link.query(&sql::section(sql::LOOK, "instances"), &[]).unwrap_or_default();
+/// `name@host` by number. A name is what one look and the next are known to be of the same by: it
+/// does not change because a look failed.
+fn instance_names(link: &mut dyn Link, place: &str) -> Result<BTreeMap<u64, String>, EngineError> {
+    let rows = rows(link, place, &sql::section(sql::LOOK, "instances"))?.unwrap_or_default();
     let name = |row: &Row| format!("{}@{}", cell(row, 1), cell(row, 2));
-    rows.iter().map(|row| (number(row, 0), name(row))).collect()
+    Ok(rows.iter().map(|row| (number(row, 0), name(row))).collect())
 }
 
 #[derive(Default)]
@@ -201,25 +206,47 @@ fn wait_class(name: &str) -> WaitClass {
     }
 }
 
-/// Counters in the order of the run's endpoints, where each of these is an instance of its own;
-/// other instances follow. Where endpoints share instances, all of them in one sum: sessions could
-/// not be told apart.
-pub fn by_endpoint(counters: Vec<(u64, Counters)>, instance_of: &[u64]) -> Vec<Counters> {
-    let distinct: BTreeSet<&u64> = instance_of.iter().collect();
-    if counters.len() > 1 && distinct.len() < instance_of.len() {
-        let mut all = counters.into_iter().map(|(_, counters)| counters);
-        let Some(mut sum) = all.next() else { return Vec::new() };
-        for other in all {
-            sum.endpoint = format!("{}, {}", sum.endpoint, other.endpoint);
-            sum.add(&other);
-        }
-        return vec![sum];
-    }
-    let place = |id: &u64| instance_of.iter().position(|of| of == id).unwrap_or(usize::MAX);
+/// On which instances the sessions of each endpoint are; None: one that is not known.
+pub type Served = BTreeMap<usize, BTreeSet<Option<u64>>>;
+
+/// Counters in the order of the run's endpoints, where the sessions of each are on an instance of
+/// its own; other instances follow. Else all of them in one sum: sessions could not be told apart.
+pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &Served) -> Vec<Counters> {
     let mut counters = counters;
-    // Stable: those that serve no endpoint keep their order.
-    counters.sort_by_key(|(id, _)| place(id));
+    if counters.len() > 1 {
+        let Some(endpoint_of) = endpoints_by_instance(&counters, served) else {
+            return vec![in_one(counters)];
+        };
+        // Stable: those that serve no endpoint keep their order.
+        counters.sort_by_key(|(id, _)| endpoint_of.get(id).copied().unwrap_or(usize::MAX));
+    }
     counters.into_iter().map(|(_, counters)| counters).collect()
+}
+
+/// None unless each endpoint has an instance of its own among those that are counted.
+fn endpoints_by_instance(
+    counters: &[(u64, Counters)],
+    served: &Served,
+) -> Option<BTreeMap<u64, usize>> {
+    let only = |instances: &BTreeSet<Option<u64>>| {
+        let first = instances.first().copied().flatten()?;
+        let is_counted = counters.iter().any(|(id, _)| *id == first);
+        (instances.len() == 1 && is_counted).then_some(first)
+    };
+    let pairs = served.iter().map(|(&endpoint, instances)| Some((only(instances)?, endpoint)));
+    let by_instance: BTreeMap<u64, usize> = pairs.collect::<Option<_>>()?;
+    (by_instance.len() == served.len()).then_some(by_instance)
+}
+
+fn in_one(counters: Vec<(u64, Counters)>) -> Counters {
+    let names: Vec<&str> = counters.iter().map(|(_, it)| it.endpoint.as_str()).collect();
+    let endpoint = names.join(", ");
+    let all = counters.into_iter().map(|(_, counters)| counters);
+    let sum = all.reduce(|mut sum, other| {
+        sum.add(&other);
+        sum
+    });
+    Counters { endpoint, ..sum.unwrap_or_default() }
 }
 
 #[cfg(test)]
@@ -238,11 +265,37 @@ mod tests {
     #[test]
     fn instances_stand_in_the_order_of_endpoints() {
         let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
-        assert_eq!(names(&by_endpoint(three(), &[3, 1])), ["c", "a", "b"]);
-        assert_eq!(names(&by_endpoint(three(), &[2])), ["b", "a", "c"]);
-        let shared = by_endpoint(three(), &[1, 1]);
-        assert_eq!(names(&shared), ["a, b, c"]);
-        assert_eq!(shared[0].io.commits, Some(9));
+        let on = |endpoints: &[&[u64]]| -> Vec<Counters> {
+            let instances = endpoints.iter().map(|on| on.iter().copied().map(Some).collect());
+            by_endpoint(three(), &instances.enumerate().collect())
+        };
+        assert_eq!(names(&on(&[&[3], &[1]])), ["c", "a", "b"]);
+        assert_eq!(names(&on(&[&[2]])), ["b", "a", "c"]);
+        assert_eq!(names(&on(&[])), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn instances_that_cannot_be_told_apart_by_endpoint_are_one() {
+        let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
+        let all: [&[Option<u64>]; 4] = [
+            // Two endpoints on one, one endpoint on two, one that is not known or not counted.
+            &[Some(1)],
+            &[Some(2), Some(3)],
+            &[None],
+            &[Some(9)],
+        ];
+        for second in all {
+            let served = [[Some(1)].into(), second.iter().copied().collect()];
+            let shared = by_endpoint(three(), &served.into_iter().enumerate().collect());
+            assert_eq!(names(&shared), ["a, b, c"], "{second:?}");
+            assert_eq!(shared[0].io.commits, Some(9));
+        }
+    }
+
+    #[test]
+    fn one_instance_is_itself_whoever_came_to_it() {
+        let served = [(0, [None].into()), (1, [Some(1)].into())].into();
+        assert_eq!(names(&by_endpoint(vec![(1, named("a"))], &served)), ["a"]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub fn describe(
         plan: plan(link, first),
         compression_ratio: if first.is_slobs { None } else { compression::ratio(&blocks(first)) },
         direct_io: None,
-        durability: Some(durability(about.manner, &parameters)),
+        durability: durability(about.manner, parameters.as_deref()),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),
@@ -158,28 +158,30 @@ fn settings(
 fn commit_words(manner: Manner) -> &'static str {
     match (manner.commit_wait, manner.loop_side) {
         (true, _) => "COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
-        (false, LoopSide::Client) => "a client's COMMIT, which waits (COMMIT_WAIT=FALSE)",
+        (false, LoopSide::Client) => {
+            "a client's COMMIT, which waits unless the instance's commit_wait says otherwise \
+             (COMMIT_WAIT=FALSE)"
+        }
         (false, _) => "a plain COMMIT in PL/SQL, which does not wait (COMMIT_WAIT=FALSE)",
     }
 }
 
-/// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters.
-fn durability(manner: Manner, parameters: &Option<Vec<(String, String)>>) -> Durability {
-    if manner.commit_wait {
-        return Durability { durable: true, setting: commit_words(manner).to_owned() };
+/// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters. None
+/// where it is theirs to decide and they cannot be seen.
+fn durability(manner: Manner, parameters: Option<&[(String, String)]>) -> Option<Durability> {
+    let as_sent = |durable| Durability { durable, setting: commit_words(manner).to_owned() };
+    if manner.commit_wait || manner.loop_side != LoopSide::Client {
+        return Some(as_sent(manner.commit_wait));
     }
-    let told = |name: &str, value: &str| {
-        let parameters = parameters.as_deref().unwrap_or_default();
-        parameters.iter().any(|(key, is)| key == name && is.to_uppercase().contains(value))
+    let parameters = parameters?;
+    let is_nowait = |(name, value): &&(String, String)| {
+        ["commit_wait", "commit_write"].contains(&name.as_str())
+            && value.to_uppercase().contains("NOWAIT")
     };
-    let by_parameter = told("commit_wait", "NOWAIT") || told("commit_write", "NOWAIT");
-    Durability {
-        durable: manner.loop_side == LoopSide::Client && !by_parameter,
-        setting: match by_parameter {
-            true => "commit_wait=NOWAIT".to_owned(),
-            false => commit_words(manner).to_owned(),
-        },
-    }
+    Some(match parameters.iter().find(is_nowait) {
+        Some((name, value)) => Durability { durable: false, setting: format!("{name}={value}") },
+        None => as_sent(true),
+    })
 }
 
 fn data_files(admin: &mut dyn Link, tablespace: &str) -> Vec<String> {

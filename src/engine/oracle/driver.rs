@@ -4,9 +4,9 @@
 //! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
 //! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
 //! (once more for the answer to its break), not while it writes, and not for its goodbye: whoever
-//! waits for a link does so from another thread (`patience`, `session`). Its errors name no host, implement no
-//! `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS wants one
-//! provider of the process, and this build has two.
+//! waits for a link does so from another thread (`patience`, `session`). Its errors name no host,
+//! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
+//! wants one provider of the process, and this build has two.
 
 use std::sync::Once;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -151,33 +151,16 @@ impl Session {
         binds: &[Value<'_>],
         run: impl FnOnce(&[&dyn ToDbValue]) -> Result<T, oracledb::Error>,
     ) -> Result<T, LinkError> {
-        let bound: Vec<Bound<'_>> = binds.iter().map(Bound::from).collect();
-        let bound: Vec<&dyn ToDbValue> = bound.iter().map(Bound::as_db_value).collect();
+        let bound: Vec<&dyn ToDbValue> = binds.iter().map(as_db_value).collect();
         run(&bound).map_err(link_error)
     }
 }
 
-/// A value in a form that the driver borrows.
-enum Bound<'a> {
-    Text(&'a str),
-    Number(i64),
-}
-
-impl<'a> From<&Value<'a>> for Bound<'a> {
-    fn from(value: &Value<'a>) -> Self {
-        match value {
-            Value::Text(text) => Self::Text(text),
-            Value::Number(number) => Self::Number(*number),
-        }
-    }
-}
-
-impl<'a> Bound<'a> {
-    fn as_db_value(&self) -> &(dyn ToDbValue + 'a) {
-        match self {
-            Self::Text(text) => text,
-            Self::Number(number) => number,
-        }
+/// A value as the driver borrows it.
+fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
+    match value {
+        Value::Text(text) => text,
+        Value::Number(number) => number,
     }
 }
 
@@ -201,10 +184,8 @@ impl Link for Session {
     }
 
     fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
-        let bound: Vec<Vec<Bound<'_>>> =
-            rows.iter().map(|row| row.iter().map(Bound::from).collect()).collect();
         let bound: Vec<Vec<&dyn ToDbValue>> =
-            bound.iter().map(|row| row.iter().map(Bound::as_db_value).collect()).collect();
+            rows.iter().map(|row| row.iter().map(as_db_value).collect()).collect();
         let bound: Vec<&[&dyn ToDbValue]> = bound.iter().map(Vec::as_slice).collect();
         self.connection
             .execute_batch(sql, BindParameters::Slice(&bound))
@@ -218,10 +199,8 @@ impl Link for Session {
         ins: &[(&str, Value<'_>)],
         outs: &[&str],
     ) -> Result<Row, LinkError> {
-        let bound: Vec<(&str, Bound<'_>)> =
-            ins.iter().map(|(name, value)| (*name, Bound::from(value))).collect();
         let mut named: Vec<(&str, &dyn ToDbValue)> =
-            bound.iter().map(|(name, value)| (*name, value.as_db_value())).collect();
+            ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();
         named.extend(outs.iter().map(|name| (*name, &oracledb::DB_TYPE_VARCHAR as &dyn ToDbValue)));
         let mut result = self.connection.execute_named(block, &named).map_err(link_error)?;
         let row = result.out_bind_data();

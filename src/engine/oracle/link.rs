@@ -80,7 +80,8 @@ impl LinkError {
         match (self.code, self.kind) {
             (Some(code), _) => format!("ORA-{code:05}"),
             (None, Kind::TimedOut) => "timeout".to_owned(),
-            (None, _) => "connection".to_owned(),
+            (None, Kind::Connection) => "connection".to_owned(),
+            (None, Kind::Database) => "odd-answer".to_owned(),
         }
     }
 }

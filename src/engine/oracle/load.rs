@@ -45,7 +45,7 @@ impl Loader<'_> {
         let begin = Instant::now();
         let mut link = self.connect("petal setup")?;
         self.check_names(link.as_mut())?;
-        advise(link.as_mut(), self.progress);
+        redo_advice(link.as_mut()).iter().for_each(|line| self.progress.note(line));
         let complete = self.load_all().inspect_err(|_| self.clean_up())?;
         self.complete(link.as_mut(), &complete)?;
         Ok(LoadSummary {
@@ -297,12 +297,7 @@ fn sizes(link: &mut dyn Link, place: &str, tables: &Tables) -> Result<[u64; 3], 
     Ok([of(&tables.main), of(&format!("{}_custid", tables.main)), of(&tables.scan)])
 }
 
-/// What about redo would spoil a test, where the user may see it.
-pub fn advise(link: &mut dyn Link, progress: &dyn Progress) {
-    redo_advice(link).iter().for_each(|line| progress.note(line));
-}
-
-/// A line for each thing to know.
+/// A line for each thing about redo that would spoil a test, where the user may see it.
 pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
     let mut lines = Vec::new();
     if let Ok(logs) = link.query(&sql::section(sql::LOOK, "redo_logs"), &[])

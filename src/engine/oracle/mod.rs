@@ -40,7 +40,7 @@ mod statspack;
 mod tests;
 mod work;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
@@ -50,7 +50,7 @@ use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
-use counters::CounterReader;
+use counters::{CounterReader, Served};
 use driver::Driver;
 use errors::engine_error;
 use link::{Connector, Link};
@@ -103,8 +103,7 @@ pub struct Oracle {
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
-    /// Which instance serves each endpoint, asked once.
-    instance_of: OnceLock<Vec<u64>>,
+    served: Mutex<Served>,
     /// What is loaded, read once for all sessions of a run.
     metas: Mutex<Option<Vec<Meta>>>,
     report: Mutex<Option<reports::Begun>>,
@@ -144,7 +143,7 @@ impl Oracle {
             },
             statistics: settings.database_statistics_type,
             statistics_asked: settings.is_given("DATABASE_STATISTICS_TYPE"),
-            instance_of: OnceLock::new(),
+            served: Mutex::default(),
             metas: Mutex::default(),
             report: Mutex::default(),
         }
@@ -197,19 +196,9 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    /// The instance of each endpoint, where there are several.
-    fn instance_of(&self) -> &[u64] {
-        self.instance_of.get_or_init(|| {
-            if self.endpoints.len() < 2 {
-                return Vec::new();
-            }
-            let instance = |at: usize| {
-                let mut link = self.patient.session(at, "petal").ok()?;
-                let rows = link.query(&sql::section(sql::LOOK, "instance"), &[]).ok()?;
-                rows.first().map(|row| number(row, 0))
-            };
-            (0..self.endpoints.len()).map_while(instance).collect()
-        })
+    fn by_endpoint(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        counters::by_endpoint(counters, &served)
     }
 
     fn refuse_slobs(&self, doing: &str) -> Result<(), EngineError> {
@@ -312,15 +301,17 @@ impl Engine for Oracle {
         let link =
             self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
         let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(counters::by_endpoint(self.counters.read(true)?, self.instance_of()))
+        Ok(self.by_endpoint(self.counters.read(true)?))
     }
 
     fn sample(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(counters::by_endpoint(self.counters.read(false)?, self.instance_of()))
+        Ok(self.by_endpoint(self.counters.read(false)?))
     }
 
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {

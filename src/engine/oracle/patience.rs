@@ -14,10 +14,23 @@ use super::sql;
 
 /// Silence after which a connection is doubted.
 pub const SILENCE: Duration = Duration::from_secs(10);
-/// One that fell silent is tried for so long at a time, until it answers.
-const TRY: Duration = Duration::from_secs(3);
+const LIMITS: Limits = Limits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
 /// A connection that is done with says goodbye, which a silent peer does not answer.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Its thread is no more: it panicked.
+pub const DRIVER_FAILED: &str = "the driver failed at the answer";
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// For a call, before the database is asked whether it lives.
+    silence: Duration,
+    /// For the answer to that.
+    answer: Duration,
+    /// For a connection to a database that fell silent, each time until one is made.
+    again: Duration,
+}
 
 /// What a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +45,7 @@ pub enum Patience {
 pub struct Patient {
     inner: Arc<dyn Connector>,
     patience: Patience,
-    silence: Duration,
+    limits: Limits,
     /// It fell silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
 }
@@ -43,7 +56,7 @@ impl Patient {
         let is_silent = Arc::<AtomicBool>::default();
         let of = |patience| -> Arc<dyn Connector> {
             let (inner, is_silent) = (Arc::clone(inner), Arc::clone(&is_silent));
-            Arc::new(Self { inner, patience, silence: SILENCE, is_silent })
+            Arc::new(Self { inner, patience, limits: LIMITS, is_silent })
         };
         (of(Patience::Short), of(Patience::WhileItLives))
     }
@@ -53,7 +66,7 @@ impl Patient {
             false => who.connect(self.inner.as_ref(), purpose),
             true => {
                 let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
-                within(self.silence.min(TRY), move || who.connect(inner.as_ref(), &purpose))
+                within(self.limits.again, move || who.connect(inner.as_ref(), &purpose))
             }
         };
         let link = link?;
@@ -69,7 +82,7 @@ impl Patient {
             apart,
             identity,
             given_up: None,
-            silence: self.silence,
+            limits: self.limits,
             is_silent: Arc::clone(&self.is_silent),
             ask: (self.patience == Patience::WhileItLives).then(|| (Arc::clone(&self.inner), who)),
         }))
@@ -112,9 +125,11 @@ fn within<R: Send + 'static>(
         let _ = sender.send(job());
     });
     started.map_err(|error| LinkError::connection(format!("no thread for it: {error}")))?;
-    answer.recv_timeout(limit).unwrap_or_else(|_| {
-        let seconds = limit.as_secs();
-        Err(LinkError::connection(format!("no answer for {seconds} s")))
+    answer.recv_timeout(limit).unwrap_or_else(|unheard| {
+        Err(LinkError::connection(match unheard {
+            RecvTimeoutError::Timeout => format!("no answer for {} s", limit.as_secs()),
+            RecvTimeoutError::Disconnected => DRIVER_FAILED.to_owned(),
+        }))
     })
 }
 
@@ -123,7 +138,7 @@ struct PatientLink {
     identity: (u64, u64),
     /// Why, once it is.
     given_up: Option<LinkError>,
-    silence: Duration,
+    limits: Limits,
     is_silent: Arc<AtomicBool>,
     /// Whom to ask after a silence; None: nobody, the first is the last.
     ask: Option<(Arc<dyn Connector>, Who)>,
@@ -142,10 +157,10 @@ impl PatientLink {
             let _ = sender.send(job(link.as_mut()));
         });
         loop {
-            match answer.recv_timeout(self.silence) {
+            match answer.recv_timeout(self.limits.silence) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.give_up("the driver failed at the answer".to_owned()));
+                    return Err(self.give_up(DRIVER_FAILED.to_owned()));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(why) = self.still_lives() {
@@ -158,10 +173,10 @@ impl PatientLink {
     }
 
     fn still_lives(&self) -> Result<(), String> {
-        let silent = format!("no answer for {} s", self.silence.as_secs());
+        let silent = format!("no answer for {} s", self.limits.silence.as_secs());
         let Some((connector, who)) = &self.ask else { return Err(silent) };
         let (connector, who) = (Arc::clone(connector), *who);
-        let told = within(self.silence, move || {
+        let told = within(self.limits.answer, move || {
             let mut link = who.connect(connector.as_ref(), "petal asks")?;
             link.query(&sql::section(sql::LOOK, "alive"), &[]).map(|_| ())
         });
@@ -260,15 +275,22 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    const SILENCE: Duration = Duration::from_millis(20);
+    /// For what never answers.
+    const SHORT: Duration = Duration::from_millis(20);
+    /// For what answers, on however slow a machine.
+    const LONG: Duration = Duration::from_secs(3600);
 
-    fn link(scripted: &Scripted, patience: Patience) -> Box<dyn Link> {
-        patient(scripted, patience).session(0, "petal").unwrap()
+    fn link(scripted: &Scripted, patience: Patience, limits: Limits) -> Box<dyn Link> {
+        patient(scripted, patience, limits).session(0, "petal").unwrap()
     }
 
-    fn patient(scripted: &Scripted, patience: Patience) -> Patient {
+    fn patient(scripted: &Scripted, patience: Patience, limits: Limits) -> Patient {
         let inner: Arc<dyn Connector> = Arc::new(scripted.clone());
-        Patient { inner, patience, silence: SILENCE, is_silent: Arc::default() }
+        Patient { inner, patience, limits, is_silent: Arc::default() }
+    }
+
+    fn limits(silence: Duration, answer: Duration) -> Limits {
+        Limits { silence, answer, again: SHORT }
     }
 
     #[test]
@@ -278,20 +300,20 @@ mod tests {
         let scripted = Scripted::default()
             .hangs("gv$sysstat")
             .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
-        let patient = patient(&scripted, Patience::Short);
+        let patient = patient(&scripted, Patience::Short, limits(SHORT, SHORT));
         let mut link = patient.session(0, "petal").unwrap();
         assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
         // Without the limit this would hang.
         assert!(patient.admin("petal").is_err());
         is_back.store(true, Ordering::Relaxed);
-        assert!(patient.session(0, "petal").is_ok());
+        while patient.session(0, "petal").is_err() {}
         assert!(!patient.is_silent.load(Ordering::Relaxed));
     }
 
     #[test]
     fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
         let scripted = Scripted::default().fails("DROP", 942, "table or view does not exist");
-        let mut link = link(&scripted, Patience::WhileItLives);
+        let mut link = link(&scripted, Patience::WhileItLives, limits(LONG, LONG));
         let binds = [Value::Number(7), Value::Text("x")];
         link.execute("INSERT", &binds).unwrap();
         link.execute_many("INSERT MANY", &[binds.to_vec(), binds.to_vec()]).unwrap();
@@ -307,7 +329,7 @@ mod tests {
     #[test]
     fn a_look_that_is_not_answered_is_given_up_and_not_asked_again() {
         let scripted = Scripted::default().hangs("gv$sysstat");
-        let mut link = link(&scripted, Patience::Short);
+        let mut link = link(&scripted, Patience::Short, limits(SHORT, SHORT));
         let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
         assert_eq!(error.kind, super::super::link::Kind::Connection);
         assert!(error.message.contains("no answer for"), "{error}");
@@ -326,19 +348,25 @@ mod tests {
             seen.store(asks, Ordering::Relaxed);
             asks >= 3
         });
-        link(&scripted, Patience::WhileItLives).execute("CREATE INDEX i", &[]).unwrap();
+        let mut link = link(&scripted, Patience::WhileItLives, limits(SHORT, LONG));
+        link.execute("CREATE INDEX i", &[]).unwrap();
         assert!(asked.load(Ordering::Relaxed) >= 3);
     }
 
     #[test]
     fn work_is_given_up_where_nothing_answers() {
         let scripted = Scripted::default().hangs("CREATE INDEX").hangs("dual");
-        let error = link(&scripted, Patience::WhileItLives).execute("CREATE INDEX i", &[]);
-        let message = error.unwrap_err().message;
+        let work = |scripted: &Scripted, answer| {
+            let mut link = link(scripted, Patience::WhileItLives, limits(SHORT, answer));
+            link.execute("CREATE INDEX i", &[]).unwrap_err().message
+        };
+        let message = work(&scripted, SHORT);
         assert!(message.contains("and on another connection: no answer for 0 s"), "{message}");
         let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
-        let error = link(&scripted, Patience::WhileItLives).execute("CREATE INDEX i", &[]);
-        let message = error.unwrap_err().message;
+        let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");
+        let failing = Scripted::default().hangs("CREATE INDEX").hangs_until("dual", |_| panic!());
+        let message = work(&failing, LONG);
+        assert!(message.contains("on another connection: the driver failed"), "{message}");
     }
 }

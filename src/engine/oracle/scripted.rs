@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::errors::TRANSIENT;
 use super::link::{Connector, Kind, Link, LinkError, Row, Value};
 
 /// What a statement that contains a text is answered with.
@@ -231,7 +232,7 @@ fn execute_loop(state: &mut State, binds: &[Value<'_>]) -> Row {
             Some(code) => {
                 told.push_str("5,0;");
                 errors.push_str(&format!("{} -{code} ORA-{code:05}: scripted\n", at + 1));
-                if ![60, 8177, 1555, 54].contains(&code) {
+                if !TRANSIENT.contains(&format!("ORA-{code:05}").as_str()) {
                     break;
                 }
             }

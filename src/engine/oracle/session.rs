@@ -9,7 +9,7 @@ use super::apart::Apart;
 use super::errors::way_out;
 use super::link::{Connector, Link, LinkError};
 use super::meta::{Meta, cell};
-use super::patience::SILENCE;
+use super::patience::{DRIVER_FAILED, SILENCE};
 use super::work::{Cancelling, Manner, Work, refused};
 use super::{session_client, session_server, sql};
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
@@ -88,7 +88,7 @@ impl OracleSession {
         let mut link = link;
         let (sid, serial) = link.identity();
         link.limit(Some(SILENCE)).map_err(|error| refused(place, &error))?;
-        // Only for cancelling: one that cannot be told is not named.
+        // One that cannot be told is not named when it is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
         let (voice, heard) = channel();
@@ -124,6 +124,11 @@ impl OracleSession {
         })?;
         let place = place.to_owned();
         Ok(Self { bench, heard, voice, severed: None, cancelling, place, unheard: UNHEARD })
+    }
+
+    /// Of the instance that it came to; None where it is not known.
+    pub fn instance(&self) -> Option<u64> {
+        self.cancelling.instance.parse().ok()
     }
 
     /// Waits until somebody tells. Before a run nobody can sever: then it gives up by itself, a
@@ -195,7 +200,7 @@ impl Session for OracleSession {
             Heard::Severed => {
                 Err(self.lose("no-answer", "no answer in time, nor to being cancelled"))
             }
-            Heard::Died => Err(self.lose("connection", "the driver failed at the answer")),
+            Heard::Died => Err(self.lose("connection", DRIVER_FAILED)),
         }
     }
 

@@ -274,6 +274,13 @@ mod tests {
         assert_eq!(Answer::read(&vec![None, None], 3).unwrap(), Answer::default());
     }
 
+    #[test]
+    fn an_odd_answer_is_no_lost_connection() {
+        let error = Answer::read(&row("7", None), 5).unwrap_err();
+        assert_eq!(error.name(), "odd-answer");
+        assert_eq!(error.to_string(), "the loop in the database answered oddly: 7");
+    }
+
     proptest! {
         #[test]
         fn odd_answers_are_refused_and_never_panic(told in "[0-9,;-]{0,40}", errors in ".{0,40}") {

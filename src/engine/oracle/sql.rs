@@ -2,6 +2,7 @@
 //! nothing is sent to a database that does not stand in one of them.
 
 use super::Tables;
+use super::errors::TRANSIENT;
 use crate::settings::RedoStress;
 use crate::workload::row::COLUMNS;
 
@@ -141,6 +142,7 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
         LOOP,
         "run_batch",
         &[
+            ("transient", &sqlcodes(&TRANSIENT)),
             ("declarations", &declarations),
             ("assign_one", &assign_one),
             ("assign_all", &assign_all),
@@ -154,6 +156,13 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
             ("hot_scan", &hot.scan),
         ],
     )
+}
+
+/// Error codes as PL/SQL has them: `ORA-00060` is -60.
+fn sqlcodes(codes: &[&str]) -> String {
+    let numbers =
+        codes.iter().map(|code| code.trim_start_matches(|sign: char| !('1'..='9').contains(&sign)));
+    numbers.map(|number| format!("-{number}")).collect::<Vec<_>>().join(", ")
 }
 
 fn columns(each: impl Fn(usize) -> String) -> String {
@@ -274,6 +283,7 @@ mod tests {
         let (home, hot) = (Tables::petals(2), Tables::slobs(1));
         let waiting = run_batch(&home, &hot, 2, true);
         assert!(waiting.contains("COMMIT WRITE IMMEDIATE WAIT;"));
+        assert!(waiting.contains("SQLCODE NOT IN (-60, -8177, -1555, -54)"));
         assert!(waiting.contains("petal2_cf1") && waiting.contains("user1.cf2"));
         let slobs = run_batch(&home, &hot, COLUMNS, false);
         assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));

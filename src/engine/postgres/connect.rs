@@ -69,7 +69,6 @@ impl Endpoint {
                 .port(address.port)
                 .user(&options.user)
                 .dbname(&options.database)
-                .connect_timeout(options.connect_timeout)
                 .channel_binding(options.channel_binding)
                 // A server that vanishes without a word is found out within half a minute.
                 .keepalives_idle(KEEPALIVE)
@@ -342,9 +341,4 @@ pub fn check_version(client: &mut Client, server: &str) -> Result<(), EngineErro
         version / 10_000,
         VERSION_MIN / 10_000
     )))
-}
-
-/// An identifier as SQL wants it.
-pub fn quoted(identifier: &str) -> String {
-    format!("\"{}\"", identifier.replace('"', "\"\""))
 }

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio_postgres::Statement;
 
 use super::client::Client;
-use serde_json::Value;
-
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, engine_error, server_version};
 use super::plan;
 use super::waits::Waits;
@@ -25,6 +24,11 @@ const ENDING_LIMIT: Duration = Duration::from_secs(10);
 pub const READ_EVENT: &str = "DataFileRead";
 pub const WRITE_EVENT: &str = "DataFileWrite";
 pub const LOG_EVENT: &str = "WALSync";
+
+/// Columns of pg_stat_io that are kept for sessions apart: petal has the server time its sessions,
+/// and their time must not be divided by what the checkpointer did as well.
+const SESSION_COLUMNS: [&str; 6] =
+    ["reads", "read_time", "writes", "write_time", "fsyncs", "fsync_time"];
 
 /// What this role's connections have timed by the server.
 #[derive(Clone, Copy)]
@@ -219,12 +223,19 @@ fn sql(version: u32) -> String {
             ""
         };
         let io = |object: &str| {
+            let of_sessions = SESSION_COLUMNS.map(|column| {
+                format!(
+                    ", sum({column}) FILTER (WHERE backend_type = 'client backend') \
+                     AS session_{column}"
+                )
+            });
             format!(
                 "SELECT {bytes}sum(reads) AS reads, sum(read_time) AS read_time, \
                  sum(writes) AS writes, sum(write_time) AS write_time, sum(extends) AS extends, \
                  sum(fsyncs) AS fsyncs, sum(fsync_time) AS fsync_time, \
-                 sum(writebacks) AS writebacks, sum(hits) AS hits, sum(evictions) AS evictions \
-                 FROM pg_stat_io WHERE object = '{object}'"
+                 sum(writebacks) AS writebacks, sum(hits) AS hits, sum(evictions) AS evictions\
+                 {} FROM pg_stat_io WHERE object = '{object}'",
+                of_sessions.concat()
             )
         };
         views.push(("pg_stat_io", io("relation")));
@@ -329,7 +340,7 @@ impl Facts<'_> {
         self.get(name).filter(|_| self.sync_is_counted)
     }
 
-    /// Waits with counts and times: none where the server did not time them.
+    /// Waits of sessions with counts and times: none where the server did not time them.
     fn waits(&self) -> Vec<Wait> {
         let timed = |is_timed: bool, name: &str, class, waits: Option<u64>, time: &str| {
             let time_us = self.get(time).filter(|_| is_timed)?;
@@ -343,15 +354,23 @@ impl Facts<'_> {
             })
         };
         let Timing { io, log, .. } = self.timing;
-        let reads = self.io().physical_read_requests;
-        let (syncs, sync_time) = match self.timing.version {
-            180_000.. => (self.log_syncs(), "pg_stat_io_wal.fsync_time_us"),
-            _ => (self.log_syncs(), "pg_stat_wal.wal_sync_time_us"),
+        let is_split = self.timing.version >= 180_000;
+        let (reads, read_time) = match is_split {
+            true => (self.get("pg_stat_io.session_reads"), "pg_stat_io.session_read_time_us"),
+            false => (self.io().physical_read_requests, "pg_stat_database.blk_read_time_us"),
         };
-        let writes = self.get("pg_stat_io.writes");
+        let writes = self.get("pg_stat_io.session_writes");
+        // Before 18 syncs of the log writer are among them, timed only where it is set for all.
+        let (syncs, sync_time) = match is_split {
+            true => {
+                (self.get("pg_stat_io_wal.session_fsyncs"), "pg_stat_io_wal.session_fsync_time_us")
+            }
+            false => (self.log_syncs(), "pg_stat_wal.wal_sync_time_us"),
+        };
+        let syncs = syncs.filter(|_| self.sync_is_counted);
         [
-            timed(io, READ_EVENT, WaitClass::UserIo, reads, "pg_stat_database.blk_read_time_us"),
-            timed(io, WRITE_EVENT, WaitClass::SystemIo, writes, "pg_stat_io.write_time_us"),
+            timed(io, READ_EVENT, WaitClass::UserIo, reads, read_time),
+            timed(io, WRITE_EVENT, WaitClass::UserIo, writes, "pg_stat_io.session_write_time_us"),
             timed(log, LOG_EVENT, WaitClass::Commit, syncs, sync_time),
         ]
         .into_iter()
@@ -407,5 +426,35 @@ mod tests {
         assert_eq!(facts(170_000, true).io().physical_read_requests, None);
         assert_eq!(facts(150_000, false).io().log_syncs, None);
         assert!(facts(150_000, true).waits().is_empty(), "nothing was timed");
+    }
+
+    #[test]
+    fn a_waits_time_is_that_of_the_calls_that_are_counted() {
+        let raw: BTreeMap<String, u64> = [
+            ("pg_stat_database.blks_read", 90),
+            ("pg_stat_database.blk_read_time_us", 5),
+            ("pg_stat_io.reads", 80),
+            ("pg_stat_io.session_reads", 40),
+            ("pg_stat_io.session_read_time_us", 4000),
+            ("pg_stat_io.writes", 1000),
+            ("pg_stat_io.session_writes", 10),
+            ("pg_stat_io.session_write_time_us", 300),
+            ("pg_stat_io_wal.fsyncs", 60),
+            ("pg_stat_io_wal.session_fsyncs", 50),
+            ("pg_stat_io_wal.session_fsync_time_us", 2500),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let timing = Timing { version: 180_000, io: true, log: true };
+        let facts = Facts { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
+        let waits: Vec<_> = facts
+            .waits()
+            .into_iter()
+            .map(|wait| (wait.name, wait.waits, wait.time_ns / 1000))
+            .collect();
+        let expected = [(READ_EVENT, 40, 4000), (WRITE_EVENT, 10, 300), (LOG_EVENT, 50, 2500)]
+            .map(|(name, waits, time_us)| (name.to_owned(), Some(waits), time_us));
+        assert_eq!(waits, expected);
+        assert_eq!(facts.io().log_syncs, Some(60), "whoever did them");
     }
 }

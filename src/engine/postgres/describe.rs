@@ -172,7 +172,7 @@ fn listed(
         LoopSide::Set => "set: one statement for many SELECTs",
     };
     listed.push(("loop".to_owned(), side.to_owned()));
-    listed.push(("filler".to_owned(), meta.filler_name()));
+    listed.push(("filler".to_owned(), meta.filler.name()));
     listed
 }
 

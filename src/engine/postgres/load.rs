@@ -42,7 +42,6 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
-        self.check_block_size(&mut client)?;
         if !self.is_alone(&mut client)? {
             return Err(EngineError::Environment(format!(
                 "{}: another petal setup works in this database; wait for it or stop it",
@@ -83,18 +82,6 @@ impl Loader<'_> {
             }
             std::thread::sleep(LOCK_PATIENCE / 20);
         }
-    }
-
-    fn check_block_size(&self, client: &mut Client) -> Result<(), EngineError> {
-        let server = block_bytes(client, &self.endpoint.name)?;
-        if server == self.plan.block_size {
-            return Ok(());
-        }
-        Err(EngineError::Setting(format!(
-            "BLOCK_SZ={}: the server's blocks have {server} bytes, which is fixed when it is \
-             built; leave BLOCK_SZ out or give {server}",
-            self.plan.block_size
-        )))
     }
 
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it

@@ -90,10 +90,6 @@ impl Meta {
             index_bytes: index,
         })
     }
-
-    pub fn filler_name(&self) -> String {
-        self.filler.name()
-    }
 }
 
 /// Bytes of a table or index that must be there.

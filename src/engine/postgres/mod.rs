@@ -193,15 +193,12 @@ impl Postgres {
         let numbers = marked.iter().filter(|(_, petals)| *petals);
         numbers
             .filter_map(|(name, _)| schema::number(name))
-            .take(self.shared_schemas())
+            .take(self.schemas.map_or(usize::MAX, |schemas| schemas as usize))
             .map(|number| Meta::read(&mut client, server, number))
             .collect()
     }
 
-    fn shared_schemas(&self) -> usize {
-        self.schemas.map_or(usize::MAX, |schemas| schemas as usize)
-    }
-
+    /// The server's, fixed when it was built.
     fn block_bytes(&self) -> Result<u32, EngineError> {
         if let Some(bytes) = self.block_bytes.get() {
             return Ok(*bytes);
@@ -264,6 +261,17 @@ impl Engine for Postgres {
         &CAPABILITIES
     }
 
+    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+        let there = self.block_bytes()?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the server's blocks have {there} bytes, which is fixed when it \
+                 is built; leave BLOCK_SZ out or give {there}"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
@@ -291,8 +299,8 @@ impl Engine for Postgres {
         progress: &dyn Progress,
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError> {
+        self.block_size(Some(plan.block_size))?;
         let endpoint = self.first()?;
-        check_version(&mut endpoint.connect("petal")?, &endpoint.name)?;
         self.counters.iter().for_each(CounterReader::disconnect);
         let tablespace = self.tablespace.as_deref();
         load::Loader { endpoint, plan, tablespace, progress, stop }.run()

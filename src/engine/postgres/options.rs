@@ -27,8 +27,8 @@ pub enum SslMode {
 
 impl SslMode {
     const ALL: [(&str, Self); 5] = [
-        ("disable", Self::Disable),
         ("prefer", Self::Prefer),
+        ("disable", Self::Disable),
         ("require", Self::Require),
         ("verify-ca", Self::VerifyCa),
         ("verify-full", Self::VerifyFull),
@@ -47,7 +47,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    pub const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 6] = [
         ("any", Self::Any),
         ("read-write", Self::ReadWrite),
         ("read-only", Self::ReadOnly),
@@ -317,13 +317,13 @@ fn wanted(
     addresses: &[Address],
 ) -> Result<Wanted, EngineError> {
     const OPTION: &str = "target_session_attrs";
-    let wanted = one_of(OPTION, given(OPTION, "PGTARGETSESSIONATTRS"), &Wanted::ALL)?;
-    if wanted != Wanted::Any && addresses.len() > 1 {
-        let name =
-            Wanted::ALL.iter().find(|(_, each)| *each == wanted).map_or("", |(name, _)| name);
+    let text = given(OPTION, "PGTARGETSESSIONATTRS");
+    let wanted = one_of(OPTION, text.clone(), &Wanted::ALL)?;
+    let asks = text.filter(|text| text != "any" && addresses.len() > 1);
+    if let Some(asked) = asks {
         return Err(refused(
             OPTION,
-            name,
+            &asked,
             "picks one of several hosts, and to petal they are all endpoints of one run",
             "name the one host, or leave it out: standbys are recognised, and UPDATEs go to the \
              primary (PGTARGETSESSIONATTRS says the same)",
@@ -333,16 +333,8 @@ fn wanted(
 }
 
 fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions, EngineError> {
-    let mode = match given("sslmode", "PGSSLMODE") {
-        None => SslMode::Prefer,
-        Some(text) => {
-            let mode = SslMode::ALL.into_iter().find(|(name, _)| *name == text);
-            let names = "use disable, prefer, require, verify-ca or verify-full";
-            mode.ok_or_else(|| refused("sslmode", &text, "is not known", names))?.1
-        }
-    };
     Ok(TlsOptions {
-        mode,
+        mode: one_of("sslmode", given("sslmode", "PGSSLMODE"), &SslMode::ALL)?,
         root: given("sslrootcert", "PGSSLROOTCERT"),
         certificate: given("sslcert", "PGSSLCERT").map(PathBuf::from),
         key: given("sslkey", "PGSSLKEY").map(PathBuf::from),
@@ -450,6 +442,9 @@ mod tests {
         let refusal = |url, variables| options(url, variables).unwrap_err();
         let several = refusal("postgres://u@a,b/d", &[("PGTARGETSESSIONATTRS", "primary")]);
         insta::assert_snapshot!(several, @"DB=postgres:...?target_session_attrs=primary: target_session_attrs picks one of several hosts, and to petal they are all endpoints of one run; name the one host, or leave it out: standbys are recognised, and UPDATEs go to the primary (PGTARGETSESSIONATTRS says the same)");
+        let preferring = [("PGTARGETSESSIONATTRS", "prefer-standby")];
+        assert!(refusal("postgres://u@a,b/d", &preferring).contains("prefer-standby"));
+        assert_eq!(options("postgres://u@a/d", &preferring).unwrap().wanted, Wanted::Any);
         assert!(refusal("postgres://u@a/d?channel_binding=maybe", &[]).contains("prefer, disable"));
         assert!(refusal("postgres://u@a/d", &[("PGSSLCRL", "/x")]).starts_with("PGSSLCRL=/x: "));
     }
@@ -474,7 +469,7 @@ mod tests {
     #[test]
     fn refusals_name_key_value_rule_and_way_out() {
         let refusal = |url| options(url, &[]).unwrap_err();
-        insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use disable, prefer, require, verify-ca or verify-full");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use prefer, disable, require, verify-ca, verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
         insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has application_name, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));

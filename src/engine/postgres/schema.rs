@@ -1,6 +1,5 @@
 //! The data's layout in SQL: names, tables, statements of the method, and the routine's text.
 
-use super::connect::quoted;
 use crate::workload::row::COLUMNS;
 
 /// Every schema of petal's begins its comment with this.
@@ -51,6 +50,11 @@ pub fn create_index(schema: &str, unique: bool, tablespace: Option<&str>) -> Str
 
 fn in_tablespace(tablespace: Option<&str>) -> String {
     tablespace.map_or_else(String::new, |name| format!(" TABLESPACE {}", quoted(name)))
+}
+
+/// An identifier as SQL wants it.
+fn quoted(identifier: &str) -> String {
+    format!("\"{}\"", identifier.replace('"', "\"\""))
 }
 
 pub fn schemas() -> String {

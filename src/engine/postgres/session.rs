@@ -72,7 +72,7 @@ impl Connected {
             client,
             server,
             home: seat.schema,
-            fillers: BTreeMap::new(),
+            metas: BTreeMap::new(),
             cancelling,
             text: Vec::new(),
         };
@@ -106,13 +106,14 @@ impl Connected {
         }
     }
 
-    fn flush(&mut self) -> Result<(), EngineError> {
+    fn flush(&mut self) -> Result<(), SessionError> {
         let Some(flush) = &self.flush else { return Ok(()) };
-        self.work
-            .client
-            .execute(flush, &[])
-            .map(|_| ())
-            .map_err(|error| engine_error(&self.work.server, "flushing statistics", &error))
+        let mut flushed = self.work.client.execute(flush, &[]);
+        if flushed.as_ref().is_err_and(|error| self.work.is_cut(error)) {
+            // It was meant for the operation before, which has ended.
+            flushed = self.work.client.execute(flush, &[]);
+        }
+        flushed.map(|_| ()).map_err(|error| self.work.loss(&error))
     }
 }
 
@@ -145,7 +146,7 @@ impl Session for PostgresSession {
         Ok(())
     }
 
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         self.home.flush()?;
         self.primary.as_mut().map_or(Ok(()), Connected::flush)
     }

@@ -72,11 +72,7 @@ impl SetLoop {
             } else {
                 self.select_all(work, &rest[..selects], from, stop, done)?;
             }
-            let ended = done.ended.len() - before;
-            if ended < selects.max(1) {
-                break; // Only the time can have ended it.
-            }
-            from += ended;
+            from += done.ended.len() - before;
         }
         Ok(())
     }
@@ -103,23 +99,13 @@ impl SetLoop {
         let rows = match answer {
             Ok(rows) => rows,
             Err(error) => {
-                let Failure::Counted(code) = work.failure(&error, stop) else {
-                    return Err(match work.failure(&error, stop) {
-                        Failure::Fatal(error) => error,
-                        Failure::Counted(code) => {
-                            SessionError { code: code.into(), message: String::new() }
-                        }
-                    });
+                return match work.failure(&error, stop) {
+                    Failure::Fatal(error) => Err(error),
+                    Failure::Counted(code) => {
+                        done.ended.push(Outcome::of_failed_call(from, returned_ns, code));
+                        Ok(())
+                    }
                 };
-                // The statement failed as a whole: so did each of its operations.
-                done.ended.extend((0..operations.len()).map(|at| Outcome {
-                    operation: (from + at) as u32,
-                    latency_ns: 0,
-                    end_ns: returned_ns,
-                    rows: 0,
-                    error: Some(code.clone()),
-                }));
-                return Ok(());
             }
         };
         let failed = |error: tokio_postgres::Error| SessionError {

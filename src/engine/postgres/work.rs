@@ -1,6 +1,7 @@
 //! What every side of the loop works with: the connection, what is known of the data, the text of
 //! an UPDATE, and what an error means. Nothing here executes operations.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use super::waits::Waits;
 use crate::engine::{CUT, EngineError, SessionError, Stop};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::{Kind, Operation};
-use crate::workload::row::COLUMNS;
+use crate::workload::row::{COLUMNS, Filler};
 
 /// Serialization failure, deadlock, lock timeout: a session goes on after these.
 pub const TRANSIENT: &[&str] = &["40001", "40P01", "55P03"];
@@ -40,7 +41,7 @@ pub struct Work {
     pub client: Client,
     pub server: String,
     pub home: u32,
-    pub fillers: BTreeMap<u32, Meta>,
+    pub metas: BTreeMap<u32, Meta>,
     pub cancelling: Arc<Cancelling>,
     /// The text of one UPDATE's columns, one after the other.
     pub text: Vec<u8>,
@@ -62,15 +63,14 @@ pub struct Cancelling {
 }
 
 impl Work {
-    /// The filler of a schema; read when it is first needed.
+    /// What is known of a schema; read when it is first needed.
     pub fn know(&mut self, number: u32) -> Result<&Meta, EngineError> {
-        if !self.fillers.contains_key(&number) {
-            let meta = Meta::read(&mut self.client, &self.server, number)?;
-            self.fillers.insert(number, meta);
+        match self.metas.entry(number) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                Ok(place.insert(Meta::read(&mut self.client, &self.server, number)?))
+            }
         }
-        self.fillers.get(&number).ok_or_else(|| {
-            EngineError::Data(format!("{}: schema {number} is not loaded", self.server))
-        })
     }
 
     /// Columns that an UPDATE changes.
@@ -84,7 +84,7 @@ impl Work {
     /// Length of each column, and whether all columns of an UPDATE hold the same text.
     pub fn shape(&mut self, number: u32) -> Result<(usize, bool), SessionError> {
         let meta = self.know(number).map_err(unprepared)?;
-        let is_constant = meta.filler == crate::workload::row::Filler::Constant;
+        let is_constant = meta.filler == Filler::Constant;
         Ok((schema::column_bytes(meta.block_bytes), is_constant))
     }
 
@@ -102,32 +102,49 @@ impl Work {
 
     /// What a failed statement means.
     pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
-        match error.code() {
-            Some(code) => self
-                .failure_of(code.code(), stop, || format!("{}; {}", words(error), way_out(error))),
-            None => Failure::Fatal(SessionError {
-                code: if error.is_silence() { NO_ANSWER } else { "connection" }.to_owned(),
-                message: format!("{}: {}; {}", self.server, words(error), way_out(error)),
-            }),
+        match error.code().and_then(|code| self.counted(code.code(), stop)) {
+            Some(code) => Failure::Counted(code),
+            None => Failure::Fatal(self.loss(error)),
         }
     }
 
     /// The same, of a failure that the routine noted.
     pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        self.failure_of(code, stop, || format!("{message}; {}", way_out_of(code)))
+        match self.counted(code, stop) {
+            Some(code) => Failure::Counted(code),
+            None => Failure::Fatal(SessionError {
+                code: code.to_owned(),
+                message: format!("{}: {message}; {}", self.server, way_out_of(code)),
+            }),
+        }
     }
 
-    fn failure_of(&self, code: &str, stop: &Stop, words: impl Fn() -> String) -> Failure {
-        let is_cut = self.cancelling.requested.load(Ordering::Relaxed) || stop.is_cutting();
-        if code == CANCELLED && is_cut {
-            Failure::Counted(CUT.into())
-        } else if TRANSIENT.contains(&code) {
-            Failure::Counted(code.into())
+    /// Why the session ends.
+    pub fn loss(&self, error: &Error) -> SessionError {
+        let code = match error.code() {
+            Some(code) => code.code(),
+            None if error.is_silence() => NO_ANSWER,
+            None => "connection",
+        };
+        let message = format!("{}: {}; {}", self.server, words(error), way_out(error));
+        SessionError { code: code.to_owned(), message }
+    }
+
+    /// Whether petal itself asked for this statement, or the one before it, to be cut.
+    pub fn is_cut(&self, error: &Error) -> bool {
+        error.code().is_some_and(|code| code.code() == CANCELLED) && self.cut_is_asked()
+    }
+
+    fn cut_is_asked(&self) -> bool {
+        self.cancelling.requested.load(Ordering::Relaxed)
+    }
+
+    /// The code under which a session goes on, if it does.
+    fn counted(&self, code: &str, stop: &Stop) -> Option<Box<str>> {
+        if code == CANCELLED && (self.cut_is_asked() || stop.is_cutting()) {
+            Some(CUT.into())
         } else {
-            Failure::Fatal(SessionError {
-                code: code.to_owned(),
-                message: format!("{}: {}", self.server, words()),
-            })
+            TRANSIENT.contains(&code).then(|| code.into())
         }
     }
 }

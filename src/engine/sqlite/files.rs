@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, FlockOperation};
+use rustix::fs::Advice;
 
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
 use crate::engine::EngineError;
+use crate::engine::claim::Claim;
 
 /// The folder of a target.
 #[derive(Debug, Clone)]
@@ -77,16 +78,14 @@ impl Folder {
     }
 
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
-    pub fn lock(&self) -> Result<File, EngineError> {
+    pub fn lock(&self) -> Result<Claim, EngineError> {
         let folder = File::open(&self.path).map_err(|error| self.unusable(&error))?;
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(EngineError::Environment(format!(
+        Claim::on(folder).ok_or_else(|| {
+            EngineError::Environment(format!(
                 "{}: another petal is loading or dropping data there; wait until it is done",
                 self.path.display()
-            ))),
-            // Where a file system has no such locks, two loads at once are the user's to avoid.
-            _ => Ok(folder),
-        }
+            ))
+        })
     }
 
     /// Makes renames in the folder durable.

@@ -292,7 +292,7 @@ impl Session for SqliteSession {
         })
     }
 
-    fn flush_statistics(&mut self) -> Result<(), EngineError> {
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
         self.attached.iter().for_each(Attached::flush);
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::super::charts::{
     Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
 };
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
+use super::super::sources;
 use crate::record::Run;
 use crate::stats::histogram::Bar;
 
@@ -75,10 +76,11 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
     Ok(Some(Figure {
         id: "histogram".to_owned(),
         title: "How latency is spread".to_owned(),
-        note:
-            "Operations by petal's clock, waits as the database or its shim timed each of them. A \
-               bar counts what took longer than half its right edge, up to that edge."
-                .to_owned(),
+        note: format!(
+            "By their source ({}). A bar counts what took longer than half its right edge, up to \
+             that edge.",
+            sources::of(run).histograms
+        ),
         is_wide: true,
         variants,
         series: series.collect(),
@@ -227,15 +229,16 @@ fn layers_of(run: &Run) -> Vec<Layer> {
     let device = run.details.device.as_ref();
     let layer = |name: &str, read, written| Layer { name: name.to_owned(), read, written };
     let log = io.log_read_blocks.map(|blocks| blocks * block);
+    let above = sources::of(run).name;
     vec![
         layer(
             "asked by petal",
             Some(summary.rows.total() * block),
             Some(summary.rows.update * block),
         ),
-        layer("database, logical", io.logical_reads.map(|blocks| blocks * block), None),
-        layer("database, physical", io.physical_read_bytes, io.physical_write_bytes),
-        layer("database, log", log, io.redo_bytes),
+        layer(&format!("{above}, logical"), io.logical_reads.map(|blocks| blocks * block), None),
+        layer(&format!("{above}, physical"), io.physical_read_bytes, io.physical_write_bytes),
+        layer(&format!("{above}, log"), log, io.redo_bytes),
         layer(
             &format!("device {}", run.details.devices.join(", ")),
             device.map(|device| device.read_bytes),

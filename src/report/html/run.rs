@@ -2,6 +2,7 @@
 //! layers, where time went, all tables, and what was tested.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::sources;
 use super::super::table::{Align, Table};
 use super::super::text::{
     counters, differences, events, header, layers, load, os, seconds, server_report,
@@ -83,6 +84,7 @@ fn status(run: &Run) -> (&'static str, String) {
 fn tiles(run: &Run) -> Vec<Tile> {
     let verdict = analysis::verdict(run);
     let read = run.summary.io_latency_us.get("read");
+    let requests = format!("{}'s requests", run.told_by());
     let number = |label, value: String, unit, layer: &str| Tile {
         label,
         value,
@@ -98,25 +100,15 @@ fn tiles(run: &Run) -> Vec<Tile> {
         is_text: true,
     };
     vec![
-        number(
-            "Physical reads",
-            or_dash(verdict.read_piops, rate),
-            "/s",
-            "the database's requests",
-        ),
-        number(
-            "Physical writes",
-            or_dash(verdict.write_piops, rate),
-            "/s",
-            "the database's requests",
-        ),
+        number("Physical reads", or_dash(verdict.read_piops, rate), "/s", &requests),
+        number("Physical writes", or_dash(verdict.write_piops, rate), "/s", &requests),
         number(
             "Single-block read",
             or_dash(verdict.read_us, micros),
             "us",
             read.map_or("not timed", |read| &read.source),
         ),
-        number("Redo", or_dash(verdict.redo_mb, rate), "MB/s", "the database's log"),
+        number("Redo", or_dash(verdict.redo_mb, rate), "MB/s", &format!("{}'s log", run.told_by())),
         text("Served by", &verdict.served_by),
         text("Limited by", &verdict.limited_by),
     ]
@@ -147,7 +139,7 @@ fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
     if run.summary.endpoints.len() > 1 {
         push(&mut parts, "Endpoints", &layers::endpoints(run));
     }
-    let layer = "petal, the database, the device";
+    let layer = sources::of(run).layers;
     Ok(Section { id: "layers", title: "Layer by layer", layer, parts })
 }
 
@@ -181,7 +173,7 @@ fn timed_events(run: &Run) -> Result<Section, HtmlError> {
     parts.push(Part::Table(operations.with_note(&events::operations_note(run))));
     parts
         .push(Part::Table(Sheet::of("I/O latency, us (the source beside each)", &events::io(run))));
-    let layer = "the database, or petal's shim in it";
+    let layer = sources::of(run).events;
     Ok(Section { id: "waits", title: "Where time went", layer, parts })
 }
 
@@ -221,8 +213,8 @@ fn work(run: &Run) -> Section {
     push(&mut parts, "Load profile", &load::profile(&counted));
     push(&mut parts, "Ratios, measured and meant", &load::ratios(&counted));
     push(&mut parts, "Per-second extremes", &seconds::extremes(run));
-    push(&mut parts, "The database's own counters", &counters::counters(&counted));
-    let layer = "petal's counts, the database's, the device's";
+    push(&mut parts, sources::of(run).counters, &counters::counters(&counted));
+    let layer = sources::of(run).counts;
     Section { id: "load", title: "The load", layer, parts }
 }
 

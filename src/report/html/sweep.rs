@@ -107,13 +107,13 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
             "there, a single-block read",
             or_dash(point.read_us.as_ref(), |us| micros(us.mean)),
             "us",
-            "the database's timing".into(),
+            "the engine's timing".into(),
         ),
         number(
             "there, throughput",
             or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean)),
             "MB/s",
-            "the database's reads and writes".into(),
+            "the engine's reads and writes".into(),
         ),
         number("with sessions", point.sessions.to_string(), "", line.name.clone()),
         Tile {
@@ -201,7 +201,7 @@ fn line_section(petals: &Petals) -> Section {
         rows: rows.collect(),
         ..Sheet::default()
     };
-    let layer = "the database's counts and timing";
+    let layer = "the engine's counts and timing";
     Section {
         id: "lines",
         title: "What each line comes to",
@@ -262,7 +262,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         caption: "Every cell, in the order of time".to_owned(),
         head,
         rows: rows.collect(),
-        note: "Rates over the whole run; latency of single reads as the database timed it, of \
+        note: "Rates over the whole run; latency of single reads as the engine timed it, of \
                operations by petal's clock."
             .to_owned(),
         ..Sheet::default()

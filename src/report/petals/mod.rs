@@ -48,15 +48,15 @@ impl What {
 
     fn x_title(self) -> &'static str {
         match self {
-            Self::Piops => "PIOPS: physical read and write requests per second (the database)",
-            Self::Megabytes => "physical reads and writes, MB/s (the database)",
+            Self::Piops => "PIOPS: physical read and write requests per second (the engine)",
+            Self::Megabytes => "physical reads and writes, MB/s (the engine)",
             Self::Operations => "operations per second (petal)",
         }
     }
 
     fn y_title(self) -> &'static str {
         match self {
-            Self::Piops | Self::Megabytes => "mean single-block read, us (the database's timing)",
+            Self::Piops | Self::Megabytes => "mean single-block read, us (the engine's timing)",
             Self::Operations => "operation latency, us (petal's clock)",
         }
     }
@@ -74,8 +74,9 @@ impl What {
             Self::Piops | Self::Megabytes => {
                 "A line joins the points that differ in sessions only; the number beside a point is \
                  its sessions. Bars are 95 % t intervals of the mean over the repeats, where there \
-                 are three or more; one without a cap goes on beyond the frame. Peak: most throughput; knee: most PIOPS for its latency; where \
-                 throughput falls back after the peak, the cause is what the evidence names."
+                 are three or more; one without a cap goes on beyond the frame. Peak: most \
+                 throughput; knee: most PIOPS for its latency; where throughput falls back after \
+                 the peak, the cause is what the evidence names."
             }
             Self::Operations => {
                 "Of all operations of a cell together. In a closed loop this latency is sessions \

@@ -23,15 +23,16 @@ const ALIKE: [&str; 13] = [
 
 /// A line for each complete run of a database that has a complete run of the bare device beside it.
 pub fn lines(runs: &[&Run]) -> Vec<String> {
-    let databases = (1..).zip(runs).filter(|(_, run)| !is_device(run) && is_whole(run));
+    let databases = (1..).zip(runs).filter(|(_, run)| !run.is_bare_device() && is_whole(run));
     databases.filter_map(|(row, run)| line(row, run, runs)).collect()
 }
 
 fn line(row: usize, run: &Run, runs: &[&Run]) -> Option<String> {
-    let of_device = |(_, other): &(usize, &&Run)| is_device(other) && is_whole(other);
+    let of_device = |(_, other): &(usize, &&Run)| other.is_bare_device() && is_whole(other);
     let mut devices = (1..).zip(runs).filter(of_device);
     let (device_row, device) = devices.find(|(_, other)| are_alike(run, other))?;
-    let (reached, limit) = (piops(run)?, piops(device).filter(|limit| *limit > 0.0)?);
+    let (reached, limit) =
+        (run.summary.piops()?, device.summary.piops().filter(|limit| *limit > 0.0)?);
     Some(format!(
         "row {row}: {} {}, {} reads and writes a second, {:.0} % of the {} on the bare device with the \
          same parameters (row {device_row})",
@@ -41,10 +42,6 @@ fn line(row: usize, run: &Run, runs: &[&Run]) -> Option<String> {
         reached / limit * 100.0,
         rate(limit),
     ))
-}
-
-fn is_device(run: &Run) -> bool {
-    run.summary.engine == "device"
 }
 
 fn is_whole(run: &Run) -> bool {
@@ -59,12 +56,6 @@ fn are_alike(run: &Run, other: &Run) -> bool {
     };
     data(run) == data(other)
         && ALIKE.iter().all(|key| run.summary.setting(key) == other.summary.setting(key))
-}
-
-/// Physical requests per second, as the engine counted them.
-fn piops(run: &Run) -> Option<f64> {
-    let per_second = &run.summary.per_second;
-    Some(per_second.physical_read_requests? + per_second.physical_write_requests?)
 }
 
 #[cfg(test)]

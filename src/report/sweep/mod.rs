@@ -20,19 +20,27 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     let mut out = String::new();
     head(&mut out, swept);
     let rows = Rows::of(swept);
-    section(&mut out, "petals: PIOPS against single-block read", "the database, means of repeats");
+    section(
+        &mut out,
+        "petals: PIOPS against single-block read",
+        "the engine's counts, means of repeats",
+    );
     out.push_str(&chart::petals(petals));
     out.push_str(&super::lines::lines(petals, objective));
-    section(&mut out, "means of each cell", "the database and petal, per second of the run");
+    section(
+        &mut out,
+        "means of each cell",
+        "the engine's counts and petal's, per second of the run",
+    );
     out.push_str(&table::means(&rows));
-    section(&mut out, "every run", "the database and petal, per second of the run");
+    section(&mut out, "every run", "the engine's counts and petal's, per second of the run");
     out.push_str(&table::runs(&rows));
     footnotes(&mut out, swept, petals);
     out
 }
 
-/// Several runs that no sweep holds together, each with a name, a row each. Those that are not complete are named,
-/// and databases have the bare device beside them where it ran alike.
+/// Several runs that no sweep holds together, each with a name, a row each. Those that are not
+/// complete are named, and databases have the bare device beside them where it ran alike.
 pub fn of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let mut shown = table::runs(&Rows::of_runs(&runs));
@@ -64,7 +72,7 @@ fn head(out: &mut String, swept: &Swept) {
         let target = &run.summary.target;
         format!("{} {}, {}", target.product, target.version, target.url)
     });
-    fact(out, "database", &target.unwrap_or_else(|| sweep.engine.clone()));
+    fact(out, "target", &target.unwrap_or_else(|| sweep.engine.clone()));
     if let Some(run) = swept.runs.first() {
         let active = super::numbers::bytes(run.summary.active_bytes);
         let schemas = run.summary.schemas;
@@ -111,7 +119,7 @@ fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
     notes.extend(
         [
             "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",
-            "read us is the mean single-block read as the database timed it; sel and upd are \
+            "read us is the mean single-block read as the engine timed it; sel and upd are \
              whole operations on petal's clock, in us. The two are never mixed.",
             "redo is MB/s of log; idle% the processors' idle time.",
             "spread is the largest less the smallest PIOPS of the repeats, in per cent of their \
@@ -202,7 +210,7 @@ pub(crate) mod tests {
         petal 0.1.0 sweep report
 
         status            11 of 12 runs done; not complete: the same command goes on with it
-        database          SQLite 3.54.1, sqlite:petal-data
+        target            SQLite 3.54.1, sqlite:petal-data
         active data set   256 MiB in 4 schemas
         update_pct        0, 20
         sessions          1, 4, 16
@@ -211,13 +219,13 @@ pub(crate) mod tests {
         started           2026-11-20T13:42:07Z
         settings          RUN_TIME=60
 
-        PETALS: PIOPS AGAINST SINGLE-BLOCK READ                             [the database, means of repeats]
+        PETALS: PIOPS AGAINST SINGLE-BLOCK READ                      [the engine's counts, means of repeats]
         ====================================================================================================
         (the chart)
         - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
         - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
 
-        MEANS OF EACH CELL                                   [the database and petal, per second of the run]
+        MEANS OF EACH CELL                          [the engine's counts and petal's, per second of the run]
         ====================================================================================================
         sess  upd%  n  spread   PIOPS  read/s  write/s  MB/s  read us  ops/s  redo  idle%
         ----  ----  -  ------  ------  ------  -------  ----  -------  -----  ----  -----
@@ -228,7 +236,7 @@ pub(crate) mod tests {
         4       20  1       -   7,728   6,440    1,288   569    168.0    914  96.2   25.0
         16      20  2    0.4%  11,592   9,660    1,932   569    348.0    914  96.2   25.0
 
-        EVERY RUN                                            [the database and petal, per second of the run]
+        EVERY RUN                                   [the engine's counts and petal's, per second of the run]
         ====================================================================================================
         sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
         ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
@@ -247,8 +255,8 @@ pub(crate) mod tests {
         HOW TO READ THIS
         ====================================================================================================
         - `-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.
-        - read us is the mean single-block read as the database timed it; sel and upd are whole operations
-          on petal's clock, in us. The two are never mixed.
+        - read us is the mean single-block read as the engine timed it; sel and upd are whole operations on
+          petal's clock, in us. The two are never mixed.
         - redo is MB/s of log; idle% the processors' idle time.
         - spread is the largest less the smallest PIOPS of the repeats, in per cent of their mean.
         - Each run's own report stands in its folder; sweep.csv has every figure.

@@ -1,6 +1,7 @@
-//! The database's own counters over the run, by its own names.
+//! The database's own counters over the run, by its own names; on the bare device petal's.
 
 use super::super::numbers::{or_dash, rate, whole};
+use super::super::sources;
 use super::super::table::Table;
 use super::section;
 use crate::record::Run;
@@ -9,7 +10,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
     if run.summary.counters.is_empty() {
         return;
     }
-    section(out, "the database's own counters", "the database");
+    section(out, sources::of(run).counters, run.told_by());
     out.push_str(&counters(run).render());
     let zero: Vec<&str> =
         run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();

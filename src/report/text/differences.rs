@@ -22,7 +22,7 @@ fn megabytes(bytes: u64) -> String {
     format!("{} MB", decimal(bytes as f64 / 1e6, 1))
 }
 
-/// From logical to physical reads: the database's cache.
+/// From logical to physical reads: the database's cache, or what waits to be written.
 fn cached(run: &Run) -> Option<String> {
     let io = &run.details.io;
     let block = run.summary.target.block_size;
@@ -34,9 +34,13 @@ fn cached(run: &Run) -> Option<String> {
         blocks => format!("; {} came from the log's file", megabytes(blocks * block)),
     };
     let share = ratio(Some(found), Some(logical))?;
+    let place = if run.is_bare_device() {
+        "among the blocks that wait to be written"
+    } else {
+        "in the database's cache, index and inner blocks mostly"
+    };
     Some(format!(
-        "logical less physical reads: {} ({} %) were found in the database's cache, index and inner \
-         blocks mostly{log}",
+        "logical less physical reads: {} ({} %) were found {place}{log}",
         megabytes(found * block),
         percent(share)
     ))

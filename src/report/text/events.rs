@@ -1,6 +1,7 @@
 //! Where the time went: wait events, the latency of operations and of single I/Os.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
+use super::super::sources;
 use super::super::table::{Align, Table, paragraph};
 use super::{section, titled};
 use crate::analysis::verdict::is_foreground;
@@ -10,13 +11,13 @@ use crate::stats::histogram::{Bar, LatencySummary};
 
 const BAR_WIDTH: usize = 50;
 
-pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside \
-                them and has no share of it. CPU + other is what DB time leaves after the waits of \
-                sessions: work, and waiting for a processor. Shares are `-` if waits overlap, as those of \
-                IO_DEPTH blocks in flight do.";
+pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
+     no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
+     waiting for a processor. Shares are `-` if waits overlap, as those of IO_DEPTH blocks in flight \
+     do.";
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, &titled("top timed events", run), "the database, or petal's shim in it");
+    section(out, &titled("top timed events", run), sources::of(run).events);
     out.push_str(&top_events(run).render());
     out.push_str(&paragraph("", "", DB_TIME));
     section(out, "operation latency, us", "petal's clock");
@@ -24,11 +25,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
     out.push_str(&paragraph("", "", &operations_note(run)));
     section(out, "I/O latency, us", "the source beside each");
     out.push_str(&io(run).render());
-    section(
-        out,
-        "latency histograms",
-        "operations: petal's clock; waits: the database or its shim",
-    );
+    section(out, "latency histograms", sources::of(run).histograms);
     histograms(out, run);
 }
 

@@ -35,11 +35,8 @@ pub(super) fn fact(out: &mut Facts, name: &str, value: &str) {
 fn target(out: &mut Facts, run: &Run) {
     let (summary, details) = (&run.summary, &run.details);
     let target = &summary.target;
-    fact(
-        out,
-        "database",
-        &format!("{} {} (engine {})", target.product, target.version, summary.engine),
-    );
+    let name = if run.is_bare_device() { "engine" } else { "database" };
+    fact(out, name, &format!("{} {} (engine {})", target.product, target.version, summary.engine));
     fact(out, "URL", &target.url);
     fact(out, "block size", &bytes(target.block_size));
     fact(

@@ -1,16 +1,17 @@
 //! The same work as each layer saw it, and by kind of file.
 
 use super::super::numbers::{decimal, micros, or_dash, whole};
+use super::super::sources;
 use super::super::table::{Table, paragraph};
 use super::{differences, section, titled};
 use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, &titled("layer by layer", run), "petal, the database, the device");
+    section(out, &titled("layer by layer", run), sources::of(run).layers);
     out.push_str(&layers(run).render());
     out.push_str(&flushes(run).map_or(String::new(), |text| paragraph("", "", &text)));
     out.push_str(&differences::render(run));
-    section(out, "I/O by kind of file", "the database, or petal's shim in it");
+    section(out, "I/O by kind of file", sources::of(run).events);
     let files = files(run);
     out.push_str(&if files.is_empty() { "-\n".to_owned() } else { files.render() });
     if run.summary.endpoints.len() > 1 {
@@ -27,6 +28,7 @@ fn megabytes(bytes: u64) -> String {
 pub(in crate::report) fn layers(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let block = summary.target.block_size;
+    let above = sources::of(run).name;
     let dash = || "-".to_owned();
     let mut table = Table::of_figures(&[
         "layer",
@@ -48,7 +50,7 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         megabytes(updated * block),
     ]);
     table.row([
-        "database, logical".to_owned(),
+        format!("{above}, logical"),
         or_dash(io.logical_reads, whole),
         dash(),
         or_dash(io.logical_reads, |blocks| megabytes(blocks * block)),
@@ -57,7 +59,7 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         dash(),
     ]);
     table.row([
-        "database, physical".to_owned(),
+        format!("{above}, physical"),
         or_dash(io.physical_read_blocks, whole),
         or_dash(io.physical_read_requests, whole),
         or_dash(io.physical_read_bytes, megabytes),
@@ -66,7 +68,7 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(io.physical_write_bytes, megabytes),
     ]);
     table.row([
-        "database, log".to_owned(),
+        format!("{above}, log"),
         or_dash(io.log_read_blocks, whole),
         dash(),
         or_dash(io.log_read_blocks, |blocks| megabytes(blocks * block)),

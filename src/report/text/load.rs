@@ -1,12 +1,13 @@
 //! The load: totals, per second and per operation, and the ratios that tell what it was made of.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
+use super::super::sources;
 use super::super::table::Table;
 use super::{section, titled};
 use crate::record::Run;
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, &titled("load profile", run), "petal's counts, the database's, the device's");
+    section(out, &titled("load profile", run), sources::of(run).counts);
     out.push_str(&profile(run).render());
     out.push('\n');
     out.push_str(&ratios(run).render());

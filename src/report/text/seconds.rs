@@ -2,6 +2,7 @@
 //! reported, what petal itself cost.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::sources;
 use super::super::table::{Table, paragraph};
 use super::{fact, section};
 use crate::record::{PerSecond, Run, Second};
@@ -10,9 +11,9 @@ use crate::record::{PerSecond, Run, Second};
 pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
 
 pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "per-second extremes", "petal's clock, the database, the device");
+    section(out, "per-second extremes", sources::of(run).seconds);
     out.push_str(&extremes(run).render());
-    section(out, "steady window", "petal's counts, the database's");
+    section(out, "steady window", sources::of(run).window);
     steady(out, run);
     section(out, "errors and lost sessions", "petal");
     errors(out, run);
@@ -158,17 +159,12 @@ fn cost(out: &mut String, run: &Run) {
         )
     });
     fact(out, "petal's process", &or_dash(petal, |text| text));
-    if run.details.target.in_process && !is_bare(run) {
+    if run.details.target.in_process && !run.is_bare_device() {
         fact(out, "", "the database runs inside petal's process: its work is in this figure");
     }
     if let Some(told) = verifying(run) {
         fact(out, "of it, verifying", &told);
     }
-}
-
-/// The device, with no database on it: all that petal does is petal's.
-fn is_bare(run: &Run) -> bool {
-    run.summary.engine == "device"
 }
 
 /// What VERIFY=checksum cost; None where nothing of it was timed.

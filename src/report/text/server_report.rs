@@ -95,8 +95,9 @@ pub(in crate::report) fn beside(comparison: &Comparison) -> Table {
 pub(in crate::report) fn explained(comparison: &Comparison) -> String {
     format!(
         "petal's snapshots lie close around the run of {} s; the report's lie outside of them, {} s \
-         apart, and it counts the work of its own snapshots. Alike is from {} % less to {} % more: \
-         10 %, and what its window is longer by.",
+         apart, and it counts the work of its own snapshots. Alike is a count from {} % less to {} % \
+         more: 10 %, and what its window is longer by; a latency may be off by as much either way, \
+         beyond the report's rounding.",
         decimal(comparison.run_s, 1),
         or_dash(comparison.report_s, |s| decimal(s, 1)),
         decimal(comparison.allowed.0 * 100.0, 0),
@@ -201,8 +202,9 @@ mod tests {
         user commits                                            5,800       6,000               3.4  too little
         read, us on average                                     331.4       331.3               0.0  alike
         petal's snapshots lie close around the run of 285.0 s; the report's lie outside of them, 300.0 s
-        apart, and it counts the work of its own snapshots. Alike is from 2 % less to 15 % more: 10 %, and
-        what its window is longer by.
+        apart, and it counts the work of its own snapshots. Alike is a count from 2 % less to 15 % more: 10
+        %, and what its window is longer by; a latency may be off by as much either way, beyond the report's
+        rounding.
 
         figures of statspack.txt
         figure                             value  unit      section

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::fixture;
+use crate::stats::os::CpuShare;
 
 fn judged(mut run: Run) -> Run {
     run.summary.findings = analysis::judge(&run);
@@ -515,4 +516,26 @@ fn without_the_closing_snapshot_db_time_is_not_said_to_be_work() {
     assert_eq!(rest(&run), "474.00", "nothing was waited for, as the database tells");
     run.details.io = Default::default();
     assert_eq!(rest(&run), "-");
+}
+
+/// Petal itself reads, writes and tells of it there; text and page say so.
+#[test]
+fn reports_of_the_bare_device_name_no_database() {
+    let mut run = fixture::mixed_run();
+    run.summary.engine = "device".into();
+    run.details.target.plan = None;
+    // With findings that tell who asked for what, and who was at work.
+    run.details.device.as_mut().unwrap().read_bytes *= 3;
+    run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+    run.summary.findings = analysis::judge(&run);
+    let ids: Vec<&str> = run.summary.findings.iter().map(|found| found.id.as_str()).collect();
+    assert!(ids.contains(&"other-load") && ids.contains(&"processor-bound"), "{ids:?}");
+    let page = crate::report::html::run(&run).unwrap();
+    for shown in [render(&run), page] {
+        // What evidence is called is the same for all engines.
+        let names = |line: &&str| line.replace("database_", "").contains("database");
+        let named: Vec<&str> = shown.lines().filter(names).collect();
+        assert!(named.is_empty(), "{named:#?}");
+        assert!(shown.contains("petal, physical"));
+    }
 }

@@ -31,7 +31,7 @@ WHERE REGEXP_LIKE(t.owner, '^USER[1-9][0-9]*$') AND t.table_name IN ('CF1', 'CF2
 ORDER BY t.owner, t.table_name
 
 -- name: slob_indexes
-SELECT i.owner, i.index_name, TO_CHAR(NVL(i.leaf_blocks, 0)), i.uniqueness
+SELECT i.owner, i.index_name, TO_CHAR(NVL(i.leaf_blocks, 0))
 FROM all_indexes i
 JOIN all_ind_columns c ON c.index_owner = i.owner AND c.index_name = i.index_name
 WHERE REGEXP_LIKE(i.table_owner, '^USER[1-9][0-9]*$') AND i.table_name = 'CF1'

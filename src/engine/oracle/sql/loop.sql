@@ -79,7 +79,7 @@ BEGIN
         EXCEPTION
             WHEN OTHERS THEN
                 touched := 0;
-                is_fatal := SQLCODE NOT IN (-60, -8177, -1555, -54)
+                is_fatal := SQLCODE NOT IN ({transient})
                     OR NVL(LENGTHB(errors), 0) > 3000;
                 errors := errors || TO_CHAR(done + 1) || ' ' || TO_CHAR(SQLCODE) || ' '
                     || SUBSTR(REPLACE(SQLERRM, CHR(10), ' '), 1, 200) || CHR(10);

@@ -10,6 +10,7 @@ mod way_in;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -49,41 +49,23 @@ fn statspack_leaves_its_script_or_nothing_where_it_is_not_installed() {
     assert!(default.end_report().unwrap().is_empty());
 }
 
+/// A snapshot as PERFSTAT keeps it: instance, start, time and seconds.
+fn snapshot<'t>(id: &'t str, instance: [&'t str; 2], at: [&'t str; 3]) -> [&'t str; 11] {
+    let ([number, name], [startup, time, seconds]) = (instance, at);
+    let (host, release) = ("flowerbed", "19.0.0.0.0");
+    [id, "1200330044", number, "IRIS", name, host, release, "NO", startup, time, seconds]
+}
+
+const IRIS: [&str; 2] = ["1", "iris"];
+const START: &str = "01-Jun-25 08:00:00";
+
 /// What PERFSTAT keeps of five minutes.
 fn perfstat() -> Scripted {
+    let first = snapshot("101", IRIS, [START, "02-Jun-25 10:00:00", "802173600"]);
+    let last = snapshot("102", IRIS, [START, "02-Jun-25 10:05:00", "802173900"]);
     loaded()
         .answers("statspack.snap", &[&["102"]])
-        .answers(
-            "FROM perfstat.stats$snapshot",
-            &[
-                &[
-                    "101",
-                    "1200330044",
-                    "1",
-                    "IRIS",
-                    "iris",
-                    "flowerbed",
-                    "19.0.0.0.0",
-                    "NO",
-                    "01-Jun-25 08:00:00",
-                    "02-Jun-25 10:00:00",
-                    "802173600",
-                ],
-                &[
-                    "102",
-                    "1200330044",
-                    "1",
-                    "IRIS",
-                    "iris",
-                    "flowerbed",
-                    "19.0.0.0.0",
-                    "NO",
-                    "01-Jun-25 08:00:00",
-                    "02-Jun-25 10:05:00",
-                    "802173900",
-                ],
-            ],
-        )
+        .answers("FROM perfstat.stats$snapshot", &[&first, &last])
         .answers(
             "FROM perfstat.stats$sysstat",
             &[
@@ -133,34 +115,26 @@ fn statspacks_report_is_made_of_its_tables() {
     assert_eq!(reports[0].text, MADE, "UPDATE_DOCS=1 writes it anew");
 }
 
-#[test]
-fn a_restart_between_the_snapshots_makes_no_report() {
-    let row = |id, startup, time| {
-        [id, "1", "1", "IRIS", "iris", "", "19.0.0.0.0", "NO", startup, "", time]
-    };
-    let [first, last] =
-        [row("101", "01-Jun-25 08:00:00", "100"), row("102", "02-Jun-25 10:02:00", "400")];
-    let restarted = perfstat().answers("FROM perfstat.stats$snapshot", &[&first, &last]);
-    let engine = engine(&restarted, &settings());
+/// What the script says where these two snapshots make no report.
+fn script_of(first: [&str; 11], last: [&str; 11]) -> String {
+    let scripted = perfstat().answers("FROM perfstat.stats$snapshot", &[&first, &last]);
+    let engine = engine(&scripted, &settings());
     engine.begin_report().unwrap();
     let reports = engine.end_report().unwrap();
     assert_eq!(reports.len(), 1);
-    let script = &reports[0].text;
+    reports[0].text.clone()
+}
+
+#[test]
+fn a_restart_between_the_snapshots_makes_no_report() {
+    let first = snapshot("101", IRIS, [START, "", "100"]);
+    let script = script_of(first, snapshot("102", IRIS, ["02-Jun-25 10:02:00", "", "400"]));
     assert!(script.contains("instance iris was started at 02-Jun-25 10:02:00"), "{script}");
 }
 
 #[test]
 fn snapshots_of_two_instances_make_no_report() {
-    let two = perfstat().answers(
-        "FROM perfstat.stats$snapshot",
-        &[
-            &["101", "1", "1", "IRIS", "iris1", "", "19.0.0.0.0", "YES", "", "", "100"],
-            &["102", "1", "2", "IRIS", "iris2", "", "19.0.0.0.0", "YES", "", "", "400"],
-        ],
-    );
-    let engine = engine(&two, &settings());
-    engine.begin_report().unwrap();
-    let reports = engine.end_report().unwrap();
-    assert_eq!(reports.len(), 1);
-    assert!(reports[0].text.contains("is of instance iris1"), "{}", reports[0].text);
+    let first = snapshot("101", ["1", "iris1"], [START, "", "100"]);
+    let script = script_of(first, snapshot("102", ["2", "iris2"], [START, "", "400"]));
+    assert!(script.contains("is of instance iris1"), "{script}");
 }

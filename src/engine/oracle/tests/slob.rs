@@ -14,10 +14,7 @@ pub fn slobs() -> Scripted {
                 &["USER4", "CF1", "10100", "IOPS"],
             ],
         )
-        .answers(
-            "FROM all_indexes",
-            &[&["USER1", "I_CF1", "20", "UNIQUE"], &["USER2", "I_CF1", "20", "UNIQUE"]],
-        )
+        .answers("FROM all_indexes", &[&["USER1", "I_CF1", "20"], &["USER2", "I_CF1", "20"]])
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("COUNT(custid)", &[&["10000", "1", "10000"]])
         .answers("LENGTH(c2)", &[&["128"]])

@@ -61,9 +61,49 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
     let counters = engine(&scripted, &settings()).snapshot().unwrap();
     assert_eq!(counters.len(), 1);
     assert_eq!(counters[0].io, Default::default());
-    // Anything else is an error.
-    let dying = loaded().fails("gv$sysstat", 3113, "end-of-file on communication channel");
-    assert!(engine(&dying, &settings()).snapshot().is_err());
+    let nameless = loaded().answers("gv$sysstat", &[&["1", "user commits", "3"]]).fails(
+        "gv$instance",
+        942,
+        "table or view does not exist",
+    );
+    assert_eq!(engine(&nameless, &settings()).snapshot().unwrap()[0].endpoint, "instance 1");
+    // Anything else is an error: an instance that had another name now would be another one.
+    for view in ["gv$sysstat", "gv$instance"] {
+        let dying = loaded().answers("gv$sysstat", &[&["1", "user commits", "3"]]).fails(
+            view,
+            3113,
+            "end-of-file on communication channel",
+        );
+        assert!(engine(&dying, &settings()).snapshot().is_err(), "{view}");
+    }
+}
+
+/// Names and commits of what is told, with the sessions of each endpoint on these instances.
+fn told_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
+    let endpoints = Endpoints {
+        service_base: Some("slob".to_owned()),
+        service_max: Some(instances.len() as u32),
+        ..Endpoints::default()
+    };
+    let scripted = loaded()
+        .answers("gv$sysstat", &[&["1", "user commits", "3"], &["2", "user commits", "40"]])
+        .answers("gv$instance", &[&["1", "orcl1", "n1"], &["2", "orcl2", "n2"]]);
+    let engine = engine(&scripted, &Settings { endpoints, ..settings() });
+    for (endpoint, instance) in (0..).zip(instances) {
+        let _ = scripted.clone().answers("'INSTANCE'", &[&[instance]]);
+        drop(engine.connect(Seat { endpoint, ..seat(endpoint + 1, 1) }).unwrap());
+    }
+    let told = engine.snapshot().unwrap();
+    told.into_iter().map(|counters| (counters.endpoint, counters.io.commits)).collect()
+}
+
+#[test]
+fn an_endpoint_is_the_instance_that_its_sessions_came_to() {
+    let of = |name: &str, commits| (name.to_owned(), Some(commits));
+    assert_eq!(told_with_sessions_on(&["2"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
+    assert_eq!(told_with_sessions_on(&["2", "1"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
+    assert_eq!(told_with_sessions_on(&["1", "1"]), [of("orcl1@n1, orcl2@n2", 43)]);
+    assert_eq!(told_with_sessions_on(&["1", ""]), [of("orcl1@n1, orcl2@n2", 43)]);
 }
 
 #[test]
@@ -111,4 +151,22 @@ fn describing_tells_commits_files_and_redo() {
     let not_waiting = Settings { commit_wait: false, ..settings() };
     let (_, details) = engine(&scripted, &not_waiting).describe(1, 1).unwrap();
     assert_eq!(details.durability.map(|d| d.durable), Some(false));
+}
+
+#[test]
+fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
+    let durable = |scripted: Scripted| {
+        let loop_side = Some(LoopSide::Client);
+        let client = Settings { commit_wait: false, loop_side, ..settings() };
+        let (_, details) = engine(&scripted, &client).describe(1, 1).unwrap();
+        details.durability.map(|durability| (durability.durable, durability.setting))
+    };
+    let with = |name: &str, value: &str| loaded().answers("v$parameter", &[&[name, value]]);
+    let (waits, words) = durable(with("commit_wait", "")).unwrap();
+    assert!(waits && words.starts_with("a client's COMMIT"), "{words}");
+    let told = |words: &str| Some((false, words.to_owned()));
+    assert_eq!(durable(with("commit_wait", "NOWAIT")), told("commit_wait=NOWAIT"));
+    assert_eq!(durable(with("commit_write", "BATCH,NOWAIT")), told("commit_write=BATCH,NOWAIT"));
+    let unseen = loaded().fails("v$parameter", 942, "table or view does not exist");
+    assert_eq!(durable(unseen), None);
 }

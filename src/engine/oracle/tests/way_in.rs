@@ -47,10 +47,8 @@ fn a_listener_that_hangs_is_left_after_the_time_limit() {
         // Takes what comes and answers nothing.
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let begin = Instant::now();
     let text = really(&format!("oracle://u:s3cret@127.0.0.1:{port}/svc?connect_timeout=1"));
     assert!(text.contains("no answer within 1 s"), "{text}");
-    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -76,8 +74,9 @@ fn a_peer_that_speaks_garbage_is_no_database() {
             },
         };
         let port = peer(serve);
-        let text = really(&format!("oracle://u:s3cret@127.0.0.1:{port}/svc?connect_timeout=2"));
+        let text = really(&format!("oracle://u:s3cret@127.0.0.1:{port}/svc?connect_timeout=600"));
         assert!(text.starts_with(&format!("127.0.0.1:{port}/svc: connecting: ")), "{text}");
+        assert!(!text.contains("no answer"), "told by what it said: {text}");
     }
 }
 
@@ -89,7 +88,7 @@ fn tls_that_is_refused_is_told() {
         let _ = stream.read(&mut hello);
         let _ = stream.write_all(&[21, 3, 3, 0, 2, 2, 40]);
     });
-    let url = format!("oracle://u:s3cret@127.0.0.1:{port}/svc?protocol=tcps&connect_timeout=5");
+    let url = format!("oracle://u:s3cret@127.0.0.1:{port}/svc?protocol=tcps&connect_timeout=600");
     let text = really(&url);
     assert!(text.contains("protocol=tcps") && text.to_lowercase().contains("handshake"), "{text}");
 }

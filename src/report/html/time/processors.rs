@@ -68,7 +68,8 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         id: "processors".to_owned(),
         title: "Processors over time".to_owned(),
         note: format!(
-            "Of the processors that the database may use; what is empty was idle.{}",
+            "Of the processors that {} may use; what is empty was idle.{}",
+            run.told_by(),
             pieces_note(pieces, "each the mean of its seconds")
         ),
         is_wide: false,

@@ -44,8 +44,8 @@ pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, Char
     let titles = Titles {
         id: "io",
         title: "Physical I/O over time",
-        y: "PIOPS: physical requests per second (the database)",
-        note: "As the database counted them, without the log.",
+        y: &format!("PIOPS: physical requests per second ({})", run.told_by()),
+        note: &format!("As {} counted them, without the log.", run.told_by()),
     };
     chart_of_rates(run, pieces, &titles, &rates)
 }

@@ -1,0 +1,48 @@
+//! What one petal holds against all others: an open file or folder with an advisory lock.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Let go when dropped.
+#[derive(Debug)]
+pub struct Claim(File);
+
+impl Claim {
+    /// None if another petal holds it. Where a file system has no such locks, two petals at once are
+    /// the user's to avoid.
+    pub fn on(file: File) -> Option<Self> {
+        match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => None,
+            _ => Some(Self(file)),
+        }
+    }
+}
+
+impl Drop for Claim {
+    /// Closing it is not enough: a program that another thread starts at this moment has the file
+    /// open, too, until it runs.
+    fn drop(&mut self) {
+        let _ = flock(self.0.as_fd(), FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_free_again_though_a_copy_of_the_file_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || File::open(folder.path()).unwrap();
+        let file = open();
+        let copy = file.try_clone().unwrap();
+        let claim = Claim::on(file).unwrap();
+        assert!(Claim::on(open()).is_none());
+        drop(claim);
+        assert!(Claim::on(open()).is_some());
+        drop(copy);
+    }
+}
