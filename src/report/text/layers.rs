@@ -11,9 +11,11 @@ pub(super) fn render(out: &mut String, run: &Run) {
     out.push_str(&layers(run).render());
     out.push_str(&flushes(run).map_or(String::new(), |text| paragraph("", "", &text)));
     out.push_str(&differences::render(run));
-    section(out, "I/O by kind of file", sources::of(run).events);
     let files = files(run);
-    out.push_str(&if files.is_empty() { "-\n".to_owned() } else { files.render() });
+    if !files.is_empty() {
+        section(out, "I/O by kind of file", sources::of(run).events);
+        out.push_str(&files.render());
+    }
     if run.summary.endpoints.len() > 1 {
         section(out, "endpoints", "the database");
         out.push_str(&endpoints(run).render());
