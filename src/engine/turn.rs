@@ -3,13 +3,24 @@
 
 use crate::workload::op::Operation;
 
-/// The operations that come first and go in one call, and the schema at home there. `home`: the
-/// session's own, which schema 1 is reached from.
-pub fn next(home: u32, rest: &[Operation]) -> Option<(u32, &[Operation])> {
+/// Operations of a batch that go in one call.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// The schema at home there.
+    pub home: u32,
+    pub operations: &'a [Operation],
+    /// The first one's position in the batch.
+    pub from: usize,
+}
+
+/// The turn that begins at a position of the batch. `home`: the session's own schema, which schema 1
+/// is reached from.
+pub fn next(home: u32, batch: &[Operation], from: usize) -> Option<Turn<'_>> {
     let of = |operation: &Operation| if operation.schema == 1 { home } else { operation.schema };
-    let at_home = of(rest.first()?);
-    let length = rest.iter().take_while(|operation| of(operation) == at_home).count();
-    Some((at_home, rest.get(..length)?))
+    let rest = batch.get(from..)?;
+    let home = of(rest.first()?);
+    let length = rest.iter().take_while(|operation| of(operation) == home).count();
+    Some(Turn { home, operations: rest.get(..length)?, from })
 }
 
 #[cfg(test)]
@@ -32,23 +43,25 @@ mod tests {
 
     #[test]
     fn the_hot_schema_is_reached_from_home() {
-        let (home, turn) = (2, batch(&[2, 1, 2, 5, 5, 1]));
-        assert_eq!(next(home, &turn).map(|(at, turn)| (at, turn.len())), Some((2, 3)));
-        assert_eq!(next(home, &turn[3..]).map(|(at, turn)| (at, turn.len())), Some((5, 2)));
-        assert_eq!(next(home, &[]), None);
+        let batch = batch(&[2, 1, 2, 5, 5, 1]);
+        let turn = |from| next(2, &batch, from).map(|turn| (turn.home, turn.operations.len()));
+        assert_eq!(turn(0), Some((2, 3)));
+        assert_eq!(turn(3), Some((5, 2)));
+        assert_eq!(turn(6), None);
     }
 
     proptest! {
         #[test]
         fn turns_are_the_batch_in_order(schemas in prop::collection::vec(1u32..5, 0..40), home in 1u32..5) {
             let all = batch(&schemas);
-            let mut rest = &all[..];
-            while let Some((at, turn)) = next(home, rest) {
-                prop_assert!(!turn.is_empty());
-                prop_assert!(turn.iter().all(|one| one.schema == at || one.schema == 1 && at == home));
-                rest = &rest[turn.len()..];
+            let mut from = 0;
+            while let Some(turn) = next(home, &all, from) {
+                prop_assert!(turn.from == from && !turn.operations.is_empty());
+                let of = |schema| schema == turn.home || schema == 1 && turn.home == home;
+                prop_assert!(turn.operations.iter().all(|one| of(one.schema)));
+                from += turn.operations.len();
             }
-            prop_assert!(rest.is_empty());
+            prop_assert_eq!(from, all.len());
         }
     }
 }

@@ -13,7 +13,8 @@ use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
 use super::sql;
 use super::work::{Failure, Work};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop, turn};
+use crate::engine::turn::{self, Turn};
+use crate::engine::{Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
@@ -65,17 +66,15 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         let mut from = 0;
-        while let Some((home, operations)) =
-            batch.get(from..).and_then(|rest| turn::next(work.home, rest))
-        {
+        while let Some(turn) = turn::next(work.home, batch, from) {
             let now = Instant::now();
             if stop.is_due(now) {
                 break;
             }
             work.limit_calls(stop, now)?;
             let budget = stop.time_left(now).map_or(BUDGET_MAX, |left| left.min(BUDGET_MAX));
-            self.make_block(work, home)?;
-            let ended = self.call(work, home, operations, from, budget, stop, done)?;
+            self.make_block(work, turn.home)?;
+            let ended = self.call(work, &turn, budget, stop, done)?;
             if ended == 0 {
                 break; // Only the budget can have ended it.
             }
@@ -85,19 +84,16 @@ impl ServerLoop {
     }
 
     /// One call; returns how many operations ended.
-    #[allow(clippy::too_many_arguments)]
     fn call(
         &mut self,
         work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-        from: usize,
+        turn: &Turn<'_>,
         budget: Duration,
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
-        let total = self.fill(work, home, operations);
-        let block = self.blocks.get(&home).map_or("", String::as_str);
+        let total = self.fill(work, turn.home, turn.operations);
+        let block = self.blocks.get(&turn.home).map_or("", String::as_str);
         let called_ns = stop.since_trigger_ns(Instant::now());
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work.link.call(
@@ -120,13 +116,13 @@ impl ServerLoop {
                 return match work.failure(&error, stop) {
                     Failure::Fatal(error) => Err(error),
                     Failure::Counted(code) => {
-                        done.ended.push(Outcome::of_failed_call(from, span.1, code));
+                        done.ended.push(Outcome::of_failed_call(turn.from, span.1, code));
                         Ok(1)
                     }
                 };
             }
         };
-        answer.tell(work, from, span, stop, done)
+        answer.tell(work, turn.from, span, stop, done)
     }
 
     /// As many operations as fit into one call; how many these are.

@@ -15,7 +15,8 @@ use super::client::Error;
 use super::connect::engine_error;
 use super::work::{Failure, Work, keys, prepared};
 use super::{routine, schema};
-use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop, turn};
+use crate::engine::turn::{self, Turn};
+use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -114,34 +115,29 @@ impl ServerLoop {
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
         let mut from = 0;
-        while let Some((home, operations)) =
-            batch.get(from..).and_then(|rest| turn::next(work.home, rest))
-        {
+        while let Some(turn) = turn::next(work.home, batch, from) {
             let now = Instant::now();
             if stop.is_due(now) {
                 break;
             }
             let budget =
                 stop.time_left(now).map_or(self.budget_max, |left| left.min(self.budget_max));
-            from += self.call(work, home, operations, from, budget, stop, done)?;
+            from += self.call(work, &turn, budget, stop, done)?;
         }
         Ok(())
     }
 
     /// One call; returns how many operations ended.
-    #[allow(clippy::too_many_arguments)]
     fn call(
         &mut self,
         work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-        from: usize,
+        turn: &Turn<'_>,
         budget: Duration,
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<usize, SessionError> {
-        let call = prepared(self.prepare(work, home))?;
-        self.arguments.fill(work, home, operations)?;
+        let call = prepared(self.prepare(work, turn.home))?;
+        self.arguments.fill(work, turn.home, turn.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work
@@ -155,13 +151,13 @@ impl ServerLoop {
                 return match work.failure(&error, stop) {
                     Failure::Fatal(error) => Err(error),
                     Failure::Counted(code) => {
-                        done.ended.push(Outcome::of_failed_call(from, returned_ns, code));
+                        done.ended.push(Outcome::of_failed_call(turn.from, returned_ns, code));
                         Ok(1)
                     }
                 };
             }
         };
-        answer.tell(work, operations, from, returned_ns, stop, done)
+        answer.tell(work, turn, returned_ns, stop, done)
     }
 }
 
@@ -260,8 +256,7 @@ impl Answer {
     fn tell(
         &self,
         work: &Work,
-        operations: &[Operation],
-        from: usize,
+        turn: &Turn<'_>,
         returned_ns: u64,
         stop: &Stop,
         done: &mut Outcomes,
@@ -269,7 +264,7 @@ impl Answer {
         let Some(&last) = self.ends.last() else { return Ok(0) };
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
-        for (at, (&end, operation)) in self.ends.iter().zip(operations).enumerate() {
+        for (at, (&end, operation)) in self.ends.iter().zip(turn.operations).enumerate() {
             let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
             let error = match errors.next_if(|error| error.at == at) {
                 None => None,
@@ -279,7 +274,7 @@ impl Answer {
                 },
             };
             done.ended.push(Outcome {
-                operation: (from + at) as u32,
+                operation: (turn.from + at) as u32,
                 latency_ns: end.since_ns(begin),
                 end_ns: returned_ns.saturating_sub(last.since_ns(end)),
                 rows: rows.unwrap_or_else(|| expected(operation)),
