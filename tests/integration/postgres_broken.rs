@@ -14,7 +14,7 @@ use crate::server_postgres::{Server, is_there, sessions, shared};
 use crate::support::{Workplace, count, number};
 
 /// Longer than anything is waited for here: such a run does not end by itself.
-const ENDLESS_S: &str = "600";
+const ENDLESS_S: &str = "3600";
 
 #[test]
 fn a_terminated_session_is_named_and_the_others_go_on() {

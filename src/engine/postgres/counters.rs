@@ -354,18 +354,19 @@ impl Facts<'_> {
             })
         };
         let Timing { io, log, .. } = self.timing;
-        let is_split = self.timing.version >= 180_000;
-        let (reads, read_time) = match is_split {
-            true => (self.get("pg_stat_io.session_reads"), "pg_stat_io.session_read_time_us"),
-            false => (self.io().physical_read_requests, "pg_stat_database.blk_read_time_us"),
+        // Until 15 the time of each read is cut to whole microseconds. 17 counts blocks, not reads.
+        let (reads, read_time) = match self.timing.version {
+            170_000..180_000 => (None, ""),
+            160_000.. => (self.get("pg_stat_io.session_reads"), "pg_stat_io.session_read_time_us"),
+            _ => (self.io().physical_read_requests, "pg_stat_database.blk_read_time_us"),
         };
         let writes = self.get("pg_stat_io.session_writes");
         // Before 18 syncs of the log writer are among them, timed only where it is set for all.
-        let (syncs, sync_time) = match is_split {
-            true => {
+        let (syncs, sync_time) = match self.timing.version {
+            180_000.. => {
                 (self.get("pg_stat_io_wal.session_fsyncs"), "pg_stat_io_wal.session_fsync_time_us")
             }
-            false => (self.log_syncs(), "pg_stat_wal.wal_sync_time_us"),
+            _ => (self.log_syncs(), "pg_stat_wal.wal_sync_time_us"),
         };
         let syncs = syncs.filter(|_| self.sync_is_counted);
         [
@@ -445,16 +446,23 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let timing = Timing { version: 180_000, io: true, log: true };
-        let facts = Facts { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
-        let waits: Vec<_> = facts
-            .waits()
-            .into_iter()
-            .map(|wait| (wait.name, wait.waits, wait.time_ns / 1000))
-            .collect();
-        let expected = [(READ_EVENT, 40, 4000), (WRITE_EVENT, 10, 300), (LOG_EVENT, 50, 2500)]
-            .map(|(name, waits, time_us)| (name.to_owned(), Some(waits), time_us));
-        assert_eq!(waits, expected);
-        assert_eq!(facts.io().log_syncs, Some(60), "whoever did them");
+        let facts = |version| Facts {
+            raw: &raw,
+            timing: Timing { version, io: true, log: true },
+            block_bytes: 8192,
+            sync_is_counted: true,
+        };
+        let waits = |version| -> Vec<_> {
+            let told = |wait: Wait| (wait.name, wait.waits, wait.time_ns / 1000);
+            facts(version).waits().into_iter().map(told).collect()
+        };
+        let expected = |name: &str, waits, time_us| (name.to_owned(), Some(waits), time_us);
+        let reads = expected(READ_EVENT, 40, 4000);
+        let writes = expected(WRITE_EVENT, 10, 300);
+        assert_eq!(waits(150_000)[0], expected(READ_EVENT, 90, 5));
+        assert_eq!(waits(160_000), [reads.clone(), writes.clone()]);
+        assert_eq!(waits(170_000), std::slice::from_ref(&writes));
+        assert_eq!(waits(180_000), [reads, writes, expected(LOG_EVENT, 50, 2500)]);
+        assert_eq!(facts(180_000).io().log_syncs, Some(60), "whoever did them");
     }
 }
