@@ -1,7 +1,7 @@
 //! The page of one run: what one pastes and what to beware of first, then the run over time, the
 //! layers, where time went, all tables, and what was tested.
 
-use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::numbers::{decimal, micros, or_dash, rate, whole};
 use super::super::sources;
 use super::super::table::{Align, Table};
 use super::super::text::{
@@ -282,23 +282,7 @@ fn settings(run: &Run) -> Section {
 /// Errors, hooks, petal's own cost, what is missing and what was not judged.
 fn besides(run: &Run) -> Section {
     let summary = &run.summary;
-    let mut facts = Vec::new();
-    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-    let errors: Vec<String> =
-        summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
-    fact("errors, gone on", if errors.is_empty() { "none".into() } else { errors.join(", ") });
-    fact("operations cut", whole(summary.ops.cut));
-    fact("sessions lost", whole(summary.sessions_lost.len() as u64));
-    let host_s = run.details.host.as_ref().map(|host| f64::from(host.cpus) * summary.elapsed_s);
-    let share = summary.petal_cpu_s.zip(host_s.filter(|seconds| *seconds > 0.0));
-    fact(
-        "petal's process",
-        format!(
-            "{} s of processor time, {} % of this host",
-            or_dash(summary.petal_cpu_s, |seconds| decimal(seconds, 2)),
-            or_dash(share, |(petal, host)| percent(petal / host))
-        ),
-    );
+    let mut facts = joined([seconds::errors(run), seconds::cost(run)].concat());
     for call in &run.details.hooks {
         let code = or_dash(call.exit_code, |code| code.to_string());
         let values: Vec<String> = call
@@ -308,7 +292,7 @@ fn besides(run: &Run) -> Section {
             .collect();
         let said =
             format!("exit {code} after {} s. {}", decimal(call.seconds, 2), values.join(", "));
-        fact(&format!("script, {}", call.moment), said);
+        facts.push((format!("script, {}", call.moment), said));
     }
     let mut parts = vec![Part::Facts(facts)];
     let lost = summary.sessions_lost.iter().map(|lost| {

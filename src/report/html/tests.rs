@@ -224,3 +224,13 @@ fn pages_can_be_written_for_looking_at() {
         write(&format!("{}.svg", what.name()), drawn);
     }
 }
+
+#[test]
+fn a_page_tells_whose_work_petals_processor_time_was_and_what_was_not_begun() {
+    let mut seen = judged();
+    seen.details.backlog = Some(4711);
+    let page = run(&seen).unwrap();
+    for told in ["the database runs inside petal", "due and not begun", "4,711"] {
+        assert!(page.contains(told), "{told}");
+    }
+}

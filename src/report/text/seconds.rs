@@ -4,6 +4,7 @@
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::sources;
 use super::super::table::{Table, paragraph};
+use super::header::{self, Facts};
 use super::{fact, section};
 use crate::record::{PerSecond, Run, Second};
 
@@ -16,13 +17,18 @@ pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "steady window", sources::of(run).window);
     steady(out, run);
     section(out, "errors and lost sessions", "petal");
-    errors(out, run);
+    told(out, errors(run));
+    lost(out, run);
     section(out, "processors and petal's own cost", "the operating system");
-    cost(out, run);
+    told(out, cost(run));
     if !run.details.hooks.is_empty() {
         section(out, "external script", "what it printed");
         hooks(out, run);
     }
+}
+
+fn told(out: &mut String, facts: Facts) {
+    facts.iter().for_each(|(name, value)| fact(out, name, value));
 }
 
 type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
@@ -108,18 +114,24 @@ fn steady(out: &mut String, run: &Run) {
     out.push_str(&table.render());
 }
 
-fn errors(out: &mut String, run: &Run) {
+/// Errors, and how many operations and sessions did not come to their end.
+pub(in crate::report) fn errors(run: &Run) -> Facts {
+    let mut facts = Facts::new();
     let summary = &run.summary;
     let codes: Vec<String> =
         summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
     let told = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
-    fact(out, "errors, gone on", &told);
-    fact(out, "operations cut", &whole(summary.ops.cut));
+    header::fact(&mut facts, "errors, gone on", &told);
+    header::fact(&mut facts, "operations cut", &whole(summary.ops.cut));
     if let Some(backlog) = run.details.backlog {
-        fact(out, "due and not begun", &whole(backlog));
+        header::fact(&mut facts, "due and not begun", &whole(backlog));
     }
-    fact(out, "sessions lost", &whole(summary.sessions_lost.len() as u64));
-    for lost in &summary.sessions_lost {
+    header::fact(&mut facts, "sessions lost", &whole(summary.sessions_lost.len() as u64));
+    facts
+}
+
+fn lost(out: &mut String, run: &Run) {
+    for lost in &run.summary.sessions_lost {
         let text = format!(
             "session {} at {} s: {} ({})",
             lost.session,
@@ -131,7 +143,10 @@ fn errors(out: &mut String, run: &Run) {
     }
 }
 
-fn cost(out: &mut String, run: &Run) {
+/// What the processors did, and petal's part of it.
+pub(in crate::report) fn cost(run: &Run) -> Facts {
+    let mut facts = Facts::new();
+    let mut fact = |name: &str, value: &str| header::fact(&mut facts, name, value);
     let summary = &run.summary;
     let shares = summary.cpu.map(|cpu| {
         format!(
@@ -145,7 +160,7 @@ fn cost(out: &mut String, run: &Run) {
     });
     // What `petal os` recorded stands for the database's host, also where that is this one.
     let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
-    fact(out, whose, &or_dash(shares, |text| text));
+    fact(whose, &or_dash(shares, |text| text));
     let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
     let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
     let petal = summary.petal_cpu_s.map(|seconds| {
@@ -158,13 +173,14 @@ fn cost(out: &mut String, run: &Run) {
             or_dash(per_op, micros)
         )
     });
-    fact(out, "petal's process", &or_dash(petal, |text| text));
+    fact("petal's process", &or_dash(petal, |text| text));
     if run.details.target.in_process && !run.is_bare_device() {
-        fact(out, "", "the database runs inside petal's process: its work is in this figure");
+        fact("", "the database runs inside petal's process: its work is in this figure");
     }
     if let Some(told) = verifying(run) {
-        fact(out, "of it, verifying", &told);
+        fact("of it, verifying", &told);
     }
+    facts
 }
 
 /// What VERIFY=checksum cost; None where nothing of it was timed.
