@@ -140,13 +140,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let measured = measured?;
     let saved = calibration::save(&folder, &measured);
     // Once it is saved, `petal report` draws it again.
-    if let Err(error) = report::write_calibration(&folder, &measured) {
-        console.warn(&error.to_string());
-    }
+    let drawn = report::write_calibration(&folder, &measured);
     // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
-    let path = saved?;
-    console.warn(&format!("the calibration is in {}, with report.html beside it", path.display()));
+    let path = saved?.display().to_string();
+    console.warn(&match drawn {
+        Ok(_) => format!("the calibration is in {path}, with report.html beside it"),
+        Err(error) => format!("the calibration is in {path}; {error}"),
+    });
     if let Some(kept_in) = settings.calibrations.as_deref()
         && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
     {

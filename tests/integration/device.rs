@@ -237,11 +237,14 @@ fn many_sessions_on_a_small_log_wait_for_their_place() {
     let work = Workplace::new();
     let path = work.path("petal.dat").display().to_string();
     let url = format!("device:{path}?log=1M");
-    let args = ["setup", "-s", "1", "--scale", "16M", "--db", &url];
+    // Few of the sessions' keys overlap, so that most of them log at once.
+    let args = ["setup", "-s", "1", "--scale", "64M", "--db", &url];
     work.petal(args).exits(0);
-    // Sixteen records of 160 KiB do not fit into one round of the log.
-    let args = ["run", "-t", "16", "--work-loop", "12", "--update-pct", "100", "--redo-stress"];
-    let args = [&args[..], &["heavy", "--verify", "checksum", "--json", "--db", &url]].concat();
+    // Of sixteen records of 320 KiB three fit into one round of the log.
+    let args =
+        ["run", "-t", "16", "--work-loop", "12", "--work-unit", "128", "--update-pct", "100"];
+    let more = ["--redo-stress", "heavy", "--verify", "checksum", "--json", "--db", &url];
+    let args = [&args[..], &more].concat();
     let run = work.petal(args).exits(0).json();
     assert_eq!(count(&run, "/ops/update"), 16 * 12);
     assert_eq!(run["errors"], serde_json::json!({}));

@@ -178,7 +178,10 @@ impl Gauge {
             let offset = HEADER_BYTES + number % (self.bytes() / LOG_BYTES) * LOG_BYTES;
             for call in [Call::Write { offset, bytes: LOG_BYTES as u32 }, Call::Sync] {
                 queue.push(0, call).map_err(failed)?;
-                queue.wait(&mut done).map_err(failed)?;
+                // What has to be made again has not ended yet.
+                while done.is_empty() {
+                    queue.wait(&mut done).map_err(failed)?;
+                }
                 done.drain(..).try_for_each(|done| done.result).map_err(failed)?;
             }
             let end = Instant::now();
