@@ -112,8 +112,8 @@ impl Queue {
         }
     }
 
-    /// Submits what is queued and waits for at least one completion; takes all there are. There
-    /// must be a request.
+    /// Submits what is queued and takes what has ended: mostly one at least, none where all that
+    /// ended have to be made again. There must be a request.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.wait(done),

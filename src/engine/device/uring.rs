@@ -118,7 +118,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, waits for at least one completion and takes all there are.
+    /// Submits what is queued, waits until at least one request has ended and takes all there are:
+    /// none where all of them have to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         if !self.enter(1)? {
             self.wait_only()?;

@@ -107,7 +107,9 @@ fn logged(run: &Run) -> Option<String> {
     let redo = run.details.io.redo_bytes?;
     let each = ratio(Some(redo), Some(run.summary.rows.update))?;
     let block = run.summary.target.block_size as f64;
-    let how = if each >= block {
+    let how = if run.is_bare_device() {
+        "records of a stated size, filled up to whole blocks of the log"
+    } else if each >= block {
         "whole blocks are logged"
     } else if each >= block / 4.0 {
         "large changes are logged, or some blocks whole, as after a checkpoint"
