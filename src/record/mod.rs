@@ -219,7 +219,8 @@ pub struct WaitRow {
 pub struct Endpoint {
     pub endpoint: String,
     pub sessions: u32,
-    /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to.
+    /// No endpoint of the run, but the primary that those which only read pass UPDATEs on to, or an
+    /// instance of the cluster that serves none.
     #[serde(default)]
     pub is_beside: bool,
     pub io: IoCounts,

@@ -139,7 +139,10 @@ mod tests {
         assert_eq!(all.len(), 3);
         let text = fs::read_to_string(path).unwrap();
         let unknown = serde_json::to_string(&Line::default()).unwrap();
-        for line in text.lines().chain([unknown.as_str()]) {
+        let clock = ClockState { error_s: Some(0.002), ..ClockState::default() };
+        let header = of_this_format(&Header { clock: Some(clock), ..Header::default() });
+        let header = serde_json::to_string(&header).unwrap();
+        for line in text.lines().chain([unknown.as_str(), header.as_str()]) {
             let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
             let errors: Vec<String> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?} in {line}");

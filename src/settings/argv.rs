@@ -11,12 +11,6 @@ use std::os::unix::fs::FileExt;
 use super::table::{Kind, PARAMETERS};
 use super::url::{TargetUrl, redact_refused};
 
-/// True where an argument holds a secret in clear: a URL with a password, or a secret's flag with
-/// a value other than `@FILE`.
-pub fn carries_secret(args: &[OsString]) -> bool {
-    redacted(args).iter().any(Option::is_some)
-}
-
 /// Overwrites the secrets among `args`, which must be the process's own arguments from the first
 /// on. True if there were some and none can be read any more; call it only after the arguments
 /// were read, because a later reader sees `***`.
@@ -45,7 +39,8 @@ pub fn without_secrets(text: &str, args: &[OsString]) -> String {
     shown
 }
 
-/// For each argument what may stand there instead; None where it may stay.
+/// For each argument what may stand there instead where it holds a secret in clear (a URL with a
+/// password, or a secret's flag with a value other than `@FILE`); None where it may stay.
 fn redacted(args: &[OsString]) -> Vec<Option<String>> {
     let mut follows = None;
     args.iter()
@@ -134,6 +129,10 @@ mod tests {
 
     fn some(text: &str) -> Option<String> {
         Some(text.to_owned())
+    }
+
+    fn carries_secret(args: &[OsString]) -> bool {
+        redacted(args).iter().any(Option::is_some)
     }
 
     #[test]

@@ -102,6 +102,7 @@ pub struct LoadedSchema {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settled {
     pub seconds: f64,
+    /// Of the operating system's page cache; None where the host is not watched.
     pub dirty_bytes_before: Option<u64>,
     pub dirty_bytes_after: Option<u64>,
     /// What was done, a line each.

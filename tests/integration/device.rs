@@ -247,4 +247,9 @@ fn many_sessions_on_a_small_log_wait_for_their_place() {
     assert_eq!(run["errors"], serde_json::json!({}));
     let waits = run["waits"].to_string();
     assert!(waits.contains("log wait"), "{waits}");
+    // Who does not watch the host knows nothing of its dirty pages.
+    let settle = &run["settle"];
+    for when in ["dirty_bytes_before", "dirty_bytes_after"] {
+        assert!(settle.get(when).is_some_and(|bytes| bytes.is_null()), "{settle}");
+    }
 }

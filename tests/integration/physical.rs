@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::server_postgres;
-use crate::support::{ALONE, Mount, Workplace, findings, number, skip};
+use crate::support::{ALONE, Mount, Workplace, findings, number, skip, until};
 
 /// A run with direct I/O on a disk of its own.
 fn run_on(disk: &Mount, more: &[&str]) -> Value {
@@ -94,7 +94,7 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
     }
     let available = || mebibytes("/proc/meminfo", "MemAvailable:");
     if !rustix::process::geteuid().is_root() || available() < 4096 {
-        return skip("only root may lock a GiB of memory, and of four at least");
+        return skip("only root may lock so much memory, and of four GiB at least");
     }
     let _alone = ALONE.lock();
     let work = Workplace::new();
@@ -108,14 +108,16 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
     };
     run("511M").exits(2).telling(&["PAGE_CACHE_LIMIT", "512 MiB"]);
     assert!(work.runs().is_empty());
-    // A GiB less than there is; others on the host take and give some meanwhile.
-    let left = available() - 1024;
+    // Two GiB less than there is, of which others on this host may take most meanwhile.
+    let left = available() - 2048;
     let mut running = run(&format!("{left}M")).start();
     running.until("a second of a run", || !work.journal().is_empty());
     let locked = mebibytes(&format!("/proc/{}/status", running.id()), "VmLck:");
-    assert!((512..1536).contains(&locked), "{locked} MiB are locked");
-    let before = available();
+    assert!(locked > 128, "{locked} MiB are locked");
+    // What is available changes with whatever else goes on here; what is locked does not.
+    let all_locked = || mebibytes("/proc/meminfo", "Mlocked:");
+    let before = all_locked();
+    assert!(before >= locked, "{before} MiB are locked on this host");
     running.kill();
-    let freed = available().saturating_sub(before);
-    assert!(freed >= locked / 2, "{freed} of {locked} MiB are free again");
+    until("its memory is free again", || all_locked() + locked / 2 <= before);
 }

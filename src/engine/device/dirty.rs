@@ -92,6 +92,7 @@ impl Dirty {
         locked(self.shard(address)).get(&address).map(|entry| Arc::clone(&entry.image))
     }
 
+    #[cfg(test)]
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Acquire)
     }

@@ -313,19 +313,15 @@ impl Engine for Device {
 
     fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled, EngineError> {
         let begin = Instant::now();
-        let block_bytes = u64::from(self.shared.data()?.header.block_bytes);
-        let dirty_bytes = || Some(self.shared.dirty.blocks() * block_bytes);
         progress.phase("settling", 1, ProgressUnit::Items);
-        let dirty_bytes_before = dirty_bytes();
         self.shared.write_behind()?;
         let target = self.shared.target()?;
         target.file.sync_all().map_err(|error| target::unusable(&target.path, &error))?;
         progress.advance(1);
         Ok(Settled {
             seconds: begin.elapsed().as_secs_f64(),
-            dirty_bytes_before,
-            dirty_bytes_after: dirty_bytes(),
             done: vec!["changed blocks written, target synced".to_owned()],
+            ..Settled::default()
         })
     }
 

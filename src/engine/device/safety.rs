@@ -34,15 +34,11 @@ fn device_in_use(number: Number, roots: &Roots) -> Option<String> {
     let folder =
         fs::canonicalize(roots.sys.join(format!("dev/block/{}:{}", number.0, number.1))).ok()?;
     let swaps = swaps(roots);
-    let own = std::iter::once(folder.clone()).chain(partitions(&folder));
-    for folder in own {
-        if let Some(reason) = used(&folder, roots, &swaps).or_else(|| held(&folder)) {
-            return Some(reason);
-        }
-    }
     // A partition's disk may be used as a whole.
-    let disk = folder.parent().filter(|_| folder.join("partition").exists())?;
-    used(disk, roots, &swaps)
+    let disk = folder.parent().filter(|_| folder.join("partition").exists());
+    let own = std::iter::once(folder.clone()).chain(partitions(&folder));
+    let mut all = own.chain(disk.map(Path::to_owned));
+    all.find_map(|folder| used(&folder, roots, &swaps).or_else(|| held(&folder)))
 }
 
 /// Mounted or swap.
@@ -292,6 +288,11 @@ mod tests {
             "/sys/devices/sdc/dev = 8:32\n",
             "/sys/devices/sdc/sdc1/dev = 8:33\n",
             "/sys/devices/sdc/sdc1/partition = 1\n",
+            "/sys/dev/block/8:49 -> ../../devices/sdd/sdd1\n",
+            "/sys/devices/sdd/dev = 8:48\n",
+            "/sys/devices/sdd/holders/mpatha = \n",
+            "/sys/devices/sdd/sdd1/dev = 8:49\n",
+            "/sys/devices/sdd/sdd1/partition = 1\n",
             "/proc/self/mountinfo\n",
             "  30 27 8:1 / /data rw - xfs /dev/none1 rw\n",
             "  31 27 8:32 / /whole rw - xfs /dev/none2 rw\n",
@@ -303,6 +304,7 @@ mod tests {
         assert_eq!(used((8, 2)), None, "a sibling is free");
         assert_eq!(used((8, 16)).unwrap(), "sdb is held by md0");
         assert_eq!(used((8, 33)).unwrap(), "sdc is mounted on /whole", "its disk");
+        assert_eq!(used((8, 49)).unwrap(), "sdd is held by mpatha", "its disk");
     }
 
     #[test]

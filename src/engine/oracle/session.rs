@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::apart::Apart;
@@ -224,7 +225,7 @@ impl Cancel for Canceller {
         if shared.is_sending.swap(true, Ordering::AcqRel) {
             return;
         }
-        std::thread::spawn(move || {
+        let started = Builder::new().name("oracle cancels".to_owned()).spawn(move || {
             let (sid, serial) = (shared.sid.to_string(), shared.serial.to_string());
             let instance = match shared.instance.as_str() {
                 "" => String::new(),
@@ -239,6 +240,10 @@ impl Cancel for Canceller {
                 .and_then(|mut link| link.execute(&cancel, &[]));
             shared.is_sending.store(false, Ordering::Release);
         });
+        // Nor is one lost that finds no thread, as where hundreds are cancelled at once.
+        if started.is_err() {
+            self.shared.is_sending.store(false, Ordering::Release);
+        }
     }
 
     /// Ends the waiting at once, without asking anybody; the thread that waits for the driver is

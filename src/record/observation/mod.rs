@@ -33,7 +33,6 @@ pub mod metric {
     pub const LOG_US: &str = "log_us";
     pub const CPU_IDLE: &str = "cpu_idle_pct";
     /// All operations of a run together, petal's clock.
-    pub const OP_MEAN: &str = "op_mean_us";
     pub const OP_P50: &str = "op_p50_us";
     pub const OP_P99: &str = "op_p99_us";
     /// 100 - idle - iowait of the database's host.

@@ -3,7 +3,7 @@
 
 use super::super::charts::{Ink, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
-use super::super::text::calibrated::{line, notes, per_cent, table};
+use super::super::text::calibrated::{line, notes, per_cent, table, whence};
 use super::HtmlError;
 use super::page::{Part, Section, Sheet};
 use super::traces::{Row, Subject, Trace, figure};
@@ -49,7 +49,9 @@ pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
             Some((name, run.details.calibrated.as_ref()?))
         })
         .collect();
-    let Some((_, first)) = shares.first() else { return Ok(None) };
+    if shares.is_empty() {
+        return Ok(None);
+    }
     let mut parts = figures(&shares)?;
     let mut reasons: Vec<String> = Vec::new();
     for (name, share) in &shares {
@@ -57,7 +59,10 @@ pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
             reasons.push(format!("{name}: not compared: {unknown}"));
         }
     }
-    reasons.extend(notes(&CalibratedShare { unknown: None, flush_share: 0.0, ..(*first).clone() }));
+    // A calibration may have been made while the sweep went on.
+    let mut calibrations: Vec<String> = shares.iter().map(|(_, share)| whence(share)).collect();
+    calibrations.dedup();
+    reasons.extend(calibrations);
     parts.push(Part::Notes(reasons));
     Ok(Some(section(parts)))
 }

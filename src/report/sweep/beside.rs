@@ -5,9 +5,10 @@ use super::super::numbers::rate;
 use crate::record::{Run, Status};
 
 /// What must be alike for one to be the other's limit.
-const ALIKE: [&str; 13] = [
+const ALIKE: [&str; 19] = [
     "update_pct",
     "scan_pct",
+    "scan_table_sz",
     "work_unit",
     "update_work_unit",
     "redo_stress",
@@ -15,8 +16,13 @@ const ALIKE: [&str; 13] = [
     "writers",
     "rate",
     "do_hotspot",
+    "hotspot_mb",
+    "hotspot_offset_mb",
+    "hotspot_frequency",
     "hot_schema_frequency",
     "think_tm_frequency",
+    "think_tm_min",
+    "think_tm_max",
     "prefetch",
     "io_depth",
 ];
@@ -72,13 +78,16 @@ mod tests {
         per_second.physical_read_requests = per_second.physical_read_requests.map(|n| n * 2.0);
         per_second.physical_write_requests = per_second.physical_write_requests.map(|n| n * 2.0);
         insta::assert_snapshot!(lines(&[&device, &database]).join("\n"), @"row 2: SQLite 3.54.1, 69,432 reads and writes a second, 50 % of the 138,863 on the bare device with the same parameters (row 1)");
-        let changes: [fn(&mut Run); 5] = [
+        let changes: [fn(&mut Run); 6] = [
             |run| run.summary.sessions += 1,
             |run| run.details.active_rows += 1,
             |run| run.summary.status = Status::Interrupted,
             |run| run.summary.per_second.physical_read_requests = None,
             |run| {
                 run.summary.settings.insert("update_pct".into(), 99.into());
+            },
+            |run| {
+                run.summary.settings.insert("hotspot_mb".into(), 99.into());
             },
         ];
         for change in changes {

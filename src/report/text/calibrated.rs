@@ -62,9 +62,13 @@ pub(in crate::report) fn notes(share: &CalibratedShare) -> Vec<String> {
             decimal(share.flush_share * 100.0, 1)
         )
     });
-    let whence = format!(
+    [unknown, flushes, Some(whence(share))].into_iter().flatten().collect()
+}
+
+/// Which calibration it was.
+pub(in crate::report) fn whence(share: &CalibratedShare) -> String {
+    format!(
         "calibrated {} on {} with blocks of {} bytes: {}",
         share.calibrated_at, share.path, share.block_bytes, share.calibration
-    );
-    [unknown, flushes, Some(whence)].into_iter().flatten().collect()
+    )
 }

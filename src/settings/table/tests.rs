@@ -37,7 +37,8 @@ fn every_default_and_every_example_is_accepted() {
     for parameter in PARAMETERS {
         let default = parameter.parse(parameter.default);
         let is_set = !parameter.default.is_empty();
-        assert!(default.is_ok_and(|value| value.is_unset() != is_set), "{}", parameter.key);
+        let is_unset = |value| matches!(value, Value::Unset);
+        assert!(default.is_ok_and(|value| is_unset(value) != is_set), "{}", parameter.key);
         let way_out = match parameter.parse("no such value/\u{1}") {
             Err(refusal) => refusal.way_out,
             Ok(_) => continue,

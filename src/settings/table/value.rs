@@ -242,10 +242,6 @@ fn decimal(text: &str) -> Option<f64> {
 }
 
 impl Value {
-    pub fn is_unset(&self) -> bool {
-        matches!(self, Self::Unset)
-    }
-
     /// For the record: typed, and without secrets.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
