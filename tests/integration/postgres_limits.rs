@@ -75,6 +75,24 @@ fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
         .exits(2)
         .telling(&["20 sessions", "admits"]);
     work.petal(["run", "--db", &url, "-t", "6", "--work-loop", "1"]).exits(0);
+    if server.version() < 160_000 {
+        return; // It keeps connections for superusers alone.
+    }
+    let server = Server::start(&["max_connections=30", "reserved_connections=20"]);
+    let url = server.url("kept");
+    load(&url, 1);
+    let sql = "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA petal1 TO plain; \
+               GRANT SELECT ON ALL TABLES IN SCHEMA petal1 TO plain";
+    server.client("kept").batch_execute(sql).unwrap();
+    let run = |url: &str| {
+        work.petal(["run", "--db", url, "-t", "8", "--work-loop", "1", "--update-pct", "0"])
+    };
+    run(&url).exits(0);
+    let url = url.replace("petal@", "plain@");
+    run(&url).exits(2).telling(&["8 sessions", "admits"]);
+    let sql = "GRANT pg_use_reserved_connections TO plain";
+    server.client("kept").batch_execute(sql).unwrap();
+    run(&url).exits(0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`: the way in,
-//!   and what errors mean
+//! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`, `servers`:
+//!   the way in, and what errors mean
 //! - `client`, `patience`, `long_work`: questions and answers, and how waiting for one ends
 //! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
@@ -33,6 +33,7 @@ mod placement;
 mod plan;
 mod routine;
 mod schema;
+mod servers;
 mod service;
 mod session;
 mod session_client;
@@ -53,12 +54,11 @@ use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
-use address::process_environment;
 use client::Client;
 use connect::{Endpoint, check_version, engine_error};
 use counters::CounterReader;
 use meta::{Meta, relation_bytes};
-use options::Options;
+use servers::{Servers, free_connections, is_standby};
 use session::PostgresSession;
 use waits::Waits;
 use work::Shared;
@@ -209,53 +209,6 @@ impl Postgres {
     }
 }
 
-/// Who serves a run.
-struct Servers {
-    servers: Vec<Endpoint>,
-    endpoints: usize,
-    admin: Option<usize>,
-}
-
-impl Servers {
-    /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
-    /// ADMIN_SQLNET_SERVICE, or else the host that the URL names beside such services, or else the
-    /// primary among the sessions'.
-    fn new(settings: &Settings) -> Result<Self, EngineError> {
-        let (url, environment) = (&settings.db, &process_environment);
-        let by_service =
-            |name: &String| Endpoint::all(&Options::of_service(url, name, environment)?);
-        let services = settings.endpoints.services();
-        let by_url = || Endpoint::all(&Options::new(url, environment)?);
-        let mut servers = match services.is_empty() {
-            true => by_url()?,
-            false => services.iter().map(by_service).collect::<Result<Vec<_>, _>>()?.concat(),
-        };
-        let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
-            || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
-        let admin = match &settings.endpoints.admin_service {
-            Some(name) => by_service(name)?.into_iter().next(),
-            None if !services.is_empty() && names_host => by_url()?.into_iter().next(),
-            None => None,
-        };
-        let endpoints = servers.len();
-        let admin = admin.map(|admin| {
-            servers.iter().position(|server| server.name == admin.name).unwrap_or_else(|| {
-                servers.push(admin);
-                servers.len() - 1
-            })
-        });
-        Ok(Self { servers, endpoints, admin })
-    }
-}
-
-fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
-    endpoint
-        .connect("petal")?
-        .query_one("SELECT pg_is_in_recovery()", &[])
-        .map(|row| row.get(0))
-        .map_err(|error| engine_error(&endpoint.name, "asking whether it is a standby", &error))
-}
-
 impl Engine for Postgres {
     fn capabilities(&self) -> &'static Capabilities {
         &CAPABILITIES
@@ -395,33 +348,6 @@ impl Engine for Postgres {
         }
         Ok(dropped)
     }
-}
-
-/// Free for this role: what is kept for superusers and what others hold is not.
-fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    // Counters, waits, and whoever connects between two steps.
-    const PETALS_OWN: i64 = 3;
-    let row = client
-        .query_one(
-            "SELECT current_setting('max_connections')::bigint \
-                 - CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN 0 \
-                   ELSE current_setting('superuser_reserved_connections')::bigint END, \
-                 (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database)::bigint, \
-                 (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)::bigint, \
-                 (SELECT datconnlimit FROM pg_database WHERE datname = current_database())::bigint",
-            &[],
-        )
-        .map_err(|error| engine_error(server, "asking how many sessions it admits", &error))?;
-    // This connection is counted, and goes.
-    let taken: i64 = row.get::<_, i64>(1) - 1;
-    let limits = [Some(row.get::<_, i64>(0) - taken), limit(row.get(2)), limit(row.get(3))];
-    let free = limits.into_iter().flatten().min().unwrap_or(0) - PETALS_OWN;
-    Ok(u32::try_from(free.max(0)).unwrap_or(u32::MAX))
-}
-
-/// A limit of a role or database; -1 is none.
-fn limit(limit: i64) -> Option<i64> {
-    (limit >= 0).then_some(limit)
 }
 
 impl Drop for Postgres {
