@@ -63,6 +63,40 @@ fn settling_and_loading_may_take_longer_than_statements_of_the_role() {
 }
 
 #[test]
+fn autovacuum_works_on_the_tables_where_a_run_asks_for_it_and_then_no_more() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("sustained");
+    load(&url, 2);
+    let asking = |url: &str| match url.contains('?') {
+        true => format!("{url}&autovacuum=on"),
+        false => format!("{url}?autovacuum=on"),
+    };
+    let mut client = shared().client("sustained");
+    let mut off = |name: &str| {
+        let sql = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace \
+                   WHERE relname = $1 AND nspname ~ '^petal[12]$' \
+                   AND reloptions::text ~ 'autovacuum_enabled=(off|false)'";
+        client.query_one(sql, &[&name]).unwrap().get::<_, i64>(0)
+    };
+    assert_eq!((off("cf1"), off("cf2")), (2, 2));
+    let settled = open(&asking(&url)).settle(&Silent, &unlimited()).unwrap();
+    assert_eq!(settled.done[1], "autovacuum on for 2 main tables");
+    assert_eq!((off("cf1"), off("cf2")), (0, 2));
+    open(&url).settle(&Silent, &unlimited()).unwrap();
+    assert_eq!(off("cf1"), 2);
+    // Who does not own them runs, and is told.
+    let sql = "CREATE ROLE sustained LOGIN; GRANT USAGE ON SCHEMA petal1, petal2 TO sustained; \
+               GRANT SELECT ON ALL TABLES IN SCHEMA petal1, petal2 TO sustained";
+    client.batch_execute(sql).unwrap();
+    let url = url.replace("petal@", "sustained@");
+    let settled = open(&asking(&url)).settle(&Silent, &unlimited()).unwrap();
+    let told = "autovacuum of 2 main tables left as it is: the role must own them";
+    assert!(settled.done.iter().any(|done| done == told), "{:?}", settled.done);
+}
+
+#[test]
 fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
     if !is_there() {
         return;

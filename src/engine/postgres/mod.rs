@@ -95,6 +95,8 @@ pub struct Postgres {
     /// The one for setup, where it was named.
     admin: Option<usize>,
     tablespace: Option<String>,
+    /// Autovacuum is to work on the tables that are updated.
+    autovacuum: bool,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     block_bytes: OnceLock<u32>,
@@ -121,6 +123,7 @@ impl Postgres {
             endpoints,
             admin,
             tablespace: settings.db.options.get("tablespace").cloned(),
+            autovacuum: options::autovacuum(&settings.db)?,
             schemas: settings.schemas,
             block_bytes: OnceLock::new(),
             standbys: OnceLock::new(),
@@ -276,7 +279,8 @@ impl Engine for Postgres {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        settle::settle(self.first()?, &numbers, progress, stop)
+        settle::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
+            .run(&numbers)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {

@@ -214,8 +214,9 @@ impl Given {
     }
 }
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "application_name",
+    "autovacuum",
     "channel_binding",
     "connect_timeout",
     "dbname",
@@ -251,6 +252,12 @@ fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
             &format!("it has {}", NAMES.join(", ")),
         )),
     }
+}
+
+/// Whether autovacuum is to work on petal's tables: petal's own option.
+pub fn autovacuum(url: &TargetUrl) -> Result<bool, EngineError> {
+    const KNOWN: [(&str, bool); 2] = [("off", false), ("on", true)];
+    one_of("autovacuum", url.options.get("autovacuum").cloned(), &KNOWN)
 }
 
 /// The name of who runs petal.
@@ -471,7 +478,9 @@ mod tests {
         let refusal = |url| options(url, &[]).unwrap_err();
         insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use prefer, disable, require, verify-ca, verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has application_name, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
+        let wrong = TargetUrl::parse("postgres://u@h/d?autovacuum=yes").unwrap();
+        insta::assert_snapshot!(autovacuum(&wrong).unwrap_err(), @"DB=postgres:...?autovacuum=yes: autovacuum is not known; use off, on");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=1: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, host, hostaddr, options, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
     }
 
