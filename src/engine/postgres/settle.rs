@@ -65,14 +65,15 @@ impl Settling<'_> {
                 "autovacuum of {others} main tables left as it is: the role must own them"
             ));
         }
-        done.push(match pay(&mut |client| checkpoint(client, server))? {
-            true => "checkpoint".to_owned(),
-            false => {
+        if pay(&mut |client| checkpoint(client, server))? {
+            done.push("checkpoint".to_owned());
+        } else {
+            done.push(
                 "no checkpoint: the role may not (GRANT pg_checkpoint, version 15 and later); \
-                      dirty blocks of the run before are written in this one"
-                    .to_owned()
-            }
-        });
+                 dirty blocks of the run before are written in this one"
+                    .to_owned(),
+            );
+        }
         self.progress.advance(1);
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
