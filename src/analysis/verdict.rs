@@ -98,17 +98,16 @@ fn limited_by(run: &Run) -> String {
     format!("{what} ({words})")
 }
 
-/// How much of what sessions can wait that was: of DB time, or of the blocks that they may have in
-/// flight together.
+/// How much of what sessions can wait that was: of DB time, or where each waits for several things
+/// at once, of as many as IO_DEPTH lets all of them have.
 fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
     if let Some(share) = run.share_of_db_time(time_us) {
         return Some((share, format!("{:.0} % of DB time", share * 100.0)));
     }
     let most = run.io_depth() * f64::from(run.summary.sessions);
     let elapsed_s = run.summary.elapsed_s;
-    let in_flight = (elapsed_s > 0.0).then(|| time_us / 1e6 / elapsed_s)?;
-    (run.io_depth() > 1.0)
-        .then(|| (in_flight / most, format!("{in_flight:.1} of {most} in flight on average")))
+    let at_once = (elapsed_s > 0.0 && run.io_depth() > 1.0).then(|| time_us / 1e6 / elapsed_s)?;
+    Some((at_once / most, format!("{at_once:.1} of {most} at once on average")))
 }
 
 /// The workload held itself back: think time or an asked rate.
@@ -243,7 +242,7 @@ mod tests {
             run.summary.waits[0].time_us = most_us * 0.75;
             run.summary.waits.truncate(1);
         };
-        assert_eq!(limited(&deep), "reads waited for (48.0 of 64 in flight on average)");
+        assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
         let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
         assert!(limited(&spread).starts_with("not determined (most: User I/O"));
         let busy = |run: &mut Run| {

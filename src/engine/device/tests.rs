@@ -40,6 +40,13 @@ impl Place {
         Device::open(&settings).unwrap()
     }
 
+    fn engine_by(&self, io: &str, depth: u32) -> Device {
+        self.engine(|settings| {
+            settings.io_depth = depth;
+            settings.db.options.insert("io".into(), io.into());
+        })
+    }
+
     fn loaded() -> Self {
         let place = Self::new();
         place.engine(|_| {}).load(&plan(), &Silent, &unlimited()).unwrap();
@@ -115,10 +122,7 @@ fn read_all(session: &mut dyn Session) -> Result<BTreeSet<u64>, SessionError> {
 fn what_is_left_under_way_goes_on_in_the_next_batch() {
     for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
         let place = Place::loaded();
-        let engine = place.engine(|settings| {
-            settings.io_depth = depth;
-            settings.db.options.insert("io".into(), io.into());
-        });
+        let engine = place.engine_by(io, depth);
         let mut session = engine.connect(seat()).unwrap();
         let (mut batch, mut done) = (Vec::new(), Outcomes::default());
         let (mut ended, mut most_under_way) = (0, 0);
@@ -161,10 +165,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
 fn what_is_cut_asks_for_no_more_blocks() {
     for (io, depth) in [("uring", 1), ("uring", 8), ("pread", 4)] {
         let place = Place::loaded();
-        let engine = place.engine(|settings| {
-            settings.io_depth = depth;
-            settings.db.options.insert("io".into(), io.into());
-        });
+        let engine = place.engine_by(io, depth);
         let mut session = engine.connect(seat()).unwrap();
         // It may begin, as before the end of a run, and is cut at once, as long after it.
         let (level, cutting) = (Arc::default(), Arc::new(true.into()));

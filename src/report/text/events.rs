@@ -59,8 +59,8 @@ pub(in crate::report) fn top_events(run: &Run) -> Table {
             source(wait.source).to_owned(),
         ]);
     }
-    let is_known = run.is_counted() && db_time_us > 0.0 && waited_us <= db_time_us;
-    let rest_us = is_known.then_some(db_time_us - waited_us);
+    let waited = run.share_of_db_time(waited_us).filter(|share| run.is_counted() && *share <= 1.0);
+    let rest_us = waited.map(|_| db_time_us - waited_us);
     table.row([
         "CPU + other".to_owned(),
         "-".to_owned(),
