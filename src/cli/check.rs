@@ -32,7 +32,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
-    let engine = source::open(&settings)?;
+    let engine = source::open_alone(&settings, console)?;
     let loaded = engine.loaded()?;
     let described = match loaded.len() as u32 {
         0 => None,
