@@ -13,7 +13,8 @@ pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     let mut all =
-        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), short_run(run)];
+        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), suspended(run)];
+    all.push(short_run(run));
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -90,6 +91,35 @@ fn lost_sessions(run: &Run) -> Judgement {
     .with("sessions_lost", lost.len())
     .with("sessions", run.summary.sessions)
     .with("codes", lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>())
+    .judged()
+}
+
+/// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
+fn suspended(run: &Run) -> Judgement {
+    const ID: &str = "petal-suspended";
+    let Some(all) = &run.details.suspended else {
+        return unknown(ID, "whether petal always ran is not in this record");
+    };
+    let Some(first) = all.first() else { return Judgement::Clear };
+    let lost_s: f64 = all.iter().map(|one| one.lost_s).sum();
+    let machine_s: f64 = all.iter().map(|one| one.machine_s).sum();
+    let why = match machine_s > 0.0 {
+        true => format!("its machine was suspended for {machine_s:.1} s of that"),
+        false => "it was stopped by a signal, or got no processor".to_owned(),
+    };
+    warning(
+        ID,
+        format!(
+            "petal did not run for {lost_s:.1} s of the run ({} times, first at second {:.0}): \
+             {why}. Rates count these seconds, latencies hold them",
+            all.len(),
+            first.at_s
+        ),
+        "Run it again, and leave petal and its machine running; give petal a processor.",
+    )
+    .with("lost_s", lost_s)
+    .with("machine_suspended_s", machine_s)
+    .with("times", all.len())
     .judged()
 }
 

@@ -76,7 +76,10 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => Database::InPetal,
-        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (true, false) => match job.engine.server_processes() {
+            none if none.is_empty() => Database::Unseen,
+            servers => Database::In(servers),
+        },
         (false, _) => Database::Unseen,
     };
     let none = DataDevices::default();

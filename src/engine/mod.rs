@@ -137,10 +137,10 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// The server's processes, where they run on this host and can be told from others. A database
-    /// within petal's process has none of its own.
-    fn server_processes(&self) -> Option<ServerProcesses> {
-        None
+    /// The processes of every server that serves a run, where all of them run on this host and can
+    /// be told from others; else none. A database within petal's process has none of its own.
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        Vec::new()
     }
 
     /// How many seconds the clock of a server on another host is ahead of this host's, where it

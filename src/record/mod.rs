@@ -23,12 +23,14 @@ pub mod os_merge;
 pub mod plain_csv;
 mod rebuild;
 pub mod server_report;
+mod serving;
 pub mod sweep;
 mod until;
 
 pub use error::RecordError;
 pub use folder::Folder;
 pub use load::{folder_of, is_one, load, save};
+pub use serving::ServingBytes;
 pub use until::CountedUntil;
 
 use std::collections::BTreeMap;
@@ -225,6 +227,9 @@ pub struct Endpoint {
     #[serde(default)]
     pub is_beside: bool,
     pub io: IoCounts,
+    /// Mean of one block read, as it timed it; null where nobody did.
+    #[serde(default)]
+    pub read_us: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -318,8 +323,21 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
     pub until_steady: Option<UntilSteady>,
+    /// When petal itself did not run; None in records made before petal looked.
+    pub suspended: Option<Vec<Suspended>>,
     /// Beside what `petal calibrate` found on the same device; None where none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
+}
+
+/// A time in which petal did not run: stopped by a signal, suspended with its machine, or without
+/// a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Suspended {
+    /// Seconds after the trigger.
+    pub at_s: f64,
+    pub lost_s: f64,
+    /// Of these, so long the whole machine was suspended.
+    pub machine_s: f64,
 }
 
 /// A run that was to end as soon as it was proven to be steady.

@@ -46,6 +46,7 @@ pub fn describe(
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: metas.iter().map(|meta| cache_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
         clock_resolution_ns: 1,
@@ -74,10 +75,14 @@ pub fn describe(
     Ok((target, details))
 }
 
+fn cache_of(shared: &Shared, meta: &Meta) -> u64 {
+    shared.cache_pages(meta) * u64::from(meta.block_bytes)
+}
+
 /// Each session has a cache of each schema that it visits: its home, or where sessions are fewer
 /// than schemas, its share of them.
 fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
-    let of = |meta: &Meta| shared.cache_pages(meta) * u64::from(meta.block_bytes);
+    let of = |meta: &Meta| cache_of(shared, meta);
     let connections = metas.len().max(sessions as usize);
     let homes: u64 = metas.iter().cycle().take(connections).map(of).sum();
     let hot = if shared.hot_schema {
