@@ -91,7 +91,8 @@ fn limited_by(run: &Run) -> String {
     let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
     let on_processors = on_processors
         .map(|share| format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0));
-    let longest = longest_class(run).and_then(|(class, time_us)| Some((class, part(run, time_us)?)));
+    let longest =
+        longest_class(run).and_then(|(class, time_us)| Some((class, part(run, time_us)?)));
     let Some((class, (share, words))) = longest else {
         return on_processors.unwrap_or_else(|| "not determined".to_owned());
     };

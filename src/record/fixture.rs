@@ -131,6 +131,7 @@ fn target_details() -> TargetDetails {
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: None,
         settings: vec![
             ("journal_mode".into(), "wal".into()),
             ("synchronous".into(), "FULL".into()),

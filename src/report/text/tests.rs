@@ -488,6 +488,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       INFO too-short-to-judge: 4 s are too short to judge steadiness, which takes 5 windows of 60 s
         evidence: seconds=4.0
     NOT JUDGED HERE
+      petal-suspended: whether petal always ran is not in this record
       moved-rows: the size of the data before or after the run is not known
     "#);
 }
