@@ -12,7 +12,8 @@ const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all = vec![partial_record(run), gaps(run), bad_blocks(run), rows_missing(run)];
+    let mut all = vec![partial_record(run), gaps(run), data_vanished(run)];
+    all.extend([bad_blocks(run), rows_missing(run)]);
     all.extend([lost_sessions(run), suspended(run), short_run(run)]);
     all.extend(steady::judge(run));
     all.extend([
@@ -53,6 +54,18 @@ fn gaps(run: &Run) -> Judgement {
         "Figures that rest on them are shown as unknown.",
     )
     .with("gaps", run.details.gaps.clone())
+    .judged()
+}
+
+fn data_vanished(run: &Run) -> Judgement {
+    let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
+    error(
+        "data-vanished",
+        format!("the data were taken away in the run: {why}. From then on nothing was measured"),
+        "Use no figure of it. Load again (petal setup), and find out who removed the data.",
+    )
+    .with("data_bytes_before", run.details.data_bytes_before)
+    .with("data_bytes_after", run.details.data_bytes_after)
     .judged()
 }
 

@@ -23,6 +23,11 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     raise_file_limit();
     check_admission(job)?;
+    let data_use = job.engine.begin_use(job.workload.schemas)?;
+    let other_runs = data_use.other_runs()?;
+    for run in &other_runs {
+        job.watch.note(&format!("{run} uses the same data: the figures are of both"));
+    }
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
@@ -45,6 +50,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     }
     let data_bytes = job.engine.data_bytes()?;
     Ok(Prepared {
+        data_use,
+        other_runs,
         target,
         details,
         cache_blocks,

@@ -345,6 +345,7 @@ fn close(
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
     let data_bytes = job.engine.data_bytes().ok().flatten();
+    let (other_runs, data_vanished) = still_in_use(prepared, &mut gaps);
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
     let watched = sampler.take_watching();
@@ -359,6 +360,8 @@ fn close(
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
         data_bytes,
+        other_runs,
+        data_vanished,
         lost: standing.lost,
         first_done_ns: ends.iter().map(|end| end.0).min(),
         last_done_ns: ends.iter().map(|end| end.0).max(),
@@ -367,6 +370,20 @@ fn close(
         server_reports,
         bad_blocks,
     }
+}
+
+/// Who else runs on the same data, then or now, and why the data are gone, if so.
+fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Option<String>) {
+    let mut runs = prepared.other_runs.clone();
+    match prepared.data_use.other_runs() {
+        Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
+        Err(error) => gaps.push(format!("who else ran on the same data is not known: {error}")),
+    }
+    let vanished = prepared.data_use.vanished().unwrap_or_else(|error| {
+        gaps.push(format!("whether the data are still there is not known: {error}"));
+        None
+    });
+    (runs, vanished)
 }
 
 fn warm_up_s(settings: &Settings) -> f64 {

@@ -8,6 +8,7 @@ pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+pub mod in_use;
 #[cfg(any(feature = "postgres", feature = "oracle"))]
 mod kept_values;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
@@ -26,6 +27,8 @@ mod url_option;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+use in_use::{DataUse, Unshared};
 
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
@@ -98,6 +101,11 @@ pub trait Engine: Send + Sync {
     /// The most sessions it admits, where there is a limit.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         Ok(None)
+    }
+
+    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(Unshared))
     }
 
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).

@@ -120,7 +120,7 @@ pub enum Status {
     /// A signal, or petal was killed. What a run is until it says that it ended.
     #[default]
     Interrupted,
-    /// No session reached the end.
+    /// No session reached the end, or the data were taken away in the run.
     Failed,
 }
 
@@ -314,6 +314,10 @@ pub struct Details {
     /// Bytes of the data files, without the log, at start and end: moved rows would show here.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
+    /// Other petal runs on the same data, as the database told of them, a line each.
+    pub other_runs: Vec<String>,
+    /// Why the data at the end were not those that the run began with; None where they were.
+    pub data_vanished: Option<String>,
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,

@@ -2,6 +2,7 @@
 //!
 //! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`, `servers`:
 //!   the way in, and what errors mean
+//! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `client`, `patience`, `long_work`: questions and answers, and how waiting for one ends
 //! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
@@ -22,6 +23,7 @@ mod describe;
 mod filling;
 mod host;
 mod hosts;
+mod in_use;
 mod libpq;
 mod load;
 mod long_work;
@@ -46,6 +48,7 @@ mod work;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
@@ -57,6 +60,7 @@ use crate::workload::seat::{Role, Seat};
 use client::Client;
 use connect::{Endpoint, check_version, engine_error};
 use counters::CounterReader;
+use in_use::TablesInUse;
 use meta::{Meta, relation_bytes};
 use servers::{Servers, free_connections, is_standby};
 use session::PostgresSession;
@@ -278,6 +282,10 @@ impl Engine for Postgres {
         Ok(least)
     }
 
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
+    }
+
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
         settle::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
@@ -342,6 +350,7 @@ impl Engine for Postgres {
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
         self.quiesce()?;
         let (mut client, server) = self.connect_first()?;
+        in_use::hold_alone(&mut client, server)?;
         let mut dropped = Vec::new();
         for (name, is_petals) in load::marked_schemas(&mut client, server)? {
             if is_petals {
