@@ -543,6 +543,19 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_failed_are_counted() {
+        let run = gains(&["io-errors"], |run| {
+            run.summary.counters.insert("io_errors".into(), 3);
+            run.summary.counters.insert("checkpoint_errors".into(), 1);
+        });
+        let told = "3 reads, writes or syncs and 1 checkpoints of the database's files failed";
+        assert_eq!(message(&run, "io-errors"), told);
+        gains(&[], |run| {
+            run.summary.counters.insert("io_errors".into(), 0);
+        });
+    }
+
+    #[test]
     fn wrong_blocks_are_an_error_and_no_gap() {
         let run = gains(&["bad-blocks"], |run| {
             run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];

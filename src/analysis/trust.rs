@@ -12,8 +12,14 @@ const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all =
-        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), short_run(run)];
+    let mut all = vec![
+        partial_record(run),
+        gaps(run),
+        bad_blocks(run),
+        io_errors(run),
+        lost_sessions(run),
+        short_run(run),
+    ];
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -67,6 +73,30 @@ fn bad_blocks(run: &Run) -> Judgement {
          before anything is trusted to it, then load again (petal setup --replace).",
     )
     .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .judged()
+}
+
+/// Raw counters of calls that failed, by the engines that make them: reads, writes and syncs; and
+/// checkpoints as a whole.
+const IO_ERRORS: &str = "io_errors";
+const CHECKPOINT_ERRORS: &str = "checkpoint_errors";
+
+fn io_errors(run: &Run) -> Judgement {
+    let counted = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
+    let (calls, checkpoints) = (counted(IO_ERRORS), counted(CHECKPOINT_ERRORS));
+    if calls + checkpoints == 0 {
+        return Judgement::Clear;
+    }
+    let calls_told = (calls > 0).then(|| format!("{calls} reads, writes or syncs"));
+    let checkpoints_told = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints"));
+    let told: Vec<String> = calls_told.into_iter().chain(checkpoints_told).collect();
+    error(
+        "io-errors",
+        format!("{} of the database's files failed", told.join(" and ")),
+        "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
+    )
+    .with(IO_ERRORS, calls)
+    .with(CHECKPOINT_ERRORS, checkpoints)
     .judged()
 }
 

@@ -132,6 +132,20 @@ impl Petal {
         self
     }
 
+    /// Calls it by another program, which gets petal's path and arguments behind its own.
+    pub fn under(self, program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).arg(self.command.get_program()).args(self.command.get_args());
+        command.current_dir(self.command.get_current_dir().unwrap()).env_clear();
+        command.envs(self.command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        Self { command, ..self }
+    }
+
+    /// After these lines of shell, such as `ulimit -n 64`.
+    pub fn after(self, shell: &str) -> Self {
+        self.under("/bin/sh", &["-c", &format!("{shell}\nexec \"$@\""), "sh"])
+    }
+
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
