@@ -550,8 +550,8 @@ mod tests {
             run.summary.counters.insert("io_errors".into(), 3);
             run.summary.counters.insert("checkpoint_errors".into(), 1);
         });
-        let told = "3 reads, writes or syncs and 1 checkpoints of the database's files failed";
-        assert_eq!(message(&run, "io-errors"), told);
+        let told = message(&run, "io-errors");
+        assert!(told.contains("locks): 3; checkpoints that failed: 1"), "{told}");
         gains(&[], |run| {
             run.summary.counters.insert("io_errors".into(), 0);
         });

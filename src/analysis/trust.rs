@@ -76,7 +76,7 @@ fn bad_blocks(run: &Run) -> Judgement {
     .judged()
 }
 
-/// Raw counters of calls that failed, by the engines that make them: reads, writes and syncs; and
+/// Raw counters of failures, of engines that make these calls themselves: of single calls, and of
 /// checkpoints as a whole.
 const IO_ERRORS: &str = "io_errors";
 const CHECKPOINT_ERRORS: &str = "checkpoint_errors";
@@ -87,12 +87,12 @@ fn io_errors(run: &Run) -> Judgement {
     if calls + checkpoints == 0 {
         return Judgement::Clear;
     }
-    let calls_told = (calls > 0).then(|| format!("{calls} reads, writes or syncs"));
-    let checkpoints_told = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints"));
-    let told: Vec<String> = calls_told.into_iter().chain(checkpoints_told).collect();
     error(
         "io-errors",
-        format!("{} of the database's files failed", told.join(" and ")),
+        format!(
+            "calls on the database's files that failed (reads, writes, syncs, locks): {calls}; \
+             checkpoints that failed: {checkpoints}"
+        ),
         "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
     )
     .with(IO_ERRORS, calls)

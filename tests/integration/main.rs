@@ -13,6 +13,7 @@ mod device;
 mod devtools;
 mod disk;
 mod engine_postgres;
+mod failing_io;
 mod faults;
 mod hooks;
 mod injector;

@@ -53,6 +53,15 @@ impl Workplace {
         work
     }
 
+    /// With the same files.
+    pub fn copy_of(other: &Self) -> Self {
+        let work = Self::new();
+        for (path, bytes) in contents(other.folder.path()) {
+            work.write(path.strip_prefix(other.folder.path()).unwrap().to_str().unwrap(), bytes);
+        }
+        work
+    }
+
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -98,7 +98,7 @@ pub enum Count {
     CheckpointErrors,
     WalResets,
     WalResetFailures,
-    /// Reads, writes and syncs that failed, whoever made them.
+    /// Calls on files that failed, whoever made them.
     IoErrors,
 }
 
