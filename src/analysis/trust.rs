@@ -13,7 +13,7 @@ pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     let mut all = vec![partial_record(run), gaps(run), data_vanished(run)];
-    all.extend([bad_blocks(run), rows_missing(run)]);
+    all.extend([bad_blocks(run), io_errors(run), rows_missing(run)]);
     all.extend([lost_sessions(run), suspended(run), short_run(run)]);
     all.extend(steady::judge(run));
     all.extend([
@@ -80,6 +80,30 @@ fn bad_blocks(run: &Run) -> Judgement {
          before anything is trusted to it, then load again (petal setup --replace).",
     )
     .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .judged()
+}
+
+/// Raw counters of failures, of engines that make these calls themselves: of single calls, and of
+/// checkpoints as a whole.
+const IO_ERRORS: &str = "io_errors";
+const CHECKPOINT_ERRORS: &str = "checkpoint_errors";
+
+fn io_errors(run: &Run) -> Judgement {
+    let counted = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
+    let (calls, checkpoints) = (counted(IO_ERRORS), counted(CHECKPOINT_ERRORS));
+    if calls + checkpoints == 0 {
+        return Judgement::Clear;
+    }
+    error(
+        "io-errors",
+        format!(
+            "calls on the database's files that failed (reads, writes, syncs, locks): {calls}; \
+             checkpoints that failed: {checkpoints}"
+        ),
+        "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
+    )
+    .with(IO_ERRORS, calls)
+    .with(CHECKPOINT_ERRORS, checkpoints)
     .judged()
 }
 

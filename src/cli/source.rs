@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Engine};
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
@@ -34,7 +35,7 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .short('s')
             .long("schemas")
             .value_name("N")
-            .value_parser(value_parser!(u32).range(1..))
+            .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
             .help(what),
     )
 }

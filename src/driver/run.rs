@@ -24,7 +24,7 @@ use crate::stats::timeline::Shards;
 use super::assemble::{self, Measured};
 use super::calibrated;
 use super::crew::Crew;
-use super::hooks::HookError;
+use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::prepare;
 use super::sampler::{Parts, Sampler, Standing};
@@ -121,7 +121,9 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverErro
     };
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
-    match hooks::call(script, moment, folder.path(), HOOK_LIMIT, &give_up) {
+    let note = |line: &str| job.watch.note(line);
+    let waiting = Waiting { limit: HOOK_LIMIT, give_up: &give_up, note: &note };
+    match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
         Err(error) => Err(DriverError::Hook(error.to_string())),

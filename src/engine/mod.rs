@@ -108,6 +108,11 @@ pub trait Engine: Send + Sync {
         Ok(Box::new(Unshared))
     }
 
+    /// What a run of these sessions holds in petal's own process.
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
+        Ok(Needs { files: seats.len() as u64, memory_bytes: 0 })
+    }
+
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError>;
 
@@ -168,6 +173,15 @@ pub trait Engine: Send + Sync {
     /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
     /// line each.
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
+}
+
+/// What a run holds in petal's own process, beside what every run does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and sockets that are open at once.
+    pub files: u64,
+    /// Caches and buffers.
+    pub memory_bytes: u64,
 }
 
 /// One connection that executes operations.

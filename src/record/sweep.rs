@@ -234,7 +234,7 @@ pub fn is_one(dir: &Path) -> bool {
 /// one whose folder is gone goes out.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let text = format::contents(&path, format::BYTES_MAX)?;
     let mut sweep: Sweep = format::parse(&path, &text, FORMAT, "a sweep")?;
     sweep.cells.retain(|cell| is_done(&dir.join(&cell.folder)));
     adopt(dir, &mut sweep)?;
