@@ -144,16 +144,20 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
     let path = saved?.display().to_string();
-    console.warn(&match drawn {
-        Ok(_) => format!("the calibration is in {path}, with report.html beside it"),
-        Err(error) => format!("the calibration is in {path}; {error}"),
-    });
+    let mut exit = Exit::Done;
+    match drawn {
+        Ok(_) => console.warn(&format!("the calibration is in {path}, with report.html beside it")),
+        Err(error) => {
+            console.error(&format!("the calibration is in {path}; {error}"));
+            exit = Exit::Environment;
+        }
+    }
     if let Some(kept_in) = settings.calibrations.as_deref()
         && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
     {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
-    Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
+    Ok(if measured.status == Status::Complete { exit } else { Exit::Interrupted })
 }
 
 fn measure(

@@ -198,7 +198,7 @@ impl Series {
     ) -> Result<(), Failure> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
-        os_data::merge(run, file, folder, console).map_err(|error| {
+        let written = os_data::merge(run, file, folder, console).map_err(|error| {
             let way_out = format!(
                 "{}; the run itself is recorded: petal report {} --os-data FILE",
                 error.message,
@@ -207,7 +207,8 @@ impl Series {
             run.details.gaps.push(error.message);
             run.summary.findings = findings::judge(run);
             Failure::new(error.exit, way_out)
-        })
+        });
+        Ok(written??)
     }
 
     fn name(&self) -> String {

@@ -81,8 +81,14 @@ impl Folder {
     }
 }
 
+/// What lies under that name goes first: a draft of a killed petal, or a link to another file,
+/// which is never written through.
 fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -118,6 +124,19 @@ mod tests {
         folder.write_atomically("run.json", b"second").unwrap();
         assert_eq!(fs::read(out.path().join("run.json")).unwrap(), b"second");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_draft_is_not_written_through_a_link() {
+        let out = tempfile::tempdir().unwrap();
+        let victim = out.path().join("victim");
+        fs::write(&victim, b"mine").unwrap();
+        std::os::unix::fs::symlink(&victim, out.path().join(".report.html.tmp")).unwrap();
+        Folder::open(out.path()).write_atomically("report.html", b"page").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        let written = out.path().join("report.html");
+        assert!(!fs::symlink_metadata(&written).unwrap().is_symlink());
+        assert_eq!(fs::read(&written).unwrap(), b"page");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod json;
 mod oracle;
 mod oracle_sql;
 mod os;
+mod outputs;
 mod physical;
 mod postgres;
 mod postgres_broken;

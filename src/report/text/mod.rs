@@ -18,6 +18,7 @@ mod steadiness;
 use super::table::{WIDTH, paragraph};
 use crate::analysis;
 use crate::record::Run;
+use crate::settings::printable::printable_line;
 
 /// The whole report, at most 100 columns wide but for the line to paste, without colours.
 pub fn render(run: &Run) -> String {
@@ -44,7 +45,8 @@ fn top(out: &mut String, run: &Run) {
     let summary = &run.summary;
     out.push_str(&format!("petal {} run report\n\n", run.details.petal_version));
     // The one line that may be wider than the page: it is for pasting, so it is not broken.
-    out.push_str(&format!("{}\n\n", analysis::verdict(run)));
+    let line = analysis::verdict(run).to_string();
+    out.push_str(&format!("{}\n\n", printable_line(&line)));
     if run.details.rebuilt {
         let partial = "PARTIAL: petal was killed; these are the seconds that it had journaled.";
         out.push_str(&paragraph("", "  ", partial));
