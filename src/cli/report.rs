@@ -175,6 +175,10 @@ fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exi
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
+    for failure in &swept.sweep.failures {
+        let (cell, round) = (failure.number, failure.repeat);
+        console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));
+    }
     let objective = matches.get_one("objective");
     let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
     if matches.get_flag("json") {

@@ -29,6 +29,7 @@ mod until;
 pub use error::RecordError;
 pub use folder::Folder;
 pub use load::{folder_of, is_one, load, save};
+pub use rebuild::RebuiltBecause;
 pub use until::CountedUntil;
 
 use std::collections::BTreeMap;
@@ -310,8 +311,10 @@ pub struct Details {
     pub gaps: Vec<String>,
     /// Blocks that were not what was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
-    /// True when petal was killed and this was rebuilt from the journal.
+    /// True when there was no whole run.json and this was rebuilt from the journal.
     pub rebuilt: bool,
+    /// Why it was; null of a run that was not, and in records of before it was told.
+    pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,
     /// With RATE: operations that were due and not begun when the run ended.

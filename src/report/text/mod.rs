@@ -17,7 +17,7 @@ mod steadiness;
 
 use super::table::{WIDTH, paragraph};
 use crate::analysis;
-use crate::record::Run;
+use crate::record::{RebuiltBecause, Run};
 use crate::settings::printable::printable_line;
 
 /// The whole report, at most 100 columns wide but for the line to paste, without colours.
@@ -42,16 +42,16 @@ pub fn render(run: &Run) -> String {
 }
 
 fn top(out: &mut String, run: &Run) {
-    let summary = &run.summary;
     out.push_str(&format!("petal {} run report\n\n", run.details.petal_version));
     // The one line that may be wider than the page: it is for pasting, so it is not broken.
     let line = analysis::verdict(run).to_string();
     out.push_str(&format!("{}\n\n", printable_line(&line)));
     if run.details.rebuilt {
-        let partial = "PARTIAL: petal was killed; these are the seconds that it had journaled.";
-        out.push_str(&paragraph("", "  ", partial));
+        let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
+        let partial = format!("PARTIAL: {}; these are its journaled seconds.", because.words());
+        out.push_str(&paragraph("", "  ", &partial));
     }
-    out.push_str(&format!("status {}\n", summary.status.name()));
+    out.push_str(&format!("status {}\n", run.status_words()));
     if let Some(cut_short) = cut_short(run) {
         out.push_str(&paragraph("", "  ", &cut_short));
     }
