@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
-use crate::settings::url::TargetUrl;
+use crate::settings::url::{TargetUrl, redact_refused};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -190,8 +190,10 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     })?;
     let path = matches.get_one::<String>("path").cloned().unwrap_or_default();
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
-    settings.db = TargetUrl::parse(&url)
-        .map_err(|error| Failure::usage(format!("{url}: it {}; {}", error.rule, error.way_out)))?;
+    settings.db = TargetUrl::parse(&url).map_err(|error| {
+        let shown = redact_refused(&url);
+        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.way_out))
+    })?;
     settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
     Ok(settings)
 }

@@ -65,16 +65,15 @@ impl Console {
     pub fn styled_result(&self, text: &str) {
         self.clear();
         let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                if !self.result_lost.swap(true, Ordering::Relaxed) {
-                    self.error(&format!(
-                        "the result could not be written to standard output: {error}; send it \
-                         where there is room, or read it from the folder of the results"
-                    ));
-                }
-            }
-            _ => {}
+        let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) else {
+            return;
+        };
+        let is_left = error.kind() == io::ErrorKind::BrokenPipe;
+        if !is_left && !self.result_lost.swap(true, Ordering::Relaxed) {
+            self.error(&format!(
+                "the result could not be written to standard output: {error}; send it where there \
+                 is room, or read it from the folder of the results"
+            ));
         }
     }
 

@@ -10,6 +10,8 @@ pub mod compare;
 pub mod csv;
 mod csv_os;
 mod csv_rows;
+#[cfg(test)]
+mod hostile;
 pub mod html;
 pub mod json;
 pub mod lines;

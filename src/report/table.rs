@@ -94,7 +94,7 @@ fn length(text: &str) -> usize {
 /// longer than a line stays whole.
 pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     let mut shown = String::new();
-    let mut line = first.to_owned();
+    let mut line = printable_line(first).into_owned();
     let mut is_empty = true;
     for word in text.split_whitespace() {
         if !is_empty && length(&line) + 1 + length(word) > WIDTH {

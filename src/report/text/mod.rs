@@ -79,7 +79,7 @@ pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let used = title.chars().count() + layer.chars().count();
     let space = " ".repeat(WIDTH.saturating_sub(used).max(2));
     let line = format!("{title}{space}{layer}");
-    out.push_str(&format!("\n{}\n{}\n", line.trim_end(), "=".repeat(WIDTH)));
+    out.push_str(&format!("\n{}\n{}\n", printable_line(line.trim_end()), "=".repeat(WIDTH)));
 }
 
 /// `name   value`, the values under each other; long ones go on in the same column.
