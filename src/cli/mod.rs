@@ -48,7 +48,7 @@ Examples:
   petal help parameters                            every parameter, and which engine honours it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded); 4 a limit of compare is inconclusive;
+3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare is inconclusive;
 130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.

@@ -73,8 +73,8 @@ pub struct Summary {
     pub started_at: String,
     /// From the trigger to the end of the last operation.
     pub elapsed_s: f64,
-    /// Where the database's totals end, if its closing snapshot failed; null where they are of
-    /// the whole run, or unknown.
+    /// Where the database's totals end, if its closing snapshot failed or the run was killed; null
+    /// where they are of the whole run, or unknown.
     #[serde(default)]
     pub counted_until: Option<CountedUntil>,
     pub ops: Ops,

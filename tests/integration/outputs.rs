@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Mount, Petal, Workplace, contents, count, findings, number, record};
+use crate::support::{
+    Ended, Mount, Petal, Workplace, contents, count, findings, names, number, record,
+};
 
 /// A record that this or an earlier petal left.
 fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -169,4 +171,125 @@ fn a_damaged_cell_of_a_sweep_is_told_and_done_again() {
     assert_eq!(again.json()["cells"].as_array().unwrap().len(), 2);
     assert_eq!(again.json()["status"], "complete");
     assert!(work.path("swept/cell001-sessions1-r1.failed1/run.json").is_file());
+}
+
+/// A terminal's escapes, a formula and a forged message, as a shell's user would hardly type them
+/// and a name in a database may hold them.
+const HOSTILE: &str = "=cmd\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{202e}\npetal: forged";
+const SECRET: &str = "Geheim-4712";
+
+/// Nothing of it acts on the terminal, begins a line of its own, or is secret.
+#[track_caller]
+fn assert_harmless(ended: &Ended) {
+    for text in [&ended.stdout, &ended.stderr] {
+        let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        assert!(!text.contains(|letter| acts(letter) || letter == '\u{202e}'), "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("petal: forged")), "{text}");
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[test]
+fn hostile_texts_from_anywhere_do_nothing_in_a_terminal() {
+    let work = Workplace::new();
+    let data = format!("sqlite:data{HOSTILE}");
+    let out = format!("results{HOSTILE}");
+    let hook = work.script("hook.sh", "printf 'cpu=7 =cmd\\033[2J\\007\\n'; printf '\\033[2J\\n'");
+    let hook = hook.to_str().unwrap();
+    assert_harmless(&work.petal(["setup", "--scale", "8M", "--db", &data]).exits(0));
+    let run = ["run", "--work-loop", "2", "--db", &data, "--out", &out, "--external-script", hook];
+    assert_harmless(&work.petal(run).exits(0));
+    assert_harmless(&work.petal([&run[..], &["--json"]].concat()).exits(0));
+    let folders = names(&work.path(&out));
+    let folder = work.path(&out).join(&folders[0]);
+    let text = fs::read_to_string(folder.join("report.txt")).unwrap();
+    assert!(text.contains("=cmd\\u001b") && !text.contains('\u{1b}'), "{text}");
+    let folder = folder.to_str().unwrap();
+    assert_harmless(&work.petal(["report", folder]).exits(0));
+    assert_harmless(&work.petal(["report", folder, folder]).exits(0));
+    assert_harmless(&work.petal(["compare", folder, folder]).ends());
+    assert_harmless(&work.petal(["check", "--db", &data]).ends());
+    assert_harmless(&work.petal(["drop", "--db", &data]).exits(0));
+    // What is refused is quoted.
+    let conf = work.write("odd.conf", format!("UPDATE_PCT='{}'\n", HOSTILE.replace('\n', " ")));
+    let conf = conf.to_str().unwrap();
+    let refused: [&[&str]; 7] = [
+        &["run", "--conf", conf],
+        &["run", "--update-pct", HOSTILE],
+        &["run", HOSTILE],
+        &[HOSTILE],
+        &["run", "--conf", HOSTILE],
+        &["report", HOSTILE],
+        &["run", "--db", HOSTILE],
+    ];
+    for args in refused {
+        let ended = work.petal(args).ends();
+        assert_ne!(ended.code, Some(0));
+        assert_harmless(&ended);
+    }
+    for (key, value) in [("UPDATE_PCT", HOSTILE), ("DB", HOSTILE), ("EXTERNAL_SCRIPT", HOSTILE)] {
+        let ended = work.petal(["run"]).env(key, value).ends();
+        assert_ne!(ended.code, Some(0));
+        assert_harmless(&ended);
+    }
+}
+
+#[test]
+fn hostile_reports_and_records_of_others_do_nothing_in_a_terminal() {
+    let work = Workplace::new();
+    let awr = include_str!("../data/awr/awr_19c.html");
+    let hostile = HOSTILE.replace('\n', " ");
+    let awr = awr.replace("TULIP", &hostile).replace("bed7.example.com", &hostile);
+    let file = work.write(&format!("awr{HOSTILE}.html"), awr);
+    let file = file.to_str().unwrap();
+    for form in [&["awr", file][..], &["awr", "--csv", file], &["awr", "--json", file]] {
+        assert_harmless(&work.petal(form).exits(0));
+    }
+    for form in ["awr_info", "events"] {
+        assert_harmless(&work.petal(["awr", "--format", form, file]).exits(0));
+    }
+    assert_harmless(&work.petal(["awr", "--explain", file]).exits(0));
+    let folder = run_in(&work, "petal-run-1");
+    let mut record = record(&folder);
+    for place in ["/target/product", "/target/version", "/target/url", "/details/host/name"] {
+        *record.pointer_mut(place).unwrap() = HOSTILE.into();
+    }
+    fs::write(folder.join("run.json"), record.to_string()).unwrap();
+    for args in [&["report", "petal-run-1"][..], &["report", "--json", "petal-run-1"]] {
+        let told = work.petal(args).exits(0);
+        assert!(told.stdout.contains("=cmd\\u001b"), "{}", told.stdout);
+        assert_harmless(&told);
+    }
+}
+
+#[test]
+fn what_is_no_url_is_not_repeated() {
+    let work = Workplace::new();
+    for url in [
+        format!("oracle://u/{SECRET}@h/x"),
+        format!("oracle:u/{SECRET}@h/x"),
+        format!("u/{SECRET}@h/x"),
+        format!("host=h password={SECRET}"),
+        format!("sqlite:host=h password={SECRET}"),
+        format!("postgres://h/d?dbname=host=h%20password={SECRET}"),
+        format!("postgres://u:4711?{SECRET}@h/d"),
+        format!("postgres://u:4711/{SECRET}@h/d"),
+        format!("postgres://h/d?passphrase={SECRET}"),
+        format!("postgres://h/d?auth={SECRET}"),
+        format!("sqlite:data?key={SECRET}"),
+        format!("jdbc:oracle:thin:u/{SECRET}@h"),
+        format!("{SECRET}:x"),
+    ] {
+        let conf = work.write("odd.conf", format!("DB='{url}'\n"));
+        for ended in [
+            work.petal(["run", "--db", &url]).exits(2),
+            work.petal(["run", &format!("--db={url}")]).exits(2),
+            work.petal(["sweep", "--db", &url]).exits(2),
+            work.petal(["run"]).env("DB", &url).exits(2),
+            work.petal(["run", "--conf", conf.to_str().unwrap()]).exits(2),
+        ] {
+            assert_harmless(&ended);
+            assert!(ended.stderr.contains("DB="), "{}", ended.stderr);
+        }
+    }
 }
