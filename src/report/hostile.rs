@@ -76,7 +76,7 @@ pub(super) fn sweep() -> Swept {
 fn assert_plain(text: &str, what: &str) {
     let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     assert!(!text.contains(|letter| acts(letter) || letter == '\u{202e}'), "{what}: {text}");
-    assert!(!text.lines().any(|line| line.starts_with("forged")), "{what}: {text}");
+    assert!(!text.to_lowercase().lines().any(|line| line.starts_with("forged")), "{what}: {text}");
 }
 
 #[track_caller]

@@ -90,6 +90,11 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
+/// One line with its end, whatever the text holds.
+pub fn line(text: &str) -> String {
+    format!("{}\n", printable_line(text))
+}
+
 /// Breaks a text at spaces: the first line begins with `first`, the others with `rest`. A word
 /// longer than a line stays whole.
 pub fn paragraph(first: &str, rest: &str, text: &str) -> String {

@@ -220,11 +220,11 @@ impl TargetUrl {
             let (name, encoded) = (decode(name)?, value);
             let value = decode(encoded)?;
             let lower = name.to_ascii_lowercase();
-            if lower != "password" && (encoded.contains('@') || holds_connection_text(&value)) {
+            if lower != "password" && (option.contains('@') || holds_connection_text(&value)) {
                 return Err(UrlError::new(
-                    "an option after the ? has an @ or key=value text in its value",
+                    "an option after the ? has an @ or key=value text in it",
                     "Percent-encode / ? # in a password as %2F %3F %23, and an @ that belongs to \
-                     the option's value as %40.",
+                     the option as %40.",
                 ));
             }
             if lower == "password" {
@@ -404,7 +404,7 @@ fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '%' | '&' | '=' | '?' | '#' | ' ' => {
+            '%' | '&' | '=' | '?' | '#' | '@' | ' ' => {
                 encoded.push_str(&format!("%{:02X}", u32::from(character)));
             }
             other => encoded.push(other),

@@ -4,8 +4,7 @@ use crate::awr::derived::{column, value};
 use crate::awr::report::Report;
 use crate::record::Severity;
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
-use crate::report::table::{Align, Table, paragraph};
-use crate::settings::printable::printable_line;
+use crate::report::table::{Align, Table, line, paragraph};
 
 use super::factor_names;
 
@@ -43,7 +42,8 @@ pub fn render(reports: &[Report]) -> String {
     }
     let mut text = table.render();
     for report in reports.iter().filter(|report| !report.findings.is_empty()) {
-        text.push_str(&format!("\n{}\n", printable_line(&report.file)));
+        text.push('\n');
+        text.push_str(&line(&report.file));
         for finding in &report.findings {
             let mark = match finding.severity {
                 Severity::Info => "  note: ",
