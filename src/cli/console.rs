@@ -61,6 +61,11 @@ impl Console {
         self.styled_result(&printable(text));
     }
 
+    /// One line of a result, whatever it holds.
+    pub fn result_line(&self, line: &str) {
+        self.result(&format!("{}\n", printable_line(line)));
+    }
+
     /// A text of petal's own with a terminal's colours in it.
     pub fn styled_result(&self, text: &str) {
         self.clear();

@@ -98,6 +98,7 @@ fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<Line>, counted
     }
     summary.ops = totals.ops;
     summary.rows = totals.rows;
+    summary.rows_asked = totals.rows_asked;
     summary.cpu = totals.cpu;
     summary.per_second = PerSecond::over(
         totals.ops.total,

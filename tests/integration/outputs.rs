@@ -88,7 +88,7 @@ fn reported(work: &Workplace, folder: &Path) -> Value {
 fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
     let work = Workplace::loaded(1, "8M");
     let run = |moment: &str| {
-        let script = format!("[ $1 != {moment} ] || kill -9 $PPID; echo {moment}_value=1 %");
+        let script = format!("[ $1 != {moment} ] || kill -9 $PPID; echo ${{1}}_value=1 %");
         let hook = work.script("hook.sh", &script);
         let hook = hook.to_str().unwrap().to_owned();
         let args = ["run", "--run-time", "2", "--update-pct", "20", "--external-script", &hook];
@@ -209,6 +209,9 @@ fn hostile_texts_from_anywhere_do_nothing_in_a_terminal() {
     assert_harmless(&work.petal(["report", folder, folder]).exits(0));
     assert_harmless(&work.petal(["compare", folder, folder]).ends());
     assert_harmless(&work.petal(["check", "--db", &data]).ends());
+    let sweep = ["sweep", "--sessions", "1,2", "--db", &data, "--out", &out];
+    assert_harmless(&work.petal([&sweep[..], &["--dry-run"]].concat()).ends());
+    assert_harmless(&work.petal(["drop", "--db", &data]).exits(0));
     assert_harmless(&work.petal(["drop", "--db", &data]).exits(0));
     // What is refused is quoted.
     let conf = work.write("odd.conf", format!("UPDATE_PCT='{}'\n", HOSTILE.replace('\n', " ")));
