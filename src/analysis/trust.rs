@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
 use super::steady;
-use crate::record::Run;
+use crate::record::{RebuiltBecause, Run};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
@@ -31,14 +31,18 @@ fn partial_record(run: &Run) -> Judgement {
     if !run.details.rebuilt {
         return Judgement::Clear;
     }
+    let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         "partial-record",
         format!(
-            "petal was killed: this is rebuilt from {} journaled seconds, and what came after \
-             them is not in it",
+            "{}: this is rebuilt from {} journaled seconds, and what came after them is not in it",
+            because.words(),
             run.details.timeline.len()
         ),
-        "Do not compare it with whole runs; run it again.",
+        match because {
+            RebuiltBecause::StillRunning => "Report it again when the run has ended.",
+            _ => "Do not compare it with whole runs; run it again.",
+        },
     )
     .with("seconds", run.details.timeline.len())
     .judged()

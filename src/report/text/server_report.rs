@@ -1,7 +1,7 @@
 //! What the database's own report of the run says, beside what petal counted.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::super::table::{Align, Table, paragraph};
+use super::super::table::{Align, Table, line, paragraph};
 use super::section;
 use crate::analysis::server_report::{Comparison, compare};
 use crate::record::Run;
@@ -29,7 +29,8 @@ pub(super) fn render(out: &mut String, run: &Run) {
             [("figures", figures(report)), ("top timed events", top_events(report))]
         {
             if !table.is_empty() {
-                out.push_str(&format!("\n{title} of {}\n", report.file));
+                out.push('\n');
+                out.push_str(&line(&format!("{title} of {}", report.file)));
                 out.push_str(&table.render());
             }
         }
