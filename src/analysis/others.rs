@@ -114,7 +114,9 @@ fn device(run: &Run) -> Judgement {
         return unseen(ID, run, "devices");
     }
     let io = &run.details.io;
-    let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
+    // What the processes had read, where the kernel tells: what a cache served is not in it.
+    let read = run.serving_bytes().map(|own| own.read).or(io.physical_read_bytes);
+    let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
     let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
         return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
     };
@@ -137,7 +139,7 @@ fn device(run: &Run) -> Judgement {
     )
     .with("device_read_bytes", device.read_bytes)
     .with("device_write_bytes", device.write_bytes)
-    .with("database_read_bytes", read)
+    .with("own_read_bytes", read)
     .with("database_write_bytes", written)
     .with("redo_bytes", redo)
     .judged()

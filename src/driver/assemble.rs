@@ -131,6 +131,7 @@ fn summary(
         endpoints: endpoints(
             &job.seats,
             job.engine.endpoints(),
+            &details.target.io_events.read,
             measured.counters.as_deref().unwrap_or_default(),
         ),
         sessions_lost: measured.lost,
@@ -291,7 +292,12 @@ fn all_operations(totals: &Tally) -> Option<LatencySummary> {
     (all.count() > 0).then(|| all.summary())
 }
 
-fn endpoints(seats: &[Seat], endpoints: u32, counters: &[Counters]) -> Vec<Endpoint> {
+fn endpoints(
+    seats: &[Seat],
+    endpoints: u32,
+    read_event: &str,
+    counters: &[Counters],
+) -> Vec<Endpoint> {
     // What is told in one entry has all sessions there.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
@@ -303,8 +309,15 @@ fn endpoints(seats: &[Seat], endpoints: u32, counters: &[Counters]) -> Vec<Endpo
             sessions: sessions(at) as u32,
             is_beside: at >= endpoints as usize,
             io: counters.io,
+            read_us: read_us(counters, read_event),
         })
         .collect()
+}
+
+/// Time over waits; None where they were not counted, or there were none.
+fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
+    let rows = counters.waits.iter().filter(|wait| wait.name == read_event).map(WaitTotal::from);
+    figures::wait_rows(&rows.collect::<Vec<_>>()).first()?.avg_us
 }
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
@@ -350,7 +363,7 @@ mod tests {
             let counters = names
                 .iter()
                 .map(|name| Counters { endpoint: (*name).to_owned(), ..Counters::default() });
-            let told = endpoints(&seats, 2, &counters.collect::<Vec<_>>());
+            let told = endpoints(&seats, 2, "read", &counters.collect::<Vec<_>>());
             told.into_iter().map(|endpoint| (endpoint.sessions, endpoint.is_beside)).collect()
         };
         assert_eq!(of(&["a", "b", "c"]), [(1, false), (2, false), (0, true)]);

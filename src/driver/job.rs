@@ -16,6 +16,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
 
+use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
 use super::{DriverError, Watch};
 
@@ -32,6 +33,8 @@ pub struct Job<'a> {
     pub os_data: Option<&'a Path>,
     /// How many times a signal asked to stop.
     pub signals: Arc<AtomicU8>,
+    /// What EXTERNAL_SCRIPT starts; it ends with this.
+    pub hooks: HookGroup,
     pub watch: &'a dyn Watch,
 }
 

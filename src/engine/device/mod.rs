@@ -45,8 +45,8 @@ use std::time::Instant;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ProgressUnit,
-    Session, Silent, Stop,
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress,
+    ProgressUnit, Session, Silent, Stop,
 };
 use crate::settings::{LoopSide, RedoStress, Settings, Verify};
 use crate::stats::counters::Counters;
@@ -57,6 +57,7 @@ use crate::workload::seat::Seat;
 use context::BAD_BLOCK;
 use data::Data;
 use dirty::Dirty;
+use flow::Flow;
 use layout::{Found, HEADER_BYTES, Header};
 use options::Options;
 use queue::Means;
@@ -300,6 +301,16 @@ impl Engine for Device {
         sessions: u32,
     ) -> Result<(About, TargetDetails), EngineError> {
         describe::describe(&self.shared, sessions)
+    }
+
+    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs, EngineError> {
+        let shared = &self.shared;
+        let each = Flow::needs(shared, shared.data()?.header.block_bytes as usize);
+        let sessions = seats.len() as u64;
+        Ok(Needs {
+            files: sessions * each.files,
+            memory_bytes: sessions.saturating_mul(each.memory_bytes),
+        })
     }
 
     fn load(

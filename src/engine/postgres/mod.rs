@@ -257,8 +257,9 @@ impl Engine for Postgres {
         describe::describe(&self.shared, self.first()?, &metas)
     }
 
-    fn server_processes(&self) -> Option<ServerProcesses> {
-        host::processes(self.first().ok()?)
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        let counted = self.counted().unwrap_or(self.endpoints);
+        host::processes_of_all(self.servers.iter().take(counted))
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {

@@ -131,6 +131,9 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
     (schema > 0 && schema.to_string() == number).then_some((schema, loading))
 }
 
+/// Where a device that failed is told of.
+pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
+
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     let way_out = match error.kind() {
@@ -142,6 +145,7 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some room or name another folder"
         }
+        _ if error.raw_os_error() == Some(libc::EIO) => IO_ADVICE,
         _ => "check the path (--db sqlite:DIR)",
     };
     EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))

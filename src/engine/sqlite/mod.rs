@@ -35,7 +35,8 @@ use std::time::Instant;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session,
+    Stop,
 };
 use crate::settings::{LoopSide, RedoStress, Settings};
 use crate::stats::counters::Counters;
@@ -200,6 +201,12 @@ impl Engine for Sqlite {
         describe::describe(&self.shared, &metas, sessions)
     }
 
+    fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs, EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
+    }
+
     fn load(
         &self,
         plan: &LoadPlan,
@@ -261,7 +268,7 @@ impl Engine for Sqlite {
 
     fn quiesce(&self) -> Result<(), EngineError> {
         self.shared.checkpointers.stop(&self.shared);
-        Ok(())
+        self.shared.checkpointers.take_failure().map_or(Ok(()), Err)
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
@@ -292,7 +299,7 @@ impl Engine for Sqlite {
         if files.is_empty() {
             return Ok(Vec::new());
         }
-        self.quiesce()?;
+        self.shared.checkpointers.stop(&self.shared);
         let _alone = folder.lock()?;
         let mut petals = Vec::new();
         for file in files {
