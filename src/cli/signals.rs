@@ -9,7 +9,13 @@ use signal_hook::iterator::Signals;
 
 /// Counts signals from now on. Where they cannot be caught, the system's own handling stays.
 pub fn count() -> Arc<AtomicU8> {
-    let level = Arc::<AtomicU8>::default();
+    let level = Arc::default();
+    count_into(&level);
+    level
+}
+
+/// Counts them here from now on.
+pub fn count_into(level: &Arc<AtomicU8>) {
     let mut wanted = vec![SIGINT, SIGTERM];
     // Under nohup the end of the terminal is not the end of the run.
     if !is_ignored(SIGHUP) {
@@ -26,7 +32,6 @@ pub fn count() -> Arc<AtomicU8> {
             }
         });
     }
-    level
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, where the
