@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
-use crate::settings::url::TargetUrl;
+use crate::settings::url::{TargetUrl, redact_refused};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -144,10 +144,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
     let path = saved?.display().to_string();
-    console.warn(&match drawn {
-        Ok(_) => format!("the calibration is in {path}, with report.html beside it"),
-        Err(error) => format!("the calibration is in {path}; {error}"),
-    });
+    let mut exit = Exit::Done;
+    match drawn {
+        Ok(_) => console.warn(&format!("the calibration is in {path}, with report.html beside it")),
+        Err(error) => {
+            console.error(&format!("the calibration is in {path}; {error}"));
+            exit = Exit::Environment;
+        }
+    }
     if let Some(kept_in) = settings.calibrations.as_deref()
         && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
     {
@@ -155,7 +159,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     match failure {
         Some(error) => Err(error.into()),
-        None if measured.status == Status::Complete => Ok(Exit::Done),
+        None if measured.status == Status::Complete => Ok(exit),
         None => Ok(Exit::Interrupted),
     }
 }
@@ -190,8 +194,10 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     })?;
     let path = matches.get_one::<String>("path").cloned().unwrap_or_default();
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
-    settings.db = TargetUrl::parse(&url)
-        .map_err(|error| Failure::usage(format!("{url}: it {}; {}", error.rule, error.way_out)))?;
+    settings.db = TargetUrl::parse(&url).map_err(|error| {
+        let shown = redact_refused(&url);
+        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.way_out))
+    })?;
     settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
     Ok(settings)
 }

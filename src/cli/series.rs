@@ -183,6 +183,8 @@ impl Series {
         }
         let mut run = driven?;
         let mut failure = None;
+        // What keeps it from being written is told when it is written whole.
+        let _ = save_before_post(&job, &folder, &run);
         match post_hook(&job) {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
@@ -214,7 +216,7 @@ impl Series {
     ) -> Result<(), Failure> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
-        os_data::merge(run, file, folder, console).map_err(|error| {
+        let written = os_data::merge(run, file, folder, console).map_err(|error| {
             let way_out = format!(
                 "{}; the run itself is recorded: petal report {} --os-data FILE",
                 error.message,
@@ -223,7 +225,8 @@ impl Series {
             run.details.gaps.push(error.message);
             run.summary.findings = findings::judge(run);
             Failure::new(error.exit, way_out)
-        })
+        });
+        Ok(written??)
     }
 
     fn name(&self) -> String {
@@ -235,6 +238,22 @@ impl Series {
         let sessions = seats(settings, self.data.schemas, 1).len();
         format!("{}-{sessions}x-{mix}", settings.db.scheme)
     }
+}
+
+/// Keeps the figures whatever becomes of the script, or of petal while it waits for it. What the
+/// script tells enters the record when it has ended.
+fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), Failure> {
+    if job.settings.external_script.is_none() {
+        return Ok(());
+    }
+    let mut run = run.clone();
+    run.details.gaps.push(
+        "petal ended before EXTERNAL_SCRIPT had ended at `post`: what it printed is not in here"
+            .to_owned(),
+    );
+    run.summary.findings = findings::judge(&run);
+    record::save(folder, &run)?;
+    Ok(())
 }
 
 fn write(folder: &Folder, run: &Run) -> Result<(), Failure> {

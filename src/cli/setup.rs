@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
 use crate::settings::SCHEMAS_MAX;
+use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
 use super::console::Console;
@@ -82,7 +83,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             "setup was interrupted: the schemas that were not finished are not there",
         ));
     }
-    console.result(&summary(&loaded?, settings.db.redacted().as_str()));
+    console.result(&summary(&loaded?, &printable_line(&settings.db.redacted())));
     Ok(Exit::Done)
 }
 

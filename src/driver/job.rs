@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError};
 use crate::record::Folder;
 use crate::settings::Settings;
@@ -56,6 +57,10 @@ impl Job<'_> {
 
 /// What is known before the trigger.
 pub struct Prepared {
+    /// Keeps setup and drop away from the data, for as long as this lives.
+    pub data_use: Box<dyn DataUse>,
+    /// Other petal runs on the same data, before the trigger.
+    pub other_runs: Vec<String>,
     pub target: Target,
     pub details: TargetDetails,
     /// Blocks of cache that each session fills before the trigger: WARM_UP=cache.

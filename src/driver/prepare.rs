@@ -23,6 +23,11 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     limits::check(job)?;
     check_admission(job)?;
+    let data_use = job.engine.begin_use(job.workload.schemas)?;
+    let other_runs = data_use.other_runs()?;
+    for run in &other_runs {
+        job.watch.note(&format!("{run} uses the same data: the figures are of both"));
+    }
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
@@ -49,6 +54,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
         None
     });
     Ok(Prepared {
+        data_use,
+        other_runs,
         target,
         details,
         cache_blocks,
@@ -81,7 +88,10 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => Database::InPetal,
-        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (true, false) => match job.engine.server_processes() {
+            none if none.is_empty() => Database::Unseen,
+            servers => Database::In(servers),
+        },
         (false, _) => Database::Unseen,
     };
     let none = DataDevices::default();

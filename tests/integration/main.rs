@@ -22,6 +22,8 @@ mod limits;
 mod oracle;
 mod oracle_sql;
 mod os;
+mod outputs;
+mod perturbed;
 mod physical;
 mod postgres;
 mod postgres_broken;

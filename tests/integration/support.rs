@@ -90,7 +90,7 @@ impl Workplace {
         command.env("NO_OS_PERF_DATA", "TRUE");
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let log = |what: &str| self.logs.path().join(format!("{call}.{what}"));
-        Petal { command, stdout: log("out"), stderr: log("err") }
+        Petal { command, stdout: log("out"), stderr: log("err"), into: None }
     }
 
     /// The folders of the runs so far, oldest first.
@@ -122,6 +122,8 @@ pub struct Petal {
     command: Command,
     stdout: PathBuf,
     stderr: PathBuf,
+    /// Where its results go instead; they are not read.
+    into: Option<Stdio>,
 }
 
 impl Petal {
@@ -166,11 +168,18 @@ impl Petal {
         self
     }
 
+    /// Its results go there, and cannot be seen.
+    pub fn into(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.into = Some(stdout.into());
+        self
+    }
+
     pub fn start(mut self) -> Running {
+        let stdout = self.into.unwrap_or_else(|| File::create(&self.stdout).unwrap().into());
         let child = self
             .command
             .stdin(Stdio::null())
-            .stdout(File::create(&self.stdout).unwrap())
+            .stdout(stdout)
             .stderr(File::create(&self.stderr).unwrap())
             .spawn()
             .unwrap();

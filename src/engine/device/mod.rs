@@ -43,6 +43,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress,
     ProgressUnit, Session, Silent, Stop,
@@ -320,6 +321,10 @@ impl Engine for Device {
     ) -> Result<LoadSummary, EngineError> {
         self.shared.write_behind()?;
         load::Loader { shared: &self.shared, plan, progress, stop }.run()
+    }
+
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(self.shared.target()?))
     }
 
     fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled, EngineError> {

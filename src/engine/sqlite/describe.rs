@@ -48,6 +48,7 @@ pub fn describe(
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
         clock_resolution_ns: 1,

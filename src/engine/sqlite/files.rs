@@ -211,6 +211,31 @@ pub fn leave_page_cache(path: &Path) {
     }
 }
 
+/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It goes
+/// through the descriptor that is kept (see [`direct`]).
+pub fn claim(path: &Path) -> Result<Option<Claim>, EngineError> {
+    let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
+    if !has_locks_apart(&file) {
+        return Ok(None);
+    }
+    Claim::on(file).map(Some).ok_or_else(|| {
+        EngineError::Environment(format!(
+            "{}: another petal run uses this file, by this path or by another link to it; wait until \
+             it is done, or stop it",
+            path.display()
+        ))
+    })
+}
+
+/// Network file systems make this lock one of all bytes, which is in the way of SQLite's own.
+fn has_locks_apart(file: &File) -> bool {
+    const NFS: u32 = 0x6969;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type as u32);
+    kind.is_ok_and(|kind| ![NFS, CIFS, SMB2].contains(&kind))
+}
+
 /// Removes a database file and what SQLite put beside it.
 pub fn remove(path: &Path) -> Result<(), EngineError> {
     let id = FileId::of(path).ok();

@@ -16,6 +16,7 @@ mod describe;
 mod direct;
 mod files;
 mod gate;
+mod in_use;
 pub mod io;
 mod layout;
 mod load;
@@ -32,6 +33,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session,
     Stop,
@@ -215,6 +217,12 @@ impl Engine for Sqlite {
         load::Loader { folder, plan, statistics, direct: *direct, progress, stop }.run()
     }
 
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        let metas = self.metas_in_use()?;
+        let paths = metas.iter().map(|meta| self.shared.folder.database(meta.schema));
+        Ok(Box::new(in_use::FilesInUse::begin(paths.collect())?))
+    }
+
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let begin = Instant::now();
         let metas = self.metas_in_use()?;
@@ -293,7 +301,7 @@ impl Engine for Sqlite {
         }
         self.shared.checkpointers.stop(&self.shared);
         let _alone = folder.lock()?;
-        let mut dropped = Vec::new();
+        let mut petals = Vec::new();
         for file in files {
             let is_petals = match files::header(&file.path)? {
                 Header::Petal { .. } => true,
@@ -301,9 +309,15 @@ impl Engine for Sqlite {
                 Header::Foreign => false,
             };
             if is_petals {
-                files::remove(&file.path)?;
-                dropped.push(file.path.display().to_string());
+                // All are free before the first goes.
+                let claim = files::claim(&file.path)?;
+                petals.push((file, claim));
             }
+        }
+        let mut dropped = Vec::new();
+        for (file, _claim) in &petals {
+            files::remove(&file.path)?;
+            dropped.push(file.path.display().to_string());
         }
         if !dropped.is_empty() && folder.remove_if_empty() {
             dropped.push(format!("{} (empty)", folder.path().display()));
