@@ -188,8 +188,8 @@ fn archives_and_texts_of_several_reports_give_a_row_each() {
         zip.write_all(bytes).unwrap();
     }
     zip.finish().unwrap();
-    let read = work.petal(["awr", "--json", "all.zip"]);
-    let read = read.exits(0).telling(&["1 other file is no report"]);
+    let read = work.petal(["awr", "--json", "all.zip"]).exits(0);
+    let read = read.telling(&["1 other file is no report"]);
     let json: Value = serde_json::from_str(&read.stdout).unwrap();
     let reports = json["reports"].as_array().unwrap();
     let files: Vec<&str> = reports.iter().map(|it| it["file"].as_str().unwrap()).collect();
