@@ -590,6 +590,19 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_failed_are_counted() {
+        let run = gains(&["io-errors"], |run| {
+            run.summary.counters.insert("io_errors".into(), 3);
+            run.summary.counters.insert("checkpoint_errors".into(), 1);
+        });
+        let told = message(&run, "io-errors");
+        assert!(told.contains("locks): 3; checkpoints that failed: 1"), "{told}");
+        gains(&[], |run| {
+            run.summary.counters.insert("io_errors".into(), 0);
+        });
+    }
+
+    #[test]
     fn wrong_blocks_are_an_error_and_no_gap() {
         let run = gains(&["bad-blocks"], |run| {
             run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::report;
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady, WarmUp};
@@ -35,7 +36,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("form")
                 .value_name("N")
-                .value_parser(value_parser!(u32).range(1..))
+                .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
                 .help("SLOB's own form of -s"),
         )
         .arg(
@@ -75,8 +76,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
-    let engine = source::open(&settings)?;
-    let mut series = Series::new(engine, settings, signals::count())?;
+    let signals = signals::count();
+    let engine = source::open(&settings, &signals, console)?;
+    let mut series = Series::new(engine, settings, signals)?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {

@@ -7,6 +7,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
+use crate::settings::SCHEMAS_MAX;
+use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
 use super::console::Console;
@@ -56,11 +58,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let (tablespace, schemas) = form(matches)?;
     let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
-    let mut engine = source::open(&settings)?;
+    let signals = signals::count();
+    let mut engine = source::open(&settings, &signals, console)?;
     if let Some(tablespace) = tablespace {
         if engine.capabilities().tablespaces {
             settings.db.options.insert("tablespace".to_owned(), tablespace);
-            engine = source::open(&settings)?;
+            engine = source::open(&settings, &signals, console)?;
         } else {
             console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
         }
@@ -72,7 +75,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     for kept in &setup.kept {
         console.warn(&format!("schema {} is there as asked and stays", kept.number));
     }
-    let signals = signals::count();
     let stop = Stop::unlimited(signals.clone());
     let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
@@ -81,7 +83,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             "setup was interrupted: the schemas that were not finished are not there",
         ));
     }
-    console.result(&summary(&loaded?, settings.db.redacted().as_str()));
+    console.result(&summary(&loaded?, &printable_line(&settings.db.redacted())));
     Ok(Exit::Done)
 }
 
@@ -110,9 +112,10 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> 
         )));
     }
     match count.parse::<u32>() {
-        Ok(count) if count >= 1 => Ok((tablespace, Some(count))),
+        Ok(count) if (1..=SCHEMAS_MAX).contains(&count) => Ok((tablespace, Some(count))),
         _ => Err(Failure::usage(format!(
-            "N={count}: the number of schemas is a whole number from 1; for instance `petal setup 4`"
+            "N={count}: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for \
+             instance `petal setup 4`"
         ))),
     }
 }

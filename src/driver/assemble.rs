@@ -41,6 +41,8 @@ pub struct Measured {
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
     pub data_bytes: Option<u64>,
+    pub other_runs: Vec<String>,
+    pub data_vanished: Option<String>,
     pub lost: Vec<SessionLost>,
     pub first_done_ns: Option<u64>,
     pub last_done_ns: Option<u64>,
@@ -153,6 +155,8 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         db_time_s: measured.totals.busy_ns as f64 / 1e9,
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
+        other_runs: std::mem::take(&mut measured.other_runs),
+        data_vanished: measured.data_vanished.clone(),
         gaps: std::mem::take(&mut measured.gaps),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
@@ -246,7 +250,7 @@ pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
 fn status(job: &Job<'_>, measured: &Measured) -> Status {
     if job.is_interrupted() {
         Status::Interrupted
-    } else if measured.lost.len() == job.seats.len() {
+    } else if measured.lost.len() == job.seats.len() || measured.data_vanished.is_some() {
         Status::Failed
     } else {
         Status::Complete

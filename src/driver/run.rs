@@ -24,7 +24,7 @@ use crate::stats::timeline::Shards;
 use super::assemble::{self, Measured};
 use super::calibrated;
 use super::crew::Crew;
-use super::hooks::HookError;
+use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::prepare;
 use super::sampler::{Parts, Sampler, Standing};
@@ -35,6 +35,8 @@ use super::{DriverError, hooks, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
+/// After a signal all is to be over within five seconds.
+const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -74,6 +76,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             journal: keepers.journal,
             latency_log: keepers.latency_log,
         });
+        sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
         let (crew, followed) = follow(job, &prepared, crew, &mut sampler, &stop);
@@ -121,7 +124,9 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverErro
     };
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
-    match hooks::call(script, moment, folder.path(), HOOK_LIMIT, &give_up) {
+    let note = |line: &str| job.watch.note(line);
+    let waiting = Waiting { limit: HOOK_LIMIT, give_up: &give_up, note: &note };
+    match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
         Err(error) => Err(DriverError::Hook(error.to_string())),
@@ -257,7 +262,8 @@ impl Heed {
             self.stop_at = self.stop_at.min(now);
             crew.wake();
         }
-        if signals > 1 || now >= self.stop_at + GRACE {
+        let grace = if signals > 0 { GRACE_OF_SIGNAL } else { GRACE };
+        if signals > 1 || now >= self.stop_at + grace {
             bounds.cutting.store(true, Ordering::Relaxed);
             crew.cancel();
             if self.cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
@@ -344,7 +350,11 @@ fn close(
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
-    let data_bytes = job.engine.data_bytes().ok().flatten();
+    let data_bytes = job.engine.data_bytes().unwrap_or_else(|error| {
+        gaps.push(format!("how large the data are at the end is unknown: {error}"));
+        None
+    });
+    let (other_runs, data_vanished) = still_in_use(prepared, &mut gaps);
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
     let watched = sampler.take_watching();
@@ -359,6 +369,8 @@ fn close(
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
         data_bytes,
+        other_runs,
+        data_vanished,
         lost: standing.lost,
         first_done_ns: ends.iter().map(|end| end.0).min(),
         last_done_ns: ends.iter().map(|end| end.0).max(),
@@ -367,6 +379,20 @@ fn close(
         server_reports,
         bad_blocks,
     }
+}
+
+/// Who else runs on the same data, then or now, and why the data are gone, if so.
+fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Option<String>) {
+    let mut runs = prepared.other_runs.clone();
+    match prepared.data_use.other_runs() {
+        Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
+        Err(error) => gaps.push(format!("who else ran on the same data is not known: {error}")),
+    }
+    let vanished = prepared.data_use.vanished().unwrap_or_else(|error| {
+        gaps.push(format!("whether the data are still there is not known: {error}"));
+        None
+    });
+    (runs, vanished)
 }
 
 fn warm_up_s(settings: &Settings) -> f64 {

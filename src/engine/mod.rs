@@ -4,10 +4,12 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+mod caller;
 pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+pub mod in_use;
 #[cfg(any(feature = "postgres", feature = "oracle"))]
 mod kept_values;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
@@ -27,6 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use in_use::{DataUse, Unshared};
+
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::os::ServerProcesses;
@@ -34,6 +38,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
+pub use caller::Caller;
 
 /// What an engine can do. The same facts stand in `petal help parameters` and in the docs.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +79,13 @@ pub trait Engine: Send + Sync {
         Ok(asked.unwrap_or(self.capabilities().block_size_default))
     }
 
+    /// From now on signals of the caller's end what this engine waits for before and after a run,
+    /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
+    /// of signals serves such an engine better outside of loads and runs.
+    fn serve(&self, _caller: &Caller) -> bool {
+        false
+    }
+
     /// Which complete petal schemas are there, by number. Empty when none is.
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
 
@@ -98,6 +110,16 @@ pub trait Engine: Send + Sync {
     /// The most sessions it admits, where there is a limit.
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         Ok(None)
+    }
+
+    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(Unshared))
+    }
+
+    /// What a run of these sessions holds in petal's own process.
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
+        Ok(Needs { files: seats.len() as u64, memory_bytes: 0 })
     }
 
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
@@ -162,6 +184,15 @@ pub trait Engine: Send + Sync {
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
 }
 
+/// What a run holds in petal's own process, beside what every run does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and sockets that are open at once.
+    pub files: u64,
+    /// Caches and buffers.
+    pub memory_bytes: u64,
+}
+
 /// One connection that executes operations.
 pub trait Session: Send {
     /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
@@ -213,6 +244,9 @@ pub trait Cancel: Send + Sync {
 
 /// The error code of an operation that was cancelled after the stop.
 pub const CUT: &str = "cut";
+
+/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
 /// text of an error.

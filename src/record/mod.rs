@@ -30,6 +30,7 @@ mod until;
 pub use error::RecordError;
 pub use folder::Folder;
 pub use load::{folder_of, is_one, load, save};
+pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
 pub use until::CountedUntil;
 
@@ -74,8 +75,8 @@ pub struct Summary {
     pub started_at: String,
     /// From the trigger to the end of the last operation.
     pub elapsed_s: f64,
-    /// Where the database's totals end, if its closing snapshot failed; null where they are of
-    /// the whole run, or unknown.
+    /// Where the database's totals end, if its closing snapshot failed or the run was killed; null
+    /// where they are of the whole run, or unknown.
     #[serde(default)]
     pub counted_until: Option<CountedUntil>,
     pub ops: Ops,
@@ -120,7 +121,7 @@ pub enum Status {
     /// A signal, or petal was killed. What a run is until it says that it ended.
     #[default]
     Interrupted,
-    /// No session reached the end.
+    /// No session reached the end, or the data were taken away in the run.
     Failed,
 }
 
@@ -314,13 +315,19 @@ pub struct Details {
     /// Bytes of the data files, without the log, at start and end: moved rows would show here.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
+    /// Other petal runs on the same data, as the database told of them, a line each.
+    pub other_runs: Vec<String>,
+    /// Why the data at the end were not those that the run began with; None where they were.
+    pub data_vanished: Option<String>,
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
     /// Blocks that were not what was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
-    /// True when petal was killed and this was rebuilt from the journal.
+    /// True when there was no whole run.json and this was rebuilt from the journal.
     pub rebuilt: bool,
+    /// Why it was; null of a run that was not, and in records of before it was told.
+    pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,
     /// Operations that visited other than the rows asked of them. None in records made before petal

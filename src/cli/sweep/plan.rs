@@ -14,6 +14,7 @@ use crate::driver::sweep::{Pace, left};
 use crate::engine::{self, Engine, Stop};
 use crate::record::sweep::{Axis, Plan, Sweep};
 use crate::report::numbers::{bytes, whole};
+use crate::report::table::line;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
@@ -21,7 +22,8 @@ use crate::stats::target::LoadedSchema;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
-use super::super::series::{InUse, draw_seed, setup_command};
+use super::super::series::{InUse, check_sessions, draw_seed, setup_command};
+use super::super::source;
 use super::Request;
 
 /// A sweep that may begin.
@@ -57,7 +59,7 @@ pub fn plan(
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
     tell_notes(&cells, console);
     data_set_per_block_size(&axes, &mut cells)?;
-    let mut targets = open(&cells)?;
+    let mut targets = open(&cells, signals, console)?;
     for target in &mut targets {
         load_unless_there(target, request.load, signals, console)?;
         target.loaded = target.engine.loaded()?;
@@ -66,7 +68,7 @@ pub fn plan(
     for cell in &cells {
         let target = of(&targets, cell)?;
         // A cell's own settings may be refused by its engine.
-        let engine = engine::open(cell)?;
+        let engine = source::open(cell, signals, console)?;
         let data = InUse::check(cell, target.loaded.clone())?;
         admit(cell, engine.as_ref(), &data)?;
         schemas.push(data.schemas);
@@ -166,12 +168,16 @@ fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [Stri
 }
 
 /// Every target once.
-fn open(cells: &[Settings]) -> Result<Vec<Target>, Failure> {
+fn open(
+    cells: &[Settings],
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<Vec<Target>, Failure> {
     let mut targets: Vec<Target> = Vec::new();
     for cell in cells {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
-            let (settings, engine) = (cell.clone(), engine::open(cell)?);
+            let (settings, engine) = (cell.clone(), source::open(cell, signals, console)?);
             targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }
@@ -229,6 +235,7 @@ fn load_unless_there(
 
 /// Asks the server how many sessions it admits, before the first cell.
 fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failure> {
+    check_sessions(cell, data.schemas)?;
     let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
     match engine.sessions_max()? {
         Some(most) if wanted > most => Err(Failure::usage(format!(
@@ -394,18 +401,16 @@ pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
     let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
-        let _ = writeln!(
-            text,
-            "target   {}: {} schemas, {} in use",
-            target.url,
-            data.schemas,
-            bytes(main_bytes(data)),
-        );
+        let in_use = bytes(main_bytes(data));
+        text.push_str(&line(&format!(
+            "target   {}: {} schemas, {in_use} in use",
+            target.url, data.schemas
+        )));
     }
     for axis in &plan.axes {
-        let _ = writeln!(text, "axis     {}: {}", axis.key, axis.values.join(", "));
+        text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
     }
-    let _ = writeln!(text, "folder   {}", planned.dir.display());
+    text.push_str(&line(&format!("folder   {}", planned.dir.display())));
     let left = standing.map_or(runs, |sweep| left(sweep).len());
     if left < runs {
         let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
@@ -420,13 +425,13 @@ pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
         span(pace.left(left, run_time)),
     );
     for note in &planned.notes {
-        let _ = writeln!(text, "note     {note}");
+        text.push_str(&line(&format!("note     {note}")));
     }
     text.push_str("\ncells\n");
     for (number, factors) in (1..).zip(&cells) {
         let told: Vec<String> =
             factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let _ = writeln!(text, "{:>5}  {}", whole(number), told.join(", "));
+        text.push_str(&line(&format!("{:>5}  {}", whole(number), told.join(", "))));
     }
     text.push_str("\norder\n");
     if standing.is_none() && !planned.seed_is_given {

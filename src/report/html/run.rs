@@ -78,7 +78,7 @@ fn status(run: &Run) -> (&'static str, String) {
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database told {until}"));
-    (class, format!("{}{partial}{until}", run.summary.status.name()))
+    (class, format!("{}{partial}{until}", run.status_words()))
 }
 
 fn tiles(run: &Run) -> Vec<Tile> {

@@ -72,6 +72,18 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(io.physical_write_requests, whole),
         or_dash(io.physical_write_bytes, megabytes),
     ]);
+    let other = |name: &str| summary.counters.get(name).copied();
+    if let Some(read) = other("other_read_blocks") {
+        table.row([
+            format!("{above}, other tables"),
+            whole(read),
+            dash(),
+            megabytes(read * block),
+            dash(),
+            dash(),
+            dash(),
+        ]);
+    }
     table.row([
         format!("{above}, log"),
         or_dash(io.log_read_blocks, whole),

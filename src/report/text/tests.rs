@@ -351,7 +351,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     AT THE TOP
       PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time)
-      PARTIAL: petal was killed; these are the seconds that it had journaled.
+      PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions
       WARNINGS: partial-record, gaps, short-run, deferred-writes
@@ -471,8 +471,8 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         disk I/O error (SQLITE_IOERR_READ)
         advice: Find out why before using the figures: the load was not the one that was asked for.
         evidence: codes=["SQLITE_IOERR_READ"], sessions=8, sessions_lost=1
-      WARNING partial-record: petal was killed: this is rebuilt from 4 journaled seconds, and what came
-        after them is not in it
+      WARNING partial-record: petal was killed, or its run.json is lost: this is rebuilt from 4 journaled
+        seconds, and what came after them is not in it
         advice: Do not compare it with whole runs; run it again.
         evidence: seconds=4
       WARNING gaps: parts of the record are missing: percentiles of waits, I/O by kind of file, endpoints,
