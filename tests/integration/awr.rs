@@ -189,7 +189,7 @@ fn archives_and_texts_of_several_reports_give_a_row_each() {
     }
     zip.finish().unwrap();
     let read = work.petal(["awr", "--json", "all.zip"]).exits(0);
-    read.telling(&["1 other file is no report"]);
+    let read = read.telling(&["1 other file is no report"]);
     let json: Value = serde_json::from_str(&read.stdout).unwrap();
     let reports = json["reports"].as_array().unwrap();
     let files: Vec<&str> = reports.iter().map(|it| it["file"].as_str().unwrap()).collect();
