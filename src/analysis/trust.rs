@@ -65,7 +65,7 @@ fn data_vanished(run: &Run) -> Judgement {
     let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
     error(
         "data-vanished",
-        format!("the data were taken away in the run: {why}. From then on nothing was measured"),
+        format!("the data were taken away in the run: {why}. Its figures are not of the data it began with"),
         "Use no figure of it. Load again (petal setup), and find out who removed the data.",
     )
     .with("data_bytes_before", run.details.data_bytes_before)
