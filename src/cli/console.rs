@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -21,12 +21,13 @@ const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// A phase shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+#[derive(Clone)]
 pub struct Console {
     quiet: bool,
     terminal: bool,
     /// A result could not be written to stdout.
-    result_lost: AtomicBool,
-    state: Mutex<State>,
+    result_lost: Arc<AtomicBool>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -52,7 +53,7 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, result_lost: AtomicBool::new(false), state: Mutex::default() }
+        Self { quiet, terminal, result_lost: Arc::default(), state: Arc::default() }
     }
 
     /// A result, for a person or a pipe. A reader that went away is no error; anything else that
