@@ -59,7 +59,10 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     run.details.rebuilt_because = Some(because);
     run.details.gaps.push(NOT_JOURNALED.to_owned());
     if read.torn {
-        run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
+        let line = read.seconds.len() + 2;
+        run.details.gaps.push(format!(
+            "line {line} of the journal is cut off or damaged: it and what follows are left out"
+        ));
     }
     super::os::rebuild(folder, &mut run);
     fill_totals(&mut run, read.seconds, read.last, read.counted);
