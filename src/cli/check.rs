@@ -43,9 +43,16 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(_) => Vec::new(),
         None => to_be(&settings.db),
     };
-    let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
+    let host = Host::collect(Some(&devices::find(&files)));
+    let mut checks = host::check(&host);
     match &described {
-        Some((about, details)) => checks.extend(target::check(about, details)),
+        Some((about, details)) => {
+            checks.extend(target::check(about, details));
+            checks.push(target::data(about, details, &loaded, &host));
+            checks.extend(target::timing(details));
+            checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
+            checks.extend(engine.privileges()?.iter().map(target::privilege));
+        }
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
     console.result(&report::checks::render(&checks));

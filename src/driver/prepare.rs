@@ -23,6 +23,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     raise_file_limit();
     check_admission(job)?;
+    job.engine.check_run(job.workload.schemas)?;
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;

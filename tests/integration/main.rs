@@ -20,6 +20,7 @@ mod oracle_sql;
 mod os;
 mod physical;
 mod postgres;
+mod postgres_before;
 mod postgres_broken;
 mod postgres_endpoints;
 mod postgres_limits;
