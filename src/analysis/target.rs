@@ -2,7 +2,7 @@
 
 use super::host::{Check, Verdict};
 use crate::stats::host::Host;
-use crate::stats::target::{LoadedSchema, Privilege, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
 use crate::stats::units::bytes;
 
 /// Data of so many times the memory leave a page cache little to serve.
@@ -94,9 +94,10 @@ pub fn data(
         name: "data".to_owned(),
         value,
         verdict,
-        why: "Reads of data that fit into a cache do not reach the device: a test of physical reads \
+        why:
+            "Reads of data that fit into a cache do not reach the device: a test of physical reads \
               needs several times as much as the memory that may hold them."
-            .to_owned(),
+                .to_owned(),
         advice: "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G"
             .to_owned(),
     }
@@ -146,6 +147,31 @@ pub fn privilege(privilege: &Privilege) -> Check {
     }
 }
 
+/// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
+pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
+    let (verdict, value) = match &found {
+        Err(why) => (Verdict::Unknown, why.clone()),
+        Ok(RowsFound { loaded, looked_for, found }) => {
+            let of = match looked_for == loaded {
+                true => format!("{looked_for} rows, each looked for by its key"),
+                false => format!("{looked_for} of {loaded} rows, looked for all over the data"),
+            };
+            match found == looked_for {
+                true => (Verdict::Good, format!("{of}: all there")),
+                false => (Verdict::Warn, format!("{of}: {found} found")),
+            }
+        }
+    };
+    Check {
+        name: format!("rows of schema {schema}"),
+        value,
+        verdict,
+        why: "an operation that does not find its rows visits fewer blocks than it is counted for"
+            .to_owned(),
+        advice: "petal setup --replace".to_owned(),
+    }
+}
+
 /// Constant filler measures compression on storage that compresses.
 fn compression(details: &TargetDetails) -> Check {
     let (verdict, value) = match details.compression_ratio {
@@ -187,7 +213,8 @@ mod tests {
         let host = Host { memory_bytes: Some(8 << 30), ..Host::default() };
         let target = Target { cache_bytes: Some(1 << 30), ..Target::default() };
         let local = TargetDetails { local: true, ..TargetDetails::default() };
-        let verdict = |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
+        let verdict =
+            |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
         assert_eq!(verdict(32, &local), Verdict::Good);
         assert_eq!(verdict(8, &local), Verdict::Note);
         assert_eq!(verdict(1, &local), Verdict::Note);

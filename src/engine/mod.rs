@@ -126,6 +126,11 @@ pub trait Engine: Send + Sync {
     /// Connects one session, ready for its first operation. Called from many threads at once.
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError>;
 
+    /// Connects a session that only reads, and leaves nothing behind where the data are.
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        self.connect(seat)
+    }
+
     /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
 
@@ -229,6 +234,9 @@ pub trait Cancel: Send + Sync {
 
 /// The error code of an operation that was cancelled after the stop.
 pub const CUT: &str = "cut";
+
+/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
 /// text of an error.

@@ -92,10 +92,8 @@ fn a_standby_that_is_promoted_is_told() {
     let primary = Server::start(&["shared_buffers=16MB"]);
     load(&primary.url("promoted"), 2);
     let standby = primary.standby();
-    let url = format!(
-        "postgres://petal@127.0.0.1:{},127.0.0.1:{}/promoted",
-        primary.port, standby.port
-    );
+    let url =
+        format!("postgres://petal@127.0.0.1:{},127.0.0.1:{}/promoted", primary.port, standby.port);
     let work = Workplace::new();
     let args = ["run", "--db", &url, "--run-time", "6", "--update-pct", "0"];
     let mut running = work.petal(args).start();

@@ -84,9 +84,11 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
     let work = Workplace::new();
     let small = format!("{url}&tablespace=full");
     // Told before a row is written.
-    work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"])
-        .exits(3)
-        .telling(&["the load needs", "are free in", "space"]);
+    work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"]).exits(3).telling(&[
+        "the load needs",
+        "are free in",
+        "space",
+    ]);
     // Somebody else fills it meanwhile.
     let mut client = shared().client("fullness");
     slow_index(&mut client, 3.0);

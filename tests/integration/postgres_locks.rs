@@ -2,6 +2,7 @@
 //! obeys signals at every moment, and gives up where it cannot go on. What it left is never done
 //! later. `PETAL_TEST_LONG=1` tries every lock in every phase with every signal.
 
+use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,6 @@ fn every_case() -> Vec<Case> {
 
 impl Case {
     fn holds(self, database: &str) {
-        let began = Instant::now();
         let url = shared().url(database);
         load(&url, 1);
         let (mut holder, mut looker) = (shared().client(database), shared().client(database));
@@ -132,7 +132,6 @@ impl Case {
         };
         self.check_end(&ended, process, &work);
         self.check_left(&mut holder, &mut looker, before);
-        eprintln!("{self:?}: {:.1} s in all", began.elapsed().as_secs_f64());
     }
 
     fn start(self, work: &Workplace, url: &str) -> Running {
@@ -155,7 +154,7 @@ impl Case {
         petal.signal(signal);
         let ended = petal.ends();
         let seconds = signalled.elapsed().as_secs_f64();
-        eprintln!("{self:?}: over {seconds:.1} s after the signal");
+        let _ = writeln!(std::io::stderr(), "{self:?}: over {seconds:.1} s after the signal");
         let limit_s = match std::env::var("PETAL_TEST_LONG").as_deref() {
             Ok("alone") => OVER_S,
             _ => OVER_S * BUSY,

@@ -85,26 +85,23 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         Privilege {
             what: "load and drop".to_owned(),
             is_granted: ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
-            without: "The role cannot load data here; runs on loaded data do not need it.".to_owned(),
+            without: "The role cannot load data here; runs on loaded data do not need it."
+                .to_owned(),
             advice: "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
         },
         Privilege {
             what: "UPDATEs".to_owned(),
-            is_granted: ask(
-                "SELECT NOT current_setting('transaction_read_only')::boolean AND \
+            is_granted: ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
                  bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM unnest($1::int[]) AS number",
-            )?,
+                 FROM unnest($1::int[]) AS number")?,
             without: "The role can only run with UPDATE_PCT=0.".to_owned(),
             advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role".to_owned(),
         },
         Privilege {
             what: "vacuum".to_owned(),
-            is_granted: ask(
-                "SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
+            is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
                  WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
-                                  FROM unnest($1::int[]) AS number)",
-            )?,
+                                  FROM unnest($1::int[]) AS number)")?,
             without: "Dead rows of a run are then cleared in the next one, within its figures."
                 .to_owned(),
             advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),

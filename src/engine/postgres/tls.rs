@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -76,10 +76,10 @@ fn verifier(
     let strict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
         .map_err(|error| {
-        EngineError::Environment(format!(
-            "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
-        ))
-    })?;
+            EngineError::Environment(format!(
+                "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
+            ))
+        })?;
     let chain = Some(Chain { strict, trusted, checks_name });
     Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain }))
 }
