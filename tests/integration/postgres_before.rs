@@ -35,19 +35,19 @@ fn a_load_that_is_sure_to_fail_is_refused_before_it_begins() {
     forbid_schemas(&mut client);
     let work = Workplace::new();
     let refused = |url: &str, args: &[&str], words: &[&str]| {
-        let args = [&["setup", "--db", url, "--scale", "8M"], args].concat();
+        let args = [&["setup", "--db", url, "--replace"], args].concat();
         let ended = work.petal(args).exits(3).telling(words);
         assert!(!ended.stderr.contains("the load had begun"), "{}", ended.stderr);
     };
     let of = |role: &str| url.replace("petal@", &format!("{role}@"));
     let stranger = of("refused_stranger");
-    refused(&stranger, &["--replace"], &["schema petal1", "belongs to role petal"]);
-    refused(&of("refused_owner"), &["--replace"], &["may not create schemas", "GRANT CREATE"]);
-    refused(&of("refused_reader"), &["--replace"], &["default_transaction_read_only"]);
+    refused(&stranger, &[], &["schema petal1", "belongs to role petal"]);
+    refused(&of("refused_owner"), &[], &["may not create schemas", "GRANT CREATE"]);
+    refused(&of("refused_reader"), &[], &["default_transaction_read_only"]);
     let nowhere = format!("{url}&tablespace=nowhere");
-    refused(&nowhere, &["--replace"], &["no tablespace nowhere", "pg_default"]);
+    refused(&nowhere, &[], &["no tablespace nowhere", "pg_default"]);
     // More than any disk has, where this host's is seen.
-    refused(&url, &["--replace", "--scale", "500T"], &["the load needs", "are free in"]);
+    refused(&url, &["--scale", "500T"], &["the load needs", "are free in"]);
     // What is asked for is what a load needs: this one goes on.
     let ended = work.petal(["setup", "--db", &url, "--scale", "8M", "--replace"]).ends();
     assert!(ended.stderr.contains("the load had begun"), "{}", ended.stderr);
