@@ -5,9 +5,10 @@
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
 //!   waiting for one ends
-//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
-//!   how far that is, its proof
-//! - `before_run`; `session` with `session_server`, `session_client`, `session_set`; `work`, `routine`, `plan`: work
+//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how
+//!   it is made, how far that is, its proof
+//! - `before_run`; `session` with `session_server`, `session_client`, `session_set`; `work`,
+//!   `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
