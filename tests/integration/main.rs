@@ -26,6 +26,7 @@ mod outputs;
 mod perturbed;
 mod physical;
 mod postgres;
+mod postgres_before;
 mod postgres_broken;
 mod postgres_endpoints;
 mod postgres_limits;
