@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::limits;
 use super::physical;
-use crate::record::Run;
+use crate::record::{Headline, Run};
 use crate::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
@@ -22,23 +22,23 @@ pub struct Verdict {
     pub read_us: Option<f64>,
     /// Millions of bytes of log per second.
     pub redo_mb: Option<f64>,
-    /// Where the database's figures end, if before the run did.
-    pub until: Option<String>,
+    /// The time that all of it is of: `steady window 5.0-15.0 s`.
+    pub window: String,
     pub served_by: String,
     pub limited_by: String,
 }
 
 pub fn verdict(run: &Run) -> Verdict {
-    let counted = run.counted();
+    let Headline { run, window } = run.headline();
     let per_second = &run.summary.per_second;
     Verdict {
         read_piops: per_second.physical_read_requests,
         write_piops: per_second.physical_write_requests,
         read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
         redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
-        until: run.counted_until(),
-        served_by: served_by(&counted),
-        limited_by: limited_by(&counted),
+        window: window.to_string(),
+        served_by: served_by(&run),
+        limited_by: limited_by(&run),
     }
 }
 
@@ -149,15 +149,15 @@ impl fmt::Display for Verdict {
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
         write!(
             f,
-            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {}",
+            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {} | {}",
             whole(self.read_piops),
             whole(self.write_piops),
             tenths(self.read_us),
             tenths(self.redo_mb),
             self.served_by,
-            self.limited_by
-        )?;
-        self.until.as_ref().map_or(Ok(()), |until| write!(f, " | {until}"))
+            self.limited_by,
+            self.window
+        )
     }
 }
 

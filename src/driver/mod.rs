@@ -17,6 +17,7 @@ pub mod run;
 mod sampler;
 mod server_report;
 mod session;
+mod steady_window;
 pub mod sweep;
 #[cfg(test)]
 mod tests;

@@ -400,6 +400,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         to_s: totals.seconds,
         per_second: Totals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
+        ..Steady::default()
     });
     let mut all = Latencies::new();
     merged.values().for_each(|latencies| all.add(latencies));

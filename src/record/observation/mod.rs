@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{Run, Status};
+use super::{Headline, Run, Status, Window};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` per cent.
@@ -83,6 +83,8 @@ pub struct Observation {
     /// Settings in force (by their parameter's name) and the environment (`host`, `kernel`,
     /// `device`, `database`, `petal`), as text: what two sides may differ in.
     pub context: BTreeMap<String, String>,
+    /// The time of a run that the figures are of; None of what is no run.
+    pub window: Option<Window>,
     /// `complete`, `interrupted` or `failed`; None where nobody says.
     pub status: Option<Status>,
 }
@@ -120,9 +122,10 @@ impl Observation {
         })
     }
 
-    /// The figures of a run, under the factors that its series gave it.
+    /// The figures of a run's steady window, under the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
+        let Headline { run: shown, window } = run.headline();
         Self {
             source: source.to_owned(),
             factors,
@@ -132,9 +135,10 @@ impl Observation {
             sessions: Some(summary.sessions),
             sessions_lost: Some(summary.sessions_lost.len() as u32),
             active_bytes: Some(summary.active_bytes),
-            metrics: figures::of(run),
-            endpoints: figures::by_endpoint(run),
+            metrics: figures::of(&shown),
+            endpoints: figures::by_endpoint(&shown),
             context: context::of(run),
+            window: Some(window),
             status: Some(summary.status),
         }
     }
