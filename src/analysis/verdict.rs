@@ -173,8 +173,20 @@ mod tests {
     fn the_line_of_a_physical_run() {
         insta::assert_snapshot!(
             verdict(&fixture::mixed_run()),
-            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)"
+            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
         );
+    }
+
+    #[test]
+    fn the_line_is_of_the_steady_window() {
+        let run = fixture::windowed_run();
+        let steady = run.summary.steady.as_ref().unwrap();
+        let verdict = verdict(&run);
+        assert_eq!(verdict.read_piops, steady.per_second.physical_read_requests);
+        assert_eq!(verdict.read_us, steady.io_latency_us["read"].mean);
+        assert_eq!(verdict.redo_mb, steady.per_second.redo_bytes.map(|bytes| bytes / 1e6));
+        assert!(verdict.to_string().ends_with(" | steady window 5.0-60.0 s"));
+        assert_ne!(verdict.read_piops, run.summary.per_second.physical_read_requests);
     }
 
     #[test]
@@ -185,7 +197,7 @@ mod tests {
         run.summary.waits.clear();
         run.details.io = IoCounts::default();
         run.details.device = None;
-        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined");
+        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the steady window's counters are not known)");
     }
 
     #[test]

@@ -114,7 +114,7 @@ mod tests {
     use crate::stats::counters::IoCounts;
 
     fn bound(at_s: f64) -> Option<Bound> {
-        let io = IoCounts { commits: Some((at_s * 100.0) as u64), ..IoCounts::default() };
+        let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };
         let counters = Arc::new(vec![Counters { io, ..Counters::default() }]);
         Some(Bound { at_s, counters, os: None })
     }

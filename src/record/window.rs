@@ -69,6 +69,17 @@ impl fmt::Display for Window {
     }
 }
 
+impl Window {
+    /// Why it is not the steady window; None where it is.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Steady { .. } => None,
+            Self::Whole { why, .. } => Some(why),
+            Self::Until(until) => Some(until),
+        }
+    }
+}
+
 impl Run {
     /// The run reduced to its steady window; where that is not known, the whole run, as far as the
     /// database told its figures.
@@ -179,4 +190,70 @@ fn all_operations(folder: &Path, from_s: f64, to_s: f64) -> Option<LatencySummar
     let kinds = Kind::ALL.iter().filter_map(|kind| merged.get(kind.name()));
     kinds.for_each(|latencies| all.add(latencies));
     (all.count() > 0).then(|| all.summary())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CountedUntil, fixture, load};
+    use super::*;
+
+    #[test]
+    fn a_headline_is_of_the_steady_window() {
+        let run = fixture::windowed_run();
+        let Headline { run: shown, window } = run.headline();
+        assert_eq!(window.to_string(), "steady window 5.0-60.0 s");
+        let steady = run.summary.steady.as_ref().unwrap();
+        assert_ne!(steady.per_second, run.summary.per_second);
+        assert_eq!(shown.summary.per_second, steady.per_second);
+        assert_eq!(shown.summary.io_latency_us, steady.io_latency_us);
+        assert_eq!(shown.summary.latency_us, steady.latency_us);
+        let totals = Totals::of(figures::seconds_within(&run.details.timeline, 5.0, 60.0));
+        assert_eq!((shown.details.io, shown.summary.ops), (totals.io, totals.ops));
+        assert_eq!(shown.summary.endpoints[0].io, totals.io);
+        assert_eq!(shown.summary.elapsed_s, 55.0);
+        // What is told of the operating system is of the same seconds.
+        let whole = |run: &Run| run.details.os.as_ref().unwrap().whole.sum.seconds;
+        assert!((whole(&run) - 60.0).abs() < 0.5 && (whole(&shown) - 55.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn without_the_windows_counters_it_is_of_the_whole_run() {
+        let mut run = fixture::windowed_run();
+        // What the run knows, the window does not.
+        run.details.steady.as_mut().unwrap().io.redo_bytes = None;
+        let headline = run.headline();
+        assert_eq!(headline.run.summary.per_second, run.summary.per_second);
+        assert_eq!(
+            headline.window.to_string(),
+            "whole run 60.0 s (the steady window's counters are not known)"
+        );
+        run.summary.steady = None;
+        assert_eq!(run.headline().window.to_string(), "whole run 60.0 s (no steady window)");
+        run.summary.counted_until =
+            Some(CountedUntil { second: 7.0, of_s: 60.0, db_time_s: 50.0, think_time_s: 0.0 });
+        assert_eq!(run.headline().window.to_string(), "until second 7 of 60");
+        assert_eq!(run.headline().run.summary.elapsed_s, 7.0);
+    }
+
+    #[test]
+    fn an_old_record_gets_its_window_from_timeline_and_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), 9);
+        let run = load(dir.path()).unwrap();
+        let headline = run.headline();
+        let steady = run.summary.steady.as_ref().unwrap();
+        assert_eq!(headline.window, Window::Steady { from_s: 5.0, to_s: steady.to_s });
+        let read = &headline.run.summary.io_latency_us["read"];
+        let whole = &run.summary.io_latency_us["read"];
+        assert!(read.count > 0 && read.count < whole.count, "{read:?} {whole:?}");
+        let reads = headline.run.details.io.physical_read_requests;
+        assert_eq!(Some(read.count), reads, "waits and counters are of the same seconds");
+        let (window, all) = (headline.run.details.db_time_s, run.details.db_time_s);
+        assert!(window > 0.0 && window < all);
+        // Without its journal the waits of the window are not known.
+        let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records");
+        let old = load(&records.join("petal-run-1")).unwrap();
+        assert!(old.summary.steady.is_some());
+        assert!(matches!(old.headline().window, Window::Whole { .. }));
+    }
 }
