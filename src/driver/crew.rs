@@ -85,6 +85,9 @@ impl<'scope> Crew<'scope> {
                     ready += 1;
                     job.watch.advance(1);
                 }
+                Ok(Report::Refused { .. }) if job.is_interrupted() => {
+                    return Err(EngineError::Interrupted.into());
+                }
                 Ok(Report::Refused { index, error }) => {
                     let (session, sessions) = (job.seats[index].session, sessions as u32);
                     return Err(DriverError::Connect { session, sessions, error });
@@ -203,6 +206,7 @@ fn attend(
         left: if work_loop == 0 { u64::MAX } else { work_loop },
         stop,
         shards,
+        scan_rows: &job.scan_rows(),
     };
     let end = Box::new(at_work.run());
     reporter.send(Report::Ended { index, end });
@@ -261,5 +265,5 @@ fn read(
 }
 
 fn before_the_trigger(error: SessionError) -> EngineError {
-    EngineError::Database(format!("reading before the trigger failed: {error}"))
+    EngineError::Environment(format!("reading before the trigger failed: {error}"))
 }

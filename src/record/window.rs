@@ -25,6 +25,8 @@ pub struct WindowTotals {
     pub counted_s: f64,
     pub ops: Ops,
     pub rows: Rows,
+    /// None in records made before petal kept it.
+    pub rows_asked: Option<Rows>,
     pub io: IoCounts,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
@@ -108,6 +110,7 @@ impl Run {
         summary.elapsed_s = totals.counted_s;
         summary.counted_until = None;
         (summary.ops, summary.rows) = (totals.ops, totals.rows);
+        summary.rows_asked = totals.rows_asked;
         summary.per_second = steady.per_second;
         summary.latency_us.clone_from(&steady.latency_us);
         summary.io_latency_us.clone_from(&steady.io_latency_us);
@@ -171,6 +174,7 @@ pub(super) fn rebuild(folder: &Path, run: &mut Run) {
         counted_s: to_s - from_s,
         ops: totals.ops,
         rows: totals.rows,
+        rows_asked: totals.rows_asked,
         io: totals.io,
         device: totals.device,
         cpu: totals.cpu,

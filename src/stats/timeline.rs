@@ -23,6 +23,8 @@ pub struct Ended<'a> {
     pub response_ns: Option<u64>,
     pub end_ns: u64,
     pub rows: u64,
+    /// Rows that the operation was to visit.
+    pub rows_asked: u64,
     pub result: EndedAs<'a>,
 }
 
@@ -40,6 +42,10 @@ pub enum EndedAs<'a> {
 pub struct Tally {
     pub ops: [u64; Kind::ALL.len()],
     pub rows: [u64; Kind::ALL.len()],
+    /// What the operations in `ops` were to visit.
+    pub rows_asked: [u64; Kind::ALL.len()],
+    /// Operations in `ops` that visited fewer or more rows than they were to.
+    pub ops_not_as_asked: u64,
     pub cut: u64,
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
@@ -59,6 +65,8 @@ impl Tally {
                 let kind = ended.kind.index();
                 self.ops[kind] += 1;
                 self.rows[kind] += ended.rows;
+                self.rows_asked[kind] += ended.rows_asked;
+                self.ops_not_as_asked += u64::from(ended.rows != ended.rows_asked);
                 self.service[kind].get_or_insert_default().record(ended.latency_ns);
                 if let Some(response_ns) = ended.response_ns {
                     self.response[kind].get_or_insert_default().record(response_ns);
@@ -76,10 +84,12 @@ impl Tally {
         for kind in Kind::ALL.map(Kind::index) {
             self.ops[kind] += other.ops[kind];
             self.rows[kind] += other.rows[kind];
+            self.rows_asked[kind] += other.rows_asked[kind];
             add_latencies(&mut self.service[kind], other.service[kind].as_deref());
             add_latencies(&mut self.response[kind], other.response[kind].as_deref());
         }
         self.cut += other.cut;
+        self.ops_not_as_asked += other.ops_not_as_asked;
         self.busy_ns += other.busy_ns;
         self.think_ns += other.think_ns;
         for (code, count) in &other.errors {
@@ -189,7 +199,8 @@ mod tests {
 
     fn done(end_ns: u64) -> Ended<'static> {
         let result = EndedAs::Done;
-        Ended { kind: Kind::Select, latency_ns: 5, response_ns: None, end_ns, rows: 2, result }
+        let (kind, rows) = (Kind::Select, 2);
+        Ended { kind, latency_ns: 5, response_ns: None, end_ns, rows, rows_asked: rows, result }
     }
 
     proptest! {
@@ -215,6 +226,19 @@ mod tests {
             let counted = whole.service[0].as_ref().map_or(0, |latencies| latencies.count());
             prop_assert_eq!(counted, ends.len() as u64);
         }
+    }
+
+    #[test]
+    fn too_few_rows_here_and_too_many_there_are_not_as_asked() {
+        let mut tally = Tally::default();
+        for (rows, rows_asked) in [(2, 2), (1, 2), (3, 2)] {
+            tally.record(Ended { rows, rows_asked, ..done(1) });
+        }
+        tally.record(Ended { rows: 0, result: EndedAs::Failed("busy"), ..done(1) });
+        let mut sum = tally.clone();
+        sum.add(&tally);
+        assert_eq!((sum.rows, sum.rows_asked), ([12, 0, 0], [12, 0, 0]));
+        assert_eq!(sum.ops_not_as_asked, 4);
     }
 
     #[test]
