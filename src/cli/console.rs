@@ -2,6 +2,7 @@
 //! writes to either.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::driver::Watch;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
+use crate::settings::printable::{printable, printable_line};
+
+use super::failure::Exit;
+use super::series::worse;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -20,6 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Console {
     quiet: bool,
     terminal: bool,
+    /// A result could not be written to stdout.
+    result_lost: AtomicBool,
     state: Arc<Mutex<State>>,
 }
 
@@ -46,36 +53,62 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, state: Arc::default() }
+        Self { quiet, terminal, result_lost: AtomicBool::new(false), state: Arc::default() }
     }
 
-    /// A result, for a person or a pipe. A reader that went away is no error.
+    /// A result, for a person or a pipe. A reader that went away is no error; anything else that
+    /// keeps the result from being written is told, and [`Self::exit`] makes it an exit code.
     pub fn result(&self, text: &str) {
+        self.styled_result(&printable(text));
+    }
+
+    /// One line of a result, whatever it holds.
+    pub fn result_line(&self, line: &str) {
+        self.result(&format!("{}\n", printable_line(line)));
+    }
+
+    /// A text of petal's own with a terminal's colours in it.
+    pub fn styled_result(&self, text: &str) {
         self.clear();
         let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) else {
+            return;
+        };
+        let is_left = error.kind() == io::ErrorKind::BrokenPipe;
+        if !is_left && !self.result_lost.swap(true, Ordering::Relaxed) {
+            self.error(&format!(
+                "the result could not be written to standard output: {error}; send it where there \
+                 is room, or read it from the folder of the results"
+            ));
+        }
+    }
+
+    /// How the command ended, all told.
+    pub fn exit(&self, exit: Exit) -> Exit {
+        let is_lost = self.result_lost.load(Ordering::Relaxed);
+        if is_lost { worse(exit, Exit::Environment) } else { exit }
     }
 
     pub fn error(&self, message: &str) {
         self.clear();
-        let _ = writeln!(io::stderr(), "petal: {message}");
+        let _ = writeln!(io::stderr(), "{}", told(message));
     }
 
-    /// A whole text of several lines, such as a usage error, as it is.
-    pub fn raw_error(&self, text: &str) {
-        let _ = write!(io::stderr(), "{text}");
+    /// A whole text of several lines, such as a usage error.
+    pub fn usage_error(&self, text: &str) {
+        let _ = write!(io::stderr(), "{}", printable(text));
     }
 
     pub fn warn(&self, message: &str) {
         if !self.quiet {
-            self.line(&format!("petal: {message}"));
+            self.line(&told(message));
         }
     }
 
     /// What stands before every line of progress from now on; empty: nothing.
     pub fn heading(&self, heading: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.heading = heading.to_owned();
+        state.heading = printable_line(heading).into_owned();
     }
 
     fn line(&self, line: &str) {
@@ -107,6 +140,12 @@ impl Console {
     }
 }
 
+/// A message as it is shown: petal's name before it, further lines under it.
+fn told(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(printable_line).collect();
+    format!("petal: {}", lines.join("\n       "))
+}
+
 fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
     let template = match (total, unit) {
         (0, _) => "{msg} {spinner} {elapsed}",
@@ -123,7 +162,7 @@ impl Progress for Console {
         self.clear();
         let bar = self.bar(total, unit);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let what = format!("{}{what}", state.heading);
+        let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
         let phase = Phase { what, total, done: 0, unit, began: now, told: now };

@@ -8,11 +8,12 @@ use crate::analysis::findings;
 use crate::analysis::petals::Petals;
 use crate::awr::keep;
 use crate::record::calibration::Calibration;
-use crate::record::{self, Folder, Run, calibration, sweep};
+use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::series::worse;
 use super::{os_data, source};
 
 const EXAMPLES: &str = "\
@@ -68,23 +69,37 @@ fn of_one(
     console: &Console,
 ) -> Result<Exit, Failure> {
     match os_data {
-        None if calibration::is_one(path) => of_calibration(path, matches, console)?,
-        None if sweep::is_one(path) => of_sweep(path, matches, console)?,
-        Some(_) if calibration::is_one(path) => {
-            return Err(Failure::usage(format!(
-                "--os-data: it belongs to one run; {} is a calibration and no run",
-                path.display()
-            )));
+        None if calibration::is_one(path) => of_calibration(path, matches, console),
+        None if sweep::is_one(path) => of_sweep(path, matches, console),
+        Some(_) if calibration::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; {} is a calibration and no run",
+            path.display()
+        ))),
+        Some(_) if sweep::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; name the folder of a run below {}",
+            path.display()
+        ))),
+        _ => {
+            let (run, exit) = of_run(path, os_data, console)?;
+            of_runs(&[(path, run)], matches, console)?;
+            Ok(exit)
         }
-        Some(_) if sweep::is_one(path) => {
-            return Err(Failure::usage(format!(
-                "--os-data: it belongs to one run; name the folder of a run below {}",
-                path.display()
-            )));
-        }
-        _ => of_runs(&[(path, of_run(path, os_data, console)?)], matches, console)?,
     }
-    Ok(Exit::Done)
+}
+
+/// How the writing of a file ended. A record on a read-only medium is still shown, and what could
+/// not be written beside it is told.
+fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
+    let Err(error) = written else { return Exit::Done };
+    let what = match &error {
+        RecordError::Io { path, source, .. } => format!("{}: {source}", path.display()),
+        other => other.to_string(),
+    };
+    console.error(&format!(
+        "the report is printed, and not all of its files are written: {what}; make room there, or \
+         report a copy of the folder where petal may write"
+    ));
+    Failure::from(error).exit
 }
 
 /// A pattern for all results takes in what is no run as well: sweeps are reported one by one, and
@@ -96,23 +111,26 @@ fn of_several(
 ) -> Result<Exit, Failure> {
     let skip = |path: &Path, why: &str| console.warn(&format!("{}: {why}", path.display()));
     let mut runs: Vec<(&Path, Run)> = Vec::new();
-    let mut sweeps = 0;
+    let (mut exit, mut sweeps) = (Exit::Done, 0);
     for path in folders.iter().map(|path| path.as_path()) {
         if calibration::is_one(path) {
             skip(
                 path,
                 "skipped: it is a calibration, which is in no table of runs; report it alone",
             );
-        } else if sweep::is_one(path) {
-            match of_sweep(path, matches, console) {
-                Ok(()) => sweeps += 1,
-                Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
-            }
+            continue;
+        }
+        let reported = if sweep::is_one(path) {
+            of_sweep(path, matches, console).inspect(|_| sweeps += 1)
         } else {
-            match of_run(path, None, console) {
-                Ok(run) => runs.push((path, run)),
-                Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
-            }
+            of_run(path, None, console).map(|(run, exit)| {
+                runs.push((path, run));
+                exit
+            })
+        };
+        match reported {
+            Ok(written) => exit = worse(exit, written),
+            Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
         }
     }
     if !runs.is_empty() {
@@ -123,25 +141,25 @@ fn of_several(
              sweep wrote",
         ));
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Reads a run, with what was added to its folder since, and writes its reports anew.
-fn of_run(path: &Path, os_data: Option<&PathBuf>, console: &Console) -> Result<Run, Failure> {
+fn of_run(
+    path: &Path,
+    os_data: Option<&PathBuf>,
+    console: &Console,
+) -> Result<(Run, Exit), Failure> {
     let mut run = report::load(path)?;
     let folder = record::folder_of(path);
-    read_server_reports(&mut run, &folder, console);
+    let mut exit = read_server_reports(&mut run, &folder, console);
     if let Some(file) = os_data {
-        os_data::merge(&mut run, file, &folder, console)?;
-        if let Err(error) = record::save(&folder, &run) {
-            console.warn(&error.to_string());
-        }
+        let seconds = os_data::merge(&mut run, file, &folder, console)?;
+        exit = worse(exit, kept(seconds, console));
+        exit = worse(exit, kept(record::save(&folder, &run), console));
     }
-    // A record on a read-only medium is still reported.
-    if let Err(error) = report::write_all(&folder, &run) {
-        console.warn(&error.to_string());
-    }
-    Ok(run)
+    exit = worse(exit, kept(report::write_all(&folder, &run), console));
+    Ok((run, exit))
 }
 
 /// What goes to stdout: the report of one run, or a table of several.
@@ -166,15 +184,14 @@ fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Re
 }
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
-fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
+fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let measured = calibration::load(path)?;
-    if path.is_dir()
-        && let Err(error) = report::write_calibration(&Folder::open(path), &measured)
-    {
-        console.warn(&error.to_string());
+    let mut exit = Exit::Done;
+    if path.is_dir() {
+        exit = kept(report::write_calibration(&Folder::open(path), &measured), console);
     }
     console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
-    Ok(())
+    Ok(exit)
 }
 
 /// What goes to stdout, here and from `petal calibrate`, which not every build has.
@@ -192,30 +209,29 @@ pub(super) fn of_one_calibration(
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
-fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) {
+fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exit {
     let seen = keep::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
-        return;
+        return Exit::Done;
     }
     run.summary.server_reports = seen;
     run.summary.findings = findings::judge(run);
-    // A record on a read-only medium is still reported.
-    if let Err(error) = record::save(folder, run) {
-        console.warn(&error.to_string());
-    }
+    kept(record::save(folder, run), console)
 }
 
-fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
+fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let swept = sweep::load(path)?;
-    let objective = matches.get_one("objective");
-    if let Err(error) = report::write_sweep(&Folder::open(path), &swept, objective) {
-        console.warn(&error.to_string());
+    for failure in &swept.sweep.failures {
+        let (cell, round) = (failure.number, failure.repeat);
+        console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));
     }
+    let objective = matches.get_one("objective");
+    let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
     if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         console.result(&report::sweep::render(&swept, &petals, objective));
     }
-    Ok(())
+    Ok(exit)
 }

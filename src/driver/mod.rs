@@ -6,8 +6,10 @@ mod assemble;
 pub mod calibrate;
 mod calibrated;
 mod crew;
+pub mod hook_group;
 pub mod hooks;
 pub mod job;
+mod limits;
 pub mod load;
 pub mod os;
 pub mod page_cache;
@@ -19,6 +21,7 @@ mod sampler;
 mod server_report;
 mod session;
 mod steady_window;
+mod suspension;
 pub mod sweep;
 #[cfg(test)]
 mod tests;

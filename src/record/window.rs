@@ -132,7 +132,8 @@ impl Run {
     }
 }
 
-/// A host's sums over the seconds from `from_s` to `to_s`. Without these seconds they stay.
+/// A host's sums over the seconds from `from_s` to `to_s`. Without these seconds what was counted
+/// there is unknown.
 fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
     const SLACK_S: f64 = 0.1;
     let mut window = Whole::default();
@@ -144,6 +145,7 @@ fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
     }
     let missing_s = (to_s - from_s) - window.sum.seconds;
     if window.intervals == 0 || missing_s.abs() > 2.0 * SLACK_S {
+        seen.whole.sum.counts = Default::default();
         return;
     }
     // Single processors are not kept by the second.
