@@ -37,7 +37,7 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help(
                     "A run's, a sweep's or a calibration's folder; several runs for a table over \
-                     all of them",
+                     all of them; among several, what is none of these is skipped",
                 ),
         )
         .arg(
@@ -52,74 +52,39 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
-    let os_data = matches.get_one::<PathBuf>("os-data");
-    let is_calibration = |path: &PathBuf| calibration::is_one(path);
-    if let ([path], None) = (folders.as_slice(), os_data)
-        && is_calibration(path)
-    {
-        return of_calibration(path, matches, console);
-    }
-    // A pattern for all results takes those in as well.
-    let (passed_over, folders): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        folders.into_iter().partition(|path| is_calibration(path));
-    for path in &passed_over {
-        console.warn(&format!(
-            "{} is a calibration and in no table of runs: petal report it alone",
-            path.display()
-        ));
-    }
-    if folders.is_empty() {
-        return Err(Failure::usage("there is no run among these folders: report one at a time"));
-    }
-    if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
-        return match folders.as_slice() {
-            [_] if os_data.is_some() => Err(Failure::usage(format!(
-                "--os-data: it belongs to one run; name the folder of a run below {}",
-                path.display()
-            ))),
-            [path] => of_sweep(path, matches, console),
-            _ => Err(Failure::usage(format!(
-                "{} is a sweep: report one sweep at a time",
-                path.display()
-            ))),
-        };
-    }
-    if let (Some(file), [_, _, ..]) = (os_data, folders.as_slice()) {
-        return Err(Failure::usage(format!(
+    match (folders.as_slice(), matches.get_one::<PathBuf>("os-data")) {
+        ([path], os_data) => of_one(path, os_data, matches, console),
+        (several, None) => of_several(several, matches, console),
+        (_, Some(file)) => Err(Failure::usage(format!(
             "--os-data {}: it belongs to one run; name one folder",
             file.display()
-        )));
+        ))),
     }
-    let mut runs = Vec::new();
-    let mut exit = Exit::Done;
-    for path in &folders {
-        let mut run = report::load(path)?;
-        let folder = record::folder_of(path);
-        exit = worse(exit, read_server_reports(&mut run, &folder, console));
-        if let Some(file) = os_data {
-            let seconds = os_data::merge(&mut run, file, &folder, console)?;
-            exit = worse(exit, kept(seconds, console));
-            exit = worse(exit, kept(record::save(&folder, &run), console));
+}
+
+fn of_one(
+    path: &Path,
+    os_data: Option<&PathBuf>,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    match os_data {
+        None if calibration::is_one(path) => of_calibration(path, matches, console),
+        None if sweep::is_one(path) => of_sweep(path, matches, console),
+        Some(_) if calibration::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; {} is a calibration and no run",
+            path.display()
+        ))),
+        Some(_) if sweep::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; name the folder of a run below {}",
+            path.display()
+        ))),
+        _ => {
+            let (run, exit) = of_run(path, os_data, console)?;
+            of_runs(&[(path, run)], matches, console)?;
+            Ok(exit)
         }
-        exit = worse(exit, kept(report::write_all(&folder, &run), console));
-        runs.push(run);
     }
-    if matches.get_flag("json") {
-        for run in &runs {
-            console.result(&super::run::json(run)?);
-        }
-    } else if let [run] = runs.as_slice() {
-        console.result(&report::text::render(run));
-    } else {
-        let name = |path: &&PathBuf| {
-            let folder = record::folder_of(path);
-            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-        };
-        let names: Vec<String> = folders.iter().map(name).collect();
-        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
-        console.result(&report::sweep::of_runs(&named));
-    }
-    Ok(exit)
 }
 
 /// How the writing of a file ended. A record on a read-only medium is still shown, and what could
@@ -135,6 +100,87 @@ fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
          report a copy of the folder where petal may write"
     ));
     Failure::from(error).exit
+}
+
+/// A pattern for all results takes in what is no run as well: sweeps are reported one by one, and
+/// what cannot be reported is skipped with a note.
+fn of_several(
+    folders: &[&PathBuf],
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let skip = |path: &Path, why: &str| console.warn(&format!("{}: {why}", path.display()));
+    let mut runs: Vec<(&Path, Run)> = Vec::new();
+    let (mut exit, mut sweeps) = (Exit::Done, 0);
+    for path in folders.iter().map(|path| path.as_path()) {
+        if calibration::is_one(path) {
+            skip(
+                path,
+                "skipped: it is a calibration, which is in no table of runs; report it alone",
+            );
+            continue;
+        }
+        let reported = if sweep::is_one(path) {
+            of_sweep(path, matches, console).inspect(|_| sweeps += 1)
+        } else {
+            of_run(path, None, console).map(|(run, exit)| {
+                runs.push((path, run));
+                exit
+            })
+        };
+        match reported {
+            Ok(written) => exit = worse(exit, written),
+            Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
+        }
+    }
+    if !runs.is_empty() {
+        of_runs(&runs, matches, console)?;
+    } else if sweeps == 0 {
+        return Err(Failure::usage(
+            "there is no run and no sweep among these folders: name those that petal run or petal \
+             sweep wrote",
+        ));
+    }
+    Ok(exit)
+}
+
+/// Reads a run, with what was added to its folder since, and writes its reports anew.
+fn of_run(
+    path: &Path,
+    os_data: Option<&PathBuf>,
+    console: &Console,
+) -> Result<(Run, Exit), Failure> {
+    let mut run = report::load(path)?;
+    let folder = record::folder_of(path);
+    let mut exit = read_server_reports(&mut run, &folder, console);
+    if let Some(file) = os_data {
+        let seconds = os_data::merge(&mut run, file, &folder, console)?;
+        exit = worse(exit, kept(seconds, console));
+        exit = worse(exit, kept(record::save(&folder, &run), console));
+    }
+    exit = worse(exit, kept(report::write_all(&folder, &run), console));
+    Ok((run, exit))
+}
+
+/// What goes to stdout: the report of one run, or a table of several.
+fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
+    if matches.get_flag("json") {
+        for (_, run) in runs {
+            console.result(&super::run::json(run)?);
+        }
+    } else if let [(_, run)] = runs {
+        console.result(&report::text::render(run));
+    } else {
+        let name = |path: &Path| {
+            let folder = record::folder_of(path);
+            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let names: Vec<String> = runs.iter().map(|(path, _)| name(path)).collect();
+        let all = runs.iter().map(|(_, run)| run);
+        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
+        console.result(&report::sweep::of_runs(&named));
+    }
+    Ok(())
 }
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.

@@ -34,6 +34,7 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
     if let Some(folder) = folder {
         super::os::attach(folder, &mut run);
+        super::window::rebuild(folder, &mut run);
     }
     super::finding_ids::update(&mut run);
     // Records of before these figures, and those that were killed, have the sums they come from.

@@ -189,6 +189,7 @@ fn fill_steady(run: &mut Run, intervals: Option<&Intervals>) {
             to_s,
             per_second: Totals::of(seconds).per_second(),
             latency_us: merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect(),
+            ..Steady::default()
         }
     });
 }

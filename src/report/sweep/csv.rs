@@ -9,8 +9,8 @@ use super::table::{Row, Rows};
 use crate::record::sweep::Swept;
 
 /// What stands before the metrics, after the factors.
-const KNOWN_OF_A_RUN: [&str; 7] =
-    ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder"];
+const KNOWN_OF_A_RUN: [&str; 8] =
+    ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder", "window"];
 
 /// The whole file.
 pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
@@ -54,6 +54,7 @@ fn known(swept: &Swept, row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {
         decimal(seen.elapsed_s),
         seen.active_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
         seen.source.clone(),
+        seen.window.as_ref().map(ToString::to_string).unwrap_or_default(),
     ]
 }
 
@@ -73,7 +74,7 @@ mod tests {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();
         assert_eq!(
-            names.iter().take(9).collect::<Vec<_>>(),
+            names.iter().take(10).collect::<Vec<_>>(),
             [
                 "sessions",
                 "update_pct",
@@ -83,7 +84,8 @@ mod tests {
                 "started_at",
                 "elapsed_s",
                 "active_bytes",
-                "folder"
+                "folder",
+                "window"
             ]
         );
         let at = |name: &str| names.iter().position(|known| known == name).unwrap();

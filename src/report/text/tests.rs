@@ -30,7 +30,7 @@ fn a_complete_mixed_run() {
     insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @"
     petal 0.1.0 run report
 
-    PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)
+    PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
 
     status complete
     facts: too-short-to-judge, single-run, small-log
@@ -242,7 +242,8 @@ fn a_complete_mixed_run() {
 
     STEADY WINDOW                                                       [petal's counts, the database's]
     ====================================================================================================
-    from 5.0 s to 60.0 s: all surviving sessions running, warm-up excluded
+    from 5.0 s to 60.0 s: all surviving sessions running, warm-up excluded; the headline is of the whole
+      run 60.0 s (the steady window's counters are not known)
     per second               steady window  whole run
     -----------------------  -------------  ---------
     operations                         914        914
@@ -252,6 +253,7 @@ fn a_complete_mixed_run() {
     physical write requests         10,909     10,000
     redo MB                           96.1       96.2
     device read MB                     487        487
+    single-block read us                 -       84.3
 
     ERRORS AND LOST SESSIONS                                                                     [petal]
     ====================================================================================================
@@ -350,7 +352,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     AT THE TOP
-      PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time)
+      PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
       PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions
