@@ -7,11 +7,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
-use crate::driver::calibrate::{Plan, calibrate};
+use crate::driver::calibrate::{Calibrated, Plan, calibrate};
 use crate::engine::device::Device;
 use crate::engine::device::gauge::Wanted;
 use crate::engine::{EngineError, Stop};
-use crate::record::calibration::{self, Calibration};
+use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
 use crate::settings::Settings;
@@ -137,7 +137,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if measured.is_err() {
         folder.remove_if_empty();
     }
-    let measured = measured?;
+    let Calibrated { calibration: measured, failure } = measured?;
     let saved = calibration::save(&folder, &measured);
     // Once it is saved, `petal report` draws it again.
     let drawn = report::write_calibration(&folder, &measured);
@@ -157,7 +157,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
-    Ok(if measured.status == Status::Complete { exit } else { Exit::Interrupted })
+    match failure {
+        Some(error) => Err(error.into()),
+        None if measured.status == Status::Complete => Ok(exit),
+        None => Ok(Exit::Interrupted),
+    }
 }
 
 fn measure(
@@ -165,7 +169,7 @@ fn measure(
     wanted: &Wanted,
     plan: &Plan,
     console: &Console,
-) -> Result<Calibration, EngineError> {
+) -> Result<Calibrated, EngineError> {
     let stop = Stop::unlimited(signals::count());
     let gauge = device.gauge(wanted, console, &stop)?;
     calibrate(&gauge, plan, console, &stop)

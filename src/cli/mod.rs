@@ -77,6 +77,7 @@ const ENTRIES: &[Entry] = &[
 
 /// Everything from the arguments to the exit code.
 pub fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let hidden = argv::hide_secrets(&arguments);
     let matches = match command().try_get_matches_from(&arguments) {

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::report;
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady, WarmUp};
@@ -35,7 +36,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("form")
                 .value_name("N")
-                .value_parser(value_parser!(u32).range(1..))
+                .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
                 .help("SLOB's own form of -s"),
         )
         .arg(

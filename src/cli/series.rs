@@ -9,6 +9,7 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
+use crate::driver::hook_group::HookGroup;
 use crate::driver::job::Job;
 use crate::driver::run::{end_hook, post_hook, run as drive};
 use crate::engine::Engine;
@@ -16,7 +17,7 @@ use crate::record::{self, Folder, Run, Status};
 use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
-use crate::workload::plan::{Workload, seats};
+use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -57,6 +58,7 @@ impl InUse {
                 ),
             ));
         }
+        check_sessions(settings, schemas)?;
         loaded.retain(|there| there.number <= schemas);
         loaded.sort_by_key(|there| there.number);
         let unscanned = loaded.iter().find(|there| there.scan_rows == 0);
@@ -79,6 +81,18 @@ impl InUse {
             .rows;
         Ok(Self { loaded, rows, schemas, block_size })
     }
+}
+
+/// Refuses more sessions than a process can have threads.
+pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), Failure> {
+    let sessions = plan::sessions(settings, schemas);
+    if sessions <= u64::from(SESSIONS_MAX) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{sessions} sessions ({schemas} schemas): petal runs a thread for each, at most \
+         {SESSIONS_MAX}; use fewer threads or schemas"
+    )))
 }
 
 /// What to type to load what these settings need.
@@ -160,6 +174,7 @@ impl Series {
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
             signals: self.signals.clone(),
+            hooks: HookGroup::default(),
             watch: console,
         };
         let driven = drive(&job);

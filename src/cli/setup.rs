@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
@@ -111,9 +112,10 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> 
         )));
     }
     match count.parse::<u32>() {
-        Ok(count) if count >= 1 => Ok((tablespace, Some(count))),
+        Ok(count) if (1..=SCHEMAS_MAX).contains(&count) => Ok((tablespace, Some(count))),
         _ => Err(Failure::usage(format!(
-            "N={count}: the number of schemas is a whole number from 1; for instance `petal setup 4`"
+            "N={count}: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for \
+             instance `petal setup 4`"
         ))),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Caller, Engine};
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
@@ -36,7 +37,7 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .short('s')
             .long("schemas")
             .value_name("N")
-            .value_parser(value_parser!(u32).range(1..))
+            .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
             .help(what),
     )
 }

@@ -77,7 +77,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
 
 /// The record that stands in a run.json.
 pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
-    let text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
+    let text = format::contents(path, format::BYTES_MAX)?;
     format::parse(path, &text, FORMAT, "the record of a run")
 }
 

@@ -235,7 +235,7 @@ pub fn is_one(dir: &Path) -> bool {
 /// failure then.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let text = format::contents(&path, format::BYTES_MAX)?;
     let mut sweep: Sweep = format::parse(&path, &text, FORMAT, "a sweep")?;
     let mut damaged = Vec::new();
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {

@@ -42,6 +42,9 @@ impl UntilSteady {
     }
 }
 
+/// The most schemas that can be asked for.
+pub const SCHEMAS_MAX: u32 = 10_000;
+
 /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
 /// checked again when the target is known.
 #[derive(Debug, Clone)]
@@ -106,7 +109,7 @@ pub struct Settings {
     pub destroy_data: Option<PathBuf>,
     /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
     pub until_steady: Option<UntilSteady>,
-    /// `-s`: schemas; None: all that are loaded (run) or one (setup).
+    /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
     /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
     pub sessions: Option<u32>,

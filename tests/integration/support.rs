@@ -53,6 +53,15 @@ impl Workplace {
         work
     }
 
+    /// With the same files.
+    pub fn copy_of(other: &Self) -> Self {
+        let work = Self::new();
+        for (path, bytes) in contents(other.folder.path()) {
+            work.write(path.strip_prefix(other.folder.path()).unwrap().to_str().unwrap(), bytes);
+        }
+        work
+    }
+
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -132,6 +141,20 @@ impl Petal {
             self.command.pre_exec(move || crate::sandbox::forbid(call));
         }
         self
+    }
+
+    /// Calls it by another program, which gets petal's path and arguments behind its own.
+    pub fn under(self, program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).arg(self.command.get_program()).args(self.command.get_args());
+        command.current_dir(self.command.get_current_dir().unwrap()).env_clear();
+        command.envs(self.command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        Self { command, ..self }
+    }
+
+    /// After these lines of shell, such as `ulimit -n 64`.
+    pub fn after(self, shell: &str) -> Self {
+        self.under("/bin/sh", &["-c", &format!("{shell}\nexec \"$@\""), "sh"])
     }
 
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {

@@ -22,7 +22,7 @@ use crate::stats::target::LoadedSchema;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
-use super::super::series::{InUse, draw_seed, setup_command};
+use super::super::series::{InUse, check_sessions, draw_seed, setup_command};
 use super::super::source;
 use super::Request;
 
@@ -235,6 +235,7 @@ fn load_unless_there(
 
 /// Asks the server how many sessions it admits, before the first cell.
 fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failure> {
+    check_sessions(cell, data.schemas)?;
     let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
     match engine.sessions_max()? {
         Some(most) if wanted > most => Err(Failure::usage(format!(

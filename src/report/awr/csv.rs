@@ -1,8 +1,8 @@
 //! CSV: a row per report; file, kind and format, its factors, then
-//! [`COLUMNS`](crate::awr::derived::COLUMNS). Plain numbers without thousands apart; an empty field
+//! [`COLUMNS`](crate::awr::columns::COLUMNS). Plain numbers without thousands apart; an empty field
 //! is unknown.
 
-use crate::awr::derived::COLUMNS;
+use crate::awr::columns::COLUMNS;
 use crate::awr::figure::Figure;
 use crate::awr::number::Scalar;
 use crate::awr::report::Report;

@@ -1,6 +1,6 @@
 //! Where each figure of a report came from: its section, as printed, and what was computed.
 
-use crate::awr::derived::COLUMNS;
+use crate::awr::columns::COLUMNS;
 use crate::awr::report::Report;
 use crate::report::numbers::UNKNOWN;
 use crate::report::table::{Align, Table, line};

@@ -1,7 +1,7 @@
 //! The pipe-separated columns of SLOB's awr_info, for scripts that read them. An empty field is
 //! unknown; latencies are whole microseconds, never 0 for what was too short to be shown.
 
-use crate::awr::derived::value;
+use crate::awr::columns::value;
 use crate::awr::figure::Figure;
 use crate::awr::report::{Event, Report};
 use crate::settings::printable::printable_line;

@@ -1,6 +1,6 @@
 //! The table that `petal awr` prints: a line per report, then what stands out.
 
-use crate::awr::derived::{column, value};
+use crate::awr::columns::{column, value};
 use crate::awr::report::Report;
 use crate::record::Severity;
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, rate};

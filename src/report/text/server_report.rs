@@ -210,8 +210,11 @@ mod tests {
         figures of statspack.txt
         figure                             value  unit      section
         ---------------------------  -----------  --------  ------------------------------------------------
+        aas                                 31.9  sessions  report header: DB time over elapsed
         block_bytes                        8,192  bytes     Cache Sizes
+        block_changes_per_s                1,005  1/s       Load Profile
         buffer_cache_bytes           268,435,456  bytes     Cache Sizes
+        cores                               8.00  count     report header
         cpu_idle_pct                        84.8  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
         cpu_iowait_pct                      70.1  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
         cpus                                16.0  count     report header
