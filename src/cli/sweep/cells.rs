@@ -128,7 +128,8 @@ fn nothing_measured(
     let Turn { number, repeat } = turn;
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
     held.sweep.failures.push(Nothing { number, repeat, message: failure.message.clone() });
-    Ok(kept::save(&held.folder, &held.sweep)?)
+    kept::save(&held.folder, &held.sweep)?;
+    Ok(())
 }
 
 /// Whether going on makes sense: the target of this cell answers, and the data are there.
