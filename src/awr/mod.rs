@@ -12,7 +12,7 @@ pub mod derived;
 mod events;
 pub mod factors;
 pub mod figure;
-mod findings;
+pub mod findings;
 mod header;
 mod host;
 mod html;
