@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::steady::proof;
 use crate::record::Run;
@@ -13,6 +13,7 @@ use crate::settings::{Settings, UntilSteady, WarmUp};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::number::whole;
 use super::series::{Series, worse};
 use super::{os_data, signals, source};
 
@@ -35,7 +36,8 @@ pub fn command() -> Command {
         .arg(
             Arg::new("form")
                 .value_name("N")
-                .value_parser(value_parser!(u32).range(1..))
+                .num_args(0..=2)
+                .value_parser(whole::<u32>(0, u64::MAX))
                 .help("SLOB's own form of -s"),
         )
         .arg(
@@ -64,14 +66,7 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let schemas = match (matches.get_one::<u32>("schemas"), matches.get_one::<u32>("form")) {
-        (Some(_), Some(form)) => {
-            return Err(Failure::usage(format!(
-                "-s and N={form} both say how many schemas: give one of them"
-            )));
-        }
-        (flag, form) => flag.or(form).copied(),
-    };
+    let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
@@ -97,6 +92,26 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
     }
     Ok(exit)
+}
+
+/// How many schemas: `-s N`, or SLOB's own `petal run N`.
+fn schemas(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
+    let flag = matches.get_one::<u32>("schemas").copied();
+    let form: Vec<u32> = matches.get_many("form").unwrap_or_default().copied().collect();
+    match (flag, form.as_slice()) {
+        (flag, []) => Ok(flag),
+        (_, [writers, readers, ..]) => Err(Failure::usage(format!(
+            "{writers} {readers}: two numbers are the first SLOB's form of writers and readers; \
+             write: petal run --writers {writers} --readers {readers}"
+        ))),
+        (Some(_), [form]) => Err(Failure::usage(format!(
+            "-s and N={form} both say how many schemas: give one of them"
+        ))),
+        (None, [0]) => Err(Failure::usage(
+            "N=0: the number of schemas is a whole number from 1; for instance `petal run 4`",
+        )),
+        (None, &[form]) => Ok(Some(form)),
+    }
 }
 
 fn until_steady(volume: &str) -> Result<UntilSteady, String> {

@@ -13,6 +13,7 @@ use crate::settings::{Settings, flags};
 
 use super::console::Console;
 use super::failure::Failure;
+use super::number::whole;
 
 /// Adds `--conf`, `-s` and a flag for every parameter that the command takes.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
@@ -34,7 +35,7 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .short('s')
             .long("schemas")
             .value_name("N")
-            .value_parser(value_parser!(u32).range(1..))
+            .value_parser(whole::<u32>(1, u64::MAX))
             .help(what),
     )
 }

@@ -203,6 +203,7 @@ impl SessionLoop<'_> {
                     .map(|due| outcome.end_ns.saturating_sub(due.as_nanos() as u64)),
                 end_ns: outcome.end_ns,
                 rows: outcome.rows,
+                hot: operation.hot,
                 result: result_of(outcome),
             }
         });

@@ -74,6 +74,9 @@ pub trait Engine: Send + Sync {
         Ok(asked.unwrap_or(self.capabilities().block_size_default))
     }
 
+    /// Bytes of each filler column of a row that fills a block of this size.
+    fn column_bytes(&self, block_bytes: u32) -> usize;
+
     /// Which complete petal schemas are there, by number. Empty when none is.
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
 

@@ -228,6 +228,10 @@ impl Engine for Postgres {
         }
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        schema::column_bytes(block_bytes)
+    }
+
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;

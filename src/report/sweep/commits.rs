@@ -14,7 +14,7 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
         ("ops/s", Align::Right),
         ("commits", Align::Right),
         ("per log sync", Align::Right),
-        ("waits s", Align::Right),
+        ("commit wait s", Align::Right),
         ("upd mean", Align::Right),
     ]);
     for (row, (name, run)) in (1..).zip(runs) {
@@ -35,7 +35,7 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
         ]);
     }
     format!(
-        "{}\ncommits: acknowledged to petal; waits s: time in waits of the class Commit\n",
+        "{}\ncommits: acknowledged to petal; commit wait s: time in waits of the class Commit\n",
         table.render()
     )
 }
@@ -65,12 +65,12 @@ mod tests {
         client.summary.settings.insert("loop".into(), "CLIENT".into());
         client.details.io.log_syncs = None;
         insta::assert_snapshot!(table(&[("20261120T140000Z-server", &server), ("client", &client)]), @"
-        row  run                      loop    ops/s  commits  per log sync  waits s  upd mean
-        ---  -----------------------  ------  -----  -------  ------------  -------  --------
-          1  20261120T140000Z-server  -         914   10,972          1.00     4.52    13,195
-          2  client                   client    914   10,972             -     4.52    13,195
+        row  run                      loop    ops/s  commits  per log sync  commit wait s  upd mean
+        ---  -----------------------  ------  -----  -------  ------------  -------------  --------
+          1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195
+          2  client                   client    914   10,972             -           4.52    13,195
 
-        commits: acknowledged to petal; waits s: time in waits of the class Commit
+        commits: acknowledged to petal; commit wait s: time in waits of the class Commit
         ");
     }
 }

@@ -88,6 +88,9 @@ pub(in crate::report) fn operations(run: &Run) -> Table {
     for (kind, latency) in &run.summary.latency_us {
         table.row(latency_cells(kind, latency));
     }
+    for (hot, latency) in &run.summary.hot_latency_us {
+        table.row(latency_cells(hot, latency));
+    }
     if let Some(steady) = &run.summary.steady {
         for (kind, latency) in &steady.latency_us {
             table.row(latency_cells(&format!("{kind}, steady"), latency));

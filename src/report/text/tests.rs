@@ -296,9 +296,9 @@ fn a_complete_mixed_run() {
 
     NOT JUDGED HERE                                                                            [and why]
     ====================================================================================================
-    repeats-vary: it takes several runs
-    active-set-varies: it takes several runs
-    mixed-run-lengths: it takes several runs
+    repeats-vary: needs --repeats 3
+    active-set-varies: needs several runs: petal sweep, or petal compare
+    mixed-run-lengths: needs several runs: petal sweep, or petal compare
     fresh-device: how much of vda is in use is not known
     generator-bound: petal and the database share one process: not separable
     under-device: no calibration of the data's device is known here (petal calibrate makes one)
