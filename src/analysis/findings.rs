@@ -656,7 +656,7 @@ mod tests {
         run.summary.endpoints[0].io.physical_read_requests = Some(2000);
         assert_eq!(
             message(&run, "uneven-endpoints"),
-            "node2: requests per session are 5.7 % above the mean of all endpoints"
+            "node2: requests per session are 29.9 % below the mean of all endpoints"
         );
         gains(&["backlog"], |run| run.details.backlog = Some(17));
     }

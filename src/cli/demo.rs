@@ -80,7 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         folder.remove_if_empty();
     }
     let (swept, exit) = swept?;
-    console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
     console.result(&format!(
         "\nreport: {}\na whole report of each run stands in the folders beside it\n",
         folder.path().join(report::TEXT_NAME).display()

@@ -20,6 +20,7 @@ Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
+  petal report --csv petal-results/*-run > runs.csv    a row per run
   petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
@@ -44,6 +45,19 @@ pub fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("json")
+                .help("Print runs as CSV, a row each, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("os-text")
+                .long("os-text")
+                .action(ArgAction::SetTrue)
+                .help("Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them"),
         )
         .arg(source::objective_arg());
     os_data::arg(command)
@@ -104,24 +118,47 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         if let Err(error) = report::write_all(&folder, &run) {
             console.warn(&error.to_string());
         }
+        if matches.get_flag("os-text") {
+            write_os_text(&folder, &run, console)?;
+        }
         runs.push(run);
     }
-    if matches.get_flag("json") {
+    let names: Vec<String> = folders.iter().map(|path| folder_name(path)).collect();
+    let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::runs(&named))?);
+    } else if matches.get_flag("json") {
         for run in &runs {
             console.result(&super::run::json(run)?);
         }
     } else if let [run] = runs.as_slice() {
-        console.result(&report::text::render(run));
+        console.report(|| report::text::render(run));
     } else {
-        let name = |path: &&PathBuf| {
-            let folder = record::folder_of(path);
-            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-        };
-        let names: Vec<String> = folders.iter().map(name).collect();
-        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
-        console.result(&report::sweep::of_runs(&named));
+        console.report(|| report::sweep::of_runs(&named));
     }
     Ok(Exit::Done)
+}
+
+/// As the folder calls itself.
+fn folder_name(path: &Path) -> String {
+    let folder = record::folder_of(path);
+    folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn as_csv<E: std::fmt::Display>(table: Result<String, E>) -> Result<String, Failure> {
+    table.map_err(|error| Failure::new(Exit::Failed, format!("the runs are no CSV: {error}")))
+}
+
+fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Result<(), Failure> {
+    let written = report::write_os_text(folder, run)?;
+    if written.is_empty() {
+        console.warn(&format!(
+            "{}: no vmstat.out: the operating system of the database's host was not watched \
+             (NO_OS_PERF_DATA, or another host: --os-data)",
+            folder.path().display()
+        ));
+    }
+    Ok(())
 }
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
@@ -170,11 +207,13 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     if let Err(error) = report::write_sweep(&Folder::open(path), &swept, objective) {
         console.warn(&error.to_string());
     }
-    if matches.get_flag("json") {
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::sweep(&swept))?);
+    } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.result(&report::sweep::render(&swept, &petals, objective));
+        console.report(|| report::sweep::render(&swept, &petals, objective));
     }
     Ok(Exit::Done)
 }

@@ -46,6 +46,11 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
+        .arg(
+            Arg::new("full").long("full").action(ArgAction::SetTrue).help(
+                "Print the whole report also on a terminal, where its summary is the default",
+            ),
+        )
         .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"))
         .arg(
             Arg::new("until-steady")
@@ -77,12 +82,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
         let kept = series.run_once(repeat, name.map(String::as_str), console)?;
+        let place = kept.folder.path().display().to_string();
         if matches.get_flag("json") {
             console.result(&json(&kept.run)?);
+        } else if console.is_read_at_once() && !matches.get_flag("full") {
+            console.report(|| report::text::brief(&kept.run, &place));
         } else {
-            console.result(&report::text::render(&kept.run));
+            console.report(|| report::text::render(&kept.run));
         }
-        console.warn(&format!("the record is in {}", kept.folder.path().display()));
+        console.warn(&format!("the record is in {place}"));
         exit = worse(exit, kept.exit());
         if let Some(failure) = kept.failure {
             return Err(failure);

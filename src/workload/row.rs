@@ -29,8 +29,8 @@ pub enum Filler {
     /// One byte in so many of each column is random text: of loads whose COMPRESS_RATIO was of the
     /// columns alone.
     Ratio(f64),
-    /// COMPRESS_RATIO: so many bytes of each column are random text, so that a whole block with its
-    /// free space comes to that ratio.
+    /// COMPRESS_RATIO: so many bytes of a row are random text, spread over its columns, so that a
+    /// whole block with its free space comes to that ratio.
     Part { ratio: f64, random_bytes: u32 },
 }
 
@@ -42,7 +42,7 @@ impl Filler {
             Self::Random => "random".to_owned(),
             Self::Ratio(ratio) => format!("ratio {ratio}"),
             Self::Part { ratio, random_bytes } => {
-                format!("ratio {ratio}, {random_bytes} random bytes a column")
+                format!("ratio {ratio}, {random_bytes} random bytes a row")
             }
         }
     }
@@ -60,7 +60,7 @@ impl Filler {
         let Some((ratio, part)) = text.split_once(", ") else {
             return text.parse().ok().map(Self::Ratio);
         };
-        let random_bytes = part.strip_suffix(" random bytes a column")?.parse().ok()?;
+        let random_bytes = part.strip_suffix(" random bytes a row")?.parse().ok()?;
         Some(Self::Part { ratio: ratio.parse().ok()?, random_bytes })
     }
 
@@ -76,7 +76,10 @@ impl Filler {
             Self::Random => tail.len(),
             Self::Ratio(ratio) => (((tail.len() + stamp_bytes) as f64 / ratio.max(1.0)) as usize)
                 .saturating_sub(stamp_bytes),
-            Self::Part { random_bytes, .. } => random_bytes as usize,
+            Self::Part { random_bytes, .. } => {
+                let (each, more) = (random_bytes / COLUMNS as u32, random_bytes % COLUMNS as u32);
+                (each + u32::from(column_number.saturating_sub(2) < more)) as usize
+            }
         }
         .min(tail.len());
         let (random, constant) = tail.split_at_mut(random_bytes);
@@ -123,8 +126,8 @@ mod tests {
         for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5), part] {
             assert_eq!(Filler::parse(&filler.name()), Some(filler));
         }
-        assert_eq!(part.name(), "ratio 2.5, 103 random bytes a column");
-        for odd in ["odd", "ratio", "ratio 2, many random bytes a column", "ratio 2, 3"] {
+        assert_eq!(part.name(), "ratio 2.5, 103 random bytes a row");
+        for odd in ["odd", "ratio", "ratio 2, many random bytes a row", "ratio 2, 3"] {
             assert_eq!(Filler::parse(odd), None, "{odd}");
         }
     }

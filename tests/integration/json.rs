@@ -1,5 +1,6 @@
 //! The figures that a script reads: against their published schema, and against each other.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
@@ -8,7 +9,7 @@ use crate::support::{Workplace, count, findings, number, record};
 
 fn schema() -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-run.schema.json");
-    let text = std::fs::read(path).unwrap();
+    let text = fs::read(path).unwrap();
     jsonschema::draft202012::new(&serde_json::from_slice(&text).unwrap()).unwrap()
 }
 
