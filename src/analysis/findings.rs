@@ -104,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_from_the_page_cache_are_not_physical() {
-        let run = gains(&["not-physical"], |run| {
+    fn reads_from_the_page_cache_are_told() {
+        let run = gains(&["cached-by-os"], |run| {
             run.details.target.direct_io =
                 Some(DirectIo { asked: false, used: false, reason: None });
             let read_bytes = run.details.io.physical_read_bytes.unwrap() / 10;
             run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
         });
-        let message = message(&run, "not-physical");
+        let message = message(&run, "cached-by-os");
         assert!(message.starts_with("90 % of the bytes") && message.contains("page cache"));
         // Within the tolerance it is silent.
         gains(&[], |run| {
@@ -148,20 +148,20 @@ mod tests {
         run.details.rebuilt = true;
         run.details.files.clear();
         run.details.io.physical_read_bytes = run.details.io.physical_read_bytes.map(|b| b * 2);
-        assert!(!ids(&run).contains(&"not-physical".to_owned()));
-        assert!(not_judged(&run).iter().any(|judged| judged.id == "not-physical"));
+        assert!(!ids(&run).iter().any(|id| id == "cached-by-os" || id == "device-unseen"));
+        assert!(not_judged(&run).iter().any(|judged| judged.id == "cached-by-os"));
     }
 
     #[test]
     fn caches_that_hold_the_data_are_told() {
-        gains(&["not-physical"], |run| {
+        gains(&["cached-by-storage"], |run| {
             run.summary.settings.insert("storage_cache".into(), json!(1_u64 << 40));
         });
-        let run = gains(&["not-logical", "not-physical"], |run| {
+        let run = gains(&["cache-misses", "cached-by-database"], |run| {
             run.summary.target.cache_bytes = Some(run.summary.active_bytes);
         });
-        assert!(message(&run, "not-physical").contains("logical reads"));
-        gains(&["not-physical"], |run| {
+        assert!(message(&run, "cached-by-database").contains("logical reads"));
+        gains(&["cached-by-database"], |run| {
             run.summary.target.cache_bytes = Some(run.summary.active_bytes);
             let io = &mut run.details.io;
             io.logical_reads = io.physical_read_blocks.map(|blocks| blocks * 1001);
@@ -209,7 +209,7 @@ mod tests {
             Some(CpuShare { user: 99.0, system: 1.0, iowait: 0.0, idle: 0.0, steal: 0.0 });
         assert!(!ids(&run).contains(&"processor-bound".to_owned()));
         let unseen: Vec<&str> = not_judged(&run).iter().map(|judged| judged.id).collect();
-        for id in ["processor-bound", "not-physical", "other-load", "fresh-device"] {
+        for id in ["processor-bound", "cached-by-os", "other-load", "fresh-device"] {
             assert!(unseen.contains(&id), "{id} in {unseen:?}");
         }
     }
@@ -228,7 +228,7 @@ mod tests {
         run.details.target.direct_io = None;
         assert_eq!(ids(&run), ["too-short-to-judge", "single-run"]);
         let unseen: Vec<&str> = not_judged(&run).iter().map(|judged| judged.id).collect();
-        for id in ["not-physical", "processor-bound", "deferred-writes", "moved-rows", "wrong-plan"]
+        for id in ["cached-by-os", "processor-bound", "deferred-writes", "moved-rows", "wrong-plan"]
         {
             assert!(unseen.contains(&id), "{id} in {unseen:?}");
         }

@@ -58,7 +58,7 @@ pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
 }
 
 fn reached_the_device(run: &Run) -> Judgement {
-    const ID: &str = "not-physical";
+    const ID: &str = "cached-by-os";
     if !run.is_database_host_seen() {
         return unseen(ID, run, "devices");
     }
@@ -76,16 +76,17 @@ fn reached_the_device(run: &Run) -> Judgement {
         return Judgement::Clear;
     }
     let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
-    let (who, advice) = if is_direct {
+    let (id, who, advice) = if is_direct {
         (
+            "device-unseen",
             "although the page cache was passed by: the files may lie on a device that is not \
              counted (memory, network, a device mapper)",
             "Put the data on a local disk, or read the device's own statistics.",
         )
     } else if run.details.target.direct_io.is_some() {
-        (PAGE_CACHE, "Use DIRECT_IO=TRUE, or a data set several times the memory.")
+        (ID, PAGE_CACHE, "Use DIRECT_IO=TRUE, or a data set several times the memory.")
     } else {
-        (PAGE_CACHE, "Use PAGE_CACHE_LIMIT, or a data set several times the memory.")
+        (ID, PAGE_CACHE, "Use PAGE_CACHE_LIMIT, or a data set several times the memory.")
     };
     let message = format!(
         "{:.0} % of the bytes that {} read did not come from the device ({} of {}); {who}",
@@ -94,7 +95,7 @@ fn reached_the_device(run: &Run) -> Judgement {
         size(asked - device.read_bytes),
         size(asked),
     );
-    warning(ID, message, advice)
+    warning(id, message, advice)
         .with("database_read_bytes", asked)
         .with("device_read_bytes", device.read_bytes)
         .with("missing_share", missing)
@@ -107,7 +108,7 @@ fn storage_cache(run: &Run) -> Judgement {
     let active = run.summary.active_bytes;
     match cache {
         Some(cache) if active > 0 && active <= cache => warning(
-            "not-physical",
+            "cached-by-storage",
             format!(
                 "the active data set ({}) fits in the storage's cache ({}, STORAGE_CACHE): reads \
                  may never have reached a drive",
@@ -129,7 +130,7 @@ fn database_cache(run: &Run) -> Judgement {
     }
     let (active, cache) = (run.summary.active_bytes, run.summary.target.cache_bytes);
     info(
-        "not-physical",
+        "cached-by-database",
         format!(
             "a test of logical reads: the database's cache ({}) can hold the whole active data \
              set ({})",
@@ -144,7 +145,7 @@ fn database_cache(run: &Run) -> Judgement {
 }
 
 fn cached_misses(run: &Run) -> Judgement {
-    const ID: &str = "not-logical";
+    const ID: &str = "cache-misses";
     if !is_cached(run) {
         return Judgement::Clear;
     }

@@ -35,6 +35,7 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     if let Some(folder) = folder {
         super::os::attach(folder, &mut run);
     }
+    super::finding_ids::update(&mut run);
     // Records of before these figures, and those that were killed, have the sums they come from.
     if run.summary.os.is_none() {
         run.summary.os = OsFigures::of(&run);

@@ -5,6 +5,7 @@ pub mod calibration;
 mod counted;
 mod error;
 pub mod figures;
+mod finding_ids;
 #[cfg(test)]
 pub mod fixture;
 pub mod folder;
@@ -240,7 +241,7 @@ pub struct SettleTimes {
 /// A judgement with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// METHOD's id, such as `not-physical`.
+    /// METHOD's id, such as `cached-by-os`.
     pub id: String,
     pub severity: Severity,
     pub message: String,
