@@ -2,7 +2,7 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use super::super::sources;
-use super::super::table::{Align, Table, paragraph};
+use super::super::table::{Align, Table, columns, paragraph};
 use super::{section, titled};
 use crate::analysis::verdict::is_foreground;
 use crate::record::Run;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::fixture;
+use crate::report::table::within;
 use crate::stats::os::CpuShare;
 
 fn judged(mut run: Run) -> Run {
@@ -15,11 +16,14 @@ fn killed() -> Run {
 
 #[test]
 fn no_line_is_wider_than_a_page_or_ends_in_spaces() {
-    for run in [judged(fixture::mixed_run()), killed(), Run::begin("x", Default::default())] {
-        for line in render(&run).lines() {
+    let runs = [judged(fixture::mixed_run()), killed(), Run::begin("x", Default::default())];
+    for (page, run) in
+        [100, 80].into_iter().flat_map(|page| runs.iter().map(move |run| (page, run)))
+    {
+        for line in within(page, || render(run)).lines() {
             let columns = line.chars().count();
             let to_paste = line.starts_with("PIOPS ") && line.contains(" | ");
-            assert!(columns <= WIDTH || to_paste, "{columns} columns: {line}");
+            assert!(columns <= page || to_paste, "{columns} columns: {line}");
             assert_eq!(line, line.trim_end());
         }
     }
