@@ -202,9 +202,26 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.details.os.as_mut().unwrap().seconds.truncate(1);
         let [vmstat, iostat, mpstat] = files(&run).unwrap().map(|(_, text)| text);
-        insta::assert_snapshot!(vmstat, @"");
-        insta::assert_snapshot!(iostat, @"");
-        insta::assert_snapshot!(mpstat, @"");
+        insta::assert_snapshot!(vmstat, @"
+        procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
+         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
+         2  5      0 2097152  44032 20971520    0    0 468000 92430 61000 122000 20 24 25 30  0 2026-11-20 13:42:08
+        ");
+        let words = |text: &str, begin: &str| {
+            let line = text.lines().find(|line| line.starts_with(begin)).unwrap().to_owned();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(iostat.starts_with("Linux ") && iostat.contains("\n2026-11-20 13:42:08\navg-cpu:"));
+        assert_eq!(words(&iostat, "        "), "20.00 0.00 24.50 30.00 0.50 25.00");
+        assert_eq!(
+            words(&iostat, "vda"),
+            "vda 58500.00 457.03 3.00 0.01 0.07 8.00 540.00 90.26 7.00 1.28 0.56 171.17 \
+             - - - - - - 180.00 - 4.20 97.00"
+        );
+        assert_eq!(
+            words(&mpstat, "13:42:08  all"),
+            "13:42:08 all 20.00 0.00 5.00 30.00 0.50 19.00 0.50 - - 25.00"
+        );
     }
 
     #[test]

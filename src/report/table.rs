@@ -69,8 +69,8 @@ impl Table {
         &self.rows
     }
 
-    /// With a line under the names. No line ends in spaces. What is too wide is parted: the first
-    /// column stands before the others in each part.
+    /// With a line under the names. No line ends in spaces. What is too wide for a
+    /// terminal is parted: the first column stands before the others in each part.
     pub fn render(&self) -> String {
         let widths: Vec<usize> = self
             .columns
@@ -108,7 +108,8 @@ impl Table {
     }
 }
 
-/// Which columns stand beside each other: all of them, or as many as fit behind the first.
+/// Which columns stand beside each other: all of them, or on a narrower terminal as many as fit
+/// behind the first.
 fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
     let width_of = |part: &[usize]| {
         let cells: usize = part.iter().filter_map(|&at| widths.get(at)).sum();
@@ -121,7 +122,7 @@ fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
             Some(part) if part.len() == 1 => part.push(at),
             Some(part) => {
                 part.push(at);
-                if width_of(part) > columns() {
+                if columns() < WIDTH && width_of(part) > columns() {
                     part.pop();
                     parts.push(vec![0, at]);
                 }
@@ -183,13 +184,13 @@ mod tests {
         table.row(["a name of a run", "1", "2", "3"]);
         let text = within(44, || table.render());
         insta::assert_snapshot!(text, @r"
-        run              first figure
-        ---------------  ------------
-        a name of a run             1
+        run              first figure  second figure
+        ---------------  ------------  -------------
+        a name of a run             1              2
 
-        run              second figure  third
-        ---------------  -------------  -----
-        a name of a run              2      3
+        run              third
+        ---------------  -----
+        a name of a run      3
         ");
         assert_eq!(table.render().lines().count(), 3);
     }
