@@ -71,18 +71,21 @@ fn more_commits_than_syncs(run: &Run) -> Judgement {
         return unknown("not-durable", "the database does not count log syncs");
     };
     let writers = writing_sessions(run);
+    let unwaited_pct = |waited: u64| (1.0 - waited as f64 / commits as f64) * 100.0;
     if run.details.target.sync_per_commit && syncs.saturating_add(writers) < commits {
         return warning(
             "not-durable",
             format!(
-                "{commits} commits, of which the database counts {syncs} as waited for: it counts \
-                 one for each commit that waits for its log"
+                "{commits} commits, of which the database counts {syncs} as waited for, so {:.1} % \
+                 did not wait: it counts one for each commit that waits for its log",
+                unwaited_pct(syncs)
             ),
             "Set COMMIT_WAIT=TRUE (a COMMIT inside PL/SQL does not wait by itself), and look for \
              commit_wait=NOWAIT.",
         )
         .with("commits", commits)
         .with("log_syncs", syncs)
+        .with("unwaited_pct", unwaited_pct(syncs))
         .judged();
     }
     // A sync on its way at either bound may cover one more commit of each session.
@@ -92,12 +95,15 @@ fn more_commits_than_syncs(run: &Run) -> Judgement {
             "not-durable",
             format!(
                 "{commits} commits with {syncs} log syncs by {writers} writing sessions: one sync \
-                 covers at most one commit of each session, so not every commit was waited for"
+                 covers at most one commit of each session, so at least {:.1} % of the commits were \
+                 not waited for",
+                unwaited_pct(covered)
             ),
             "Look for asynchronous commit, a delayed flush, or a log on memory.",
         )
         .with("commits", commits)
         .with("log_syncs", syncs)
+        .with("unwaited_pct", unwaited_pct(covered))
         .with("writing_sessions", writers)
         .judged();
     }

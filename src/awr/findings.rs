@@ -72,16 +72,19 @@ fn commits(report: &Report) -> Option<Finding> {
     let total = |name| number(&report.statistic(name)?.total);
     let commits = total("user commits").filter(|&commits| commits >= COMMITS_MIN)?;
     let syncs = total("redo synch writes")?;
+    let unwaited_pct = (1.0 - syncs / commits) * 100.0;
     let found = finding(
         "not-durable",
         Severity::Warning,
         format!(
-            "{syncs} redo synch writes for {commits} user commits: most commits did not wait for their redo"
+            "{syncs} redo synch writes for {commits} user commits: {unwaited_pct:.1} % of the commits \
+             did not wait for their redo"
         ),
         "PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from the client, if \
          commits are to be durable one by one.",
     );
     let mut found = with(with(found, "user_commits", commits), "redo_synch_writes", syncs);
+    found = with(found, "unwaited_pct", unwaited_pct);
     for name in ["commit_write", "commit_wait", "commit_logging"] {
         if let Some(value) = parameter(&report.parameters, name) {
             found = with(found, name, value.shown());

@@ -33,7 +33,11 @@ pub fn lines(petals: &Petals, objective: Option<&Objective>) -> String {
 
 fn words(line: &Line, objective: Option<&Objective>) -> String {
     let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
-    let mut told = format!("{}: peak {}; knee {}", line.name, at(line.peak), at(line.knee));
+    let mut told = format!("{}: peak {}", line.name, at(line.peak));
+    if let Some(position) = line.saturated_from {
+        told.push_str(&format!("; saturated from {}", point(line, position)));
+    }
+    told.push_str(&format!("; knee {}", at(line.knee)));
     let mut because = |what: &str, cause: &str, evidence: &[String]| {
         told.push_str(&format!("; {what}, cause: {cause} ({})", evidence.join("; ")));
     };
@@ -96,6 +100,7 @@ pub fn points(petals: &Petals) -> String {
 fn marks(line: &Line, at: usize) -> String {
     let marks = [
         (line.knee == Some(at), "knee"),
+        (line.saturated_from == Some(at), "saturated from here"),
         (line.peak == Some(at), "peak"),
         (line.bend_back.as_ref().is_some_and(|bend| bend.at == at), "bends back"),
     ];

@@ -49,8 +49,12 @@ pub struct Line {
     /// The factors that are constant on it.
     pub factors: Vec<(String, String)>,
     pub points: Vec<Point>,
-    /// Positions in `points`.
+    /// The position in `points` of the most PIOPS.
     pub peak: Option<usize>,
+    /// The position of the fewest sessions whose PIOPS lie within the peak's interval, where that is
+    /// another point.
+    pub saturated_from: Option<usize>,
+    /// The position of the largest PIOPS over read latency.
     pub knee: Option<usize>,
     pub bend_back: Option<BendBack>,
     /// What kept the line from rising further, where it stopped rising. Of a line that bends back

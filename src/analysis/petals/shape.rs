@@ -1,9 +1,9 @@
 //! The shape of one line: peak, knee, bend-back, as METHOD defines them.
 //!
-//! *Peak*: the most PIOPS; a point with fewer sessions within the peak's own interval is the peak
-//! instead. *Knee*: the largest PIOPS over read latency (Kleinrock's power). *Bend-back*: the
-//! first point after the peak that is lower beyond the interval; with single runs, which have
-//! none, lower by more than repeats may vary.
+//! *Peak*: the point with the most PIOPS. *Saturated from*: the point with the fewest sessions whose
+//! PIOPS lie within the peak's interval, where that is another point. *Knee*: the largest PIOPS over
+//! read latency (Kleinrock's power). *Bend-back*: the first point after the peak that is lower
+//! beyond the interval; with single runs, which have none, lower by more than repeats may vary.
 
 use super::super::estimate::VARIATION_MAX;
 use super::cause;
@@ -15,6 +15,7 @@ const FLAT_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut Line) {
     line.peak = peak(&line.points);
+    line.saturated_from = line.peak.and_then(|peak| saturated_from(&line.points, peak));
     line.knee = knee(&line.points);
     let Some(peak) = line.peak else { return };
     if let Some(at) = bend_back(&line.points, peak) {
@@ -42,10 +43,16 @@ fn saturation(line: &Line) -> Option<Limit> {
 }
 
 fn peak(points: &[Point]) -> Option<usize> {
-    let best = highest_of(points, |_| true)?;
-    let top = points[best].piops.as_ref()?;
-    let lowest = top.mean - top.half_width.unwrap_or(0.0);
-    points.iter().position(|point| point.piops.as_ref().is_some_and(|p| p.mean >= lowest))
+    highest_of(points, |point| point.piops.is_some())
+}
+
+/// The first point within the peak's interval; None where that is the peak, and of single runs,
+/// which have no interval.
+fn saturated_from(points: &[Point], peak: usize) -> Option<usize> {
+    let top = points[peak].piops.as_ref()?;
+    let lowest = top.mean - top.half_width?;
+    let within = |point: &Point| point.piops.as_ref().is_some_and(|piops| piops.mean >= lowest);
+    points[..peak].iter().position(within)
 }
 
 fn knee(points: &[Point]) -> Option<usize> {

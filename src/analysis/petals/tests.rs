@@ -118,13 +118,17 @@ fn readers_beside_writers_are_a_line_per_number_of_writers() {
 }
 
 #[test]
-fn a_tie_within_the_interval_is_the_peak_of_fewer_sessions() {
-    let petals = Petals::of(&thrice(&[(8, 900.0, 9.0), (16, 990.0, 16.0), (32, 1000.0, 32.0)]));
+fn the_peak_has_the_most_piops_and_what_ties_with_it_saturates() {
+    let cells = [(8, 900.0, 9.0), (16, 990.0, 16.0), (32, 1000.0, 32.0), (64, 995.0, 64.0)];
+    let line = Petals::of(&thrice(&cells)).lines.remove(0);
     // 1 % of deviation is an interval of 2.5 %: 990 ties with 1000, 900 does not.
-    assert_eq!(petals.lines[0].peak, Some(1));
-    assert_eq!(petals.lines[0].bend_back, None);
+    assert_eq!((line.peak, line.saturated_from), (Some(2), Some(1)));
+    assert_eq!(line.bend_back, None);
+    let alone = Petals::of(&thrice(&cells[..1])).lines.remove(0);
+    assert_eq!((alone.peak, alone.saturated_from), (Some(0), None));
     let single = [seen(16, 1, 990.0, 16.0), seen(32, 1, 1000.0, 32.0)];
-    assert_eq!(Petals::of(&single).lines[0].peak, Some(1));
+    let line = Petals::of(&single).lines.remove(0);
+    assert_eq!((line.peak, line.saturated_from), (Some(1), None));
 }
 
 /// A line that bends back at 64 sessions, with more figures at 16 and at 64.
@@ -277,7 +281,9 @@ proptest! {
             let top = top.fold(0.0, f64::max);
             let peak = &line.points[line.peak.unwrap()];
             let piops = peak.piops.as_ref().unwrap();
-            prop_assert!(piops.half_width.is_some() || piops.mean <= top);
+            prop_assert_eq!(piops.mean, top);
+            let fewest = line.saturated_from.unwrap_or(line.peak.unwrap());
+            prop_assert!(fewest <= line.peak.unwrap());
             prop_assert!(line.bend_back.as_ref().is_none_or(|bend| bend.at > line.peak.unwrap()));
         }
     }

@@ -17,7 +17,8 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
     let mut metrics = BTreeMap::new();
     let mut put = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
-            metrics.insert(name.to_owned(), value);
+            // The sum of no waits is -0.
+            metrics.insert(name.to_owned(), value + 0.0);
         }
     };
     put(metric::PIOPS, summary.piops());

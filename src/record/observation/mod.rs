@@ -158,6 +158,17 @@ mod tests {
         assert_eq!(seen.metric("select_p99_us"), run.summary.latency_us["select"].p99);
     }
 
+    /// A sum of no waits is -0 in Rust.
+    #[test]
+    fn nothing_is_zero_and_not_minus_zero() {
+        let mut run = fixture::mixed_run();
+        run.summary.waits.truncate(1);
+        let seen = Observation::of_run("a", Vec::new(), &run);
+        let zeros: Vec<_> = seen.metrics.iter().filter(|(_, value)| **value == 0.0).collect();
+        assert!(!zeros.is_empty());
+        assert!(zeros.iter().all(|(_, value)| value.is_sign_positive()), "{zeros:?}");
+    }
+
     #[test]
     fn what_is_not_known_is_not_there() {
         let mut run = fixture::mixed_run();

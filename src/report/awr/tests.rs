@@ -18,9 +18,9 @@ fn the_table() {
     sp_9i.txt            -  10.00        -        -        -    7,000   3,987       0.61       -  db file sequential read
 
     sp_11g.txt
-      WARNING: 97 redo synch writes for 6000 user commits: most commits did not wait for their redo
-        (not-durable). PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from the
-        client, if commits are to be durable one by one.
+      WARNING: 97 redo synch writes for 6000 user commits: 98.4 % of the commits did not wait for their
+        redo (not-durable). PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from
+        the client, if commits are to be durable one by one.
 
     awr_19c.html
       note: the report spans 4 minutes: too short to judge whether the figures are steady (short-run).

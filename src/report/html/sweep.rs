@@ -175,6 +175,7 @@ fn line_section(petals: &Petals) -> Section {
         ("MB/s", true),
         ("read us", true),
         ("sessions", true),
+        ("saturated from", false),
         ("knee", false),
         ("bends back", false),
         ("evidence", false),
@@ -188,6 +189,11 @@ fn line_section(petals: &Petals) -> Section {
             line.peak_mb,
             line.peak_us,
             line.peak_sessions,
+            if line.saturated_from.is_empty() {
+                "the peak".to_owned()
+            } else {
+                line.saturated_from
+            },
             line.knee,
             bend,
             line.evidence.join("; "),

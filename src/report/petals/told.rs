@@ -10,6 +10,9 @@ pub(super) fn marks(line: &Line, position: usize) -> Vec<String> {
     if line.peak == Some(position) {
         marks.push("peak".to_owned());
     }
+    if line.saturated_from == Some(position) {
+        marks.push("saturated from here".to_owned());
+    }
     if line.knee == Some(position) {
         marks.push("knee".to_owned());
     }
@@ -102,6 +105,8 @@ pub struct Summary {
     pub peak_mb: String,
     pub peak_us: String,
     pub peak_sessions: String,
+    /// Empty where the peak is the first point within its interval.
+    pub saturated_from: String,
     pub knee: String,
     /// Empty where it neither bends back nor goes flat.
     pub bend: String,
@@ -115,7 +120,7 @@ pub fn summary(petals: &Petals) -> Vec<Summary> {
 
 fn line_summary(line: &Line) -> Summary {
     let at = |position: Option<usize>| position.and_then(|position| line.points.get(position));
-    let peak = at(line.peak);
+    let (peak, saturated) = (at(line.peak), at(line.saturated_from));
     let mean =
         |point: Option<&Point>, pick: fn(&Point) -> Option<&Estimate>, show: fn(f64) -> String| {
             or_dash(point.and_then(pick), |seen| show(seen.mean))
@@ -140,6 +145,10 @@ fn line_summary(line: &Line) -> Summary {
         peak_mb: mean(peak, |point| point.mb_s.as_ref(), rate),
         peak_us: mean(peak, |point| point.read_us.as_ref(), micros),
         peak_sessions: or_dash(peak, |point| point.sessions.to_string()),
+        saturated_from: saturated.map_or_else(String::new, |point| {
+            let piops = mean(Some(point), |point| point.piops.as_ref(), rate);
+            format!("{} sessions: {piops} PIOPS", point.sessions)
+        }),
         knee: knee.unwrap_or_else(|| UNKNOWN.to_owned()),
         bend: match (bend, limit) {
             (Some(bend), _) => {

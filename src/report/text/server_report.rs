@@ -248,8 +248,8 @@ mod tests {
         log file sync                 5,990     22.00   3,673        0.2  -
         db file parallel write      120,300     15.00   124.7        0.2  -
         log file parallel write       6,020      8.00   1,329        0.1  -
-        - warning not-durable (judged from statspack.txt): 97 redo synch writes for 6000 user commits: most
-          commits did not wait for their redo
+        - warning not-durable (judged from statspack.txt): 97 redo synch writes for 6000 user commits: 98.4
+          % of the commits did not wait for their redo
         "#);
     }
 
