@@ -292,7 +292,7 @@ fn plain_runs_are_printed_as_csv_a_row_each() {
 #[test]
 fn what_the_system_saw_is_written_as_slob_leaves_it() {
     let work = Workplace::loaded(1, "8M");
-    work.petal(["run", "--run-time", "3", "--update-pct", "0"]).exits(0);
+    work.petal(["run", "--run-time", "3", "--update-pct", "0"]).watching().exits(0);
     let folder = work.run_folder();
     let dir = folder.to_str().unwrap();
     work.petal(["report", dir]).exits(0);
