@@ -139,6 +139,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Flags that mean nothing of a sweep or a calibration.
+fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failure> {
+    match flags.iter().find(|flag| matches.get_flag(flag)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!(
+            "--{flag}: it is of runs, and {} is none; name the folders of runs",
+            path.display()
+        ))),
+    }
+}
+
 /// As the folder calls itself.
 fn folder_name(path: &Path) -> String {
     let folder = record::folder_of(path);
@@ -163,6 +174,7 @@ fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Result<(), Fa
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
 fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["csv", "os-text"], path)?;
     let measured = calibration::load(path)?;
     if path.is_dir()
         && let Err(error) = report::write_calibration(&Folder::open(path), &measured)
@@ -202,6 +214,7 @@ fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) {
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["os-text"], path)?;
     let swept = sweep::load(path)?;
     let objective = matches.get_one("objective");
     if let Err(error) = report::write_sweep(&Folder::open(path), &swept, objective) {
