@@ -83,6 +83,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_not_there_are_an_error() {
+        let run = gains(&["rows-missing"], |run| {
+            run.summary.rows.select -= 50;
+            run.details.ops_not_as_asked = Some(3);
+        });
+        let finding = judge(&run).remove(0);
+        assert_eq!((finding.id.as_str(), finding.severity), ("rows-missing", Severity::Error));
+        assert!(finding.message.contains(", in 3 of "), "{}", finding.message);
+        // Too few in one operation and as many too many in another.
+        gains(&["rows-missing"], |run| run.details.ops_not_as_asked = Some(2));
+        let mut old = fixture::mixed_run();
+        old.summary.rows_asked = None;
+        assert!(not_judged(&old).iter().any(|judged| judged.id == "rows-missing"));
+    }
+
+    #[test]
     fn a_run_is_as_short_as_it_was_not_as_was_asked() {
         // RUN_TIME is 60.
         gains(&["short-run"], |run| {

@@ -1,7 +1,7 @@
 //! Judges what a target states about itself, before a test is run on it.
 
 use super::host::{Check, Verdict};
-use crate::stats::target::{Target, TargetDetails};
+use crate::stats::target::{RowsFound, Target, TargetDetails};
 
 /// What about the target would spoil a test, or must be known beside its figures.
 pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
@@ -58,6 +58,31 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
         advice: String::new(),
     });
     checks
+}
+
+/// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
+pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
+    let (verdict, value) = match &found {
+        Err(why) => (Verdict::Unknown, why.clone()),
+        Ok(RowsFound { loaded, looked_for, found }) => {
+            let of = match looked_for == loaded {
+                true => format!("{looked_for} rows, each looked for by its key"),
+                false => format!("{looked_for} of {loaded} rows, looked for all over the data"),
+            };
+            match found == looked_for {
+                true => (Verdict::Good, format!("{of}: all there")),
+                false => (Verdict::Warn, format!("{of}: {found} found")),
+            }
+        }
+    };
+    Check {
+        name: format!("rows of schema {schema}"),
+        value,
+        verdict,
+        why: "an operation that does not find its rows visits fewer blocks than it is counted for"
+            .to_owned(),
+        advice: "petal setup --replace".to_owned(),
+    }
 }
 
 /// Constant filler measures compression on storage that compresses.

@@ -14,8 +14,8 @@ const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all =
-        vec![partial_record(run), gaps(run), bad_blocks(run), lost_sessions(run), short_run(run)];
+    let mut all = vec![partial_record(run), gaps(run), bad_blocks(run), rows_missing(run)];
+    all.extend([lost_sessions(run), short_run(run)]);
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -69,6 +69,40 @@ fn bad_blocks(run: &Run) -> Judgement {
          before anything is trusted to it, then load again (petal setup --replace).",
     )
     .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .judged()
+}
+
+/// Each operation must have visited exactly the rows asked of it.
+fn rows_missing(run: &Run) -> Judgement {
+    const ID: &str = "rows-missing";
+    let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
+    let Some(asked) = run.summary.rows_asked else {
+        return unknown(ID, "this record does not tell how many rows were asked for");
+    };
+    if run.visited_all_rows() != Some(false) {
+        return Judgement::Clear;
+    }
+    let (all, there) = (asked.total(), visited.total());
+    let (difference, what) = match there <= all {
+        true => (all - there, "were not there"),
+        false => (there - all, "were there more than once"),
+    };
+    let operations = not_as_asked.map_or(String::new(), |count| {
+        format!(", in {count} of {} operations", run.summary.ops.total)
+    });
+    error(
+        ID,
+        format!(
+            "{difference} of the {all} rows asked for ({:.1} %) {what}{operations}: this run did \
+             other work than was asked for, and its figures are of that",
+            difference as f64 * 100.0 / all.max(1) as f64
+        ),
+        "Use no figure of it. petal check tells which schemas lack rows; find out who changed them, \
+         then load again (petal setup --replace).",
+    )
+    .with("rows_asked", json!(asked))
+    .with("rows_visited", json!(visited))
+    .with("ops_not_as_asked", not_as_asked)
     .judged()
 }
 

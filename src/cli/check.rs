@@ -1,20 +1,28 @@
 //! `petal check`: what would spoil a test here, before one is run.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::host::Verdict;
+use crate::analysis::host::{Check, Verdict};
 use crate::analysis::{host, target};
+use crate::driver::rows;
+use crate::engine::Engine;
 use crate::report;
+use crate::settings::LoopSide;
 use crate::settings::table::CommandKind;
 use crate::settings::url::TargetUrl;
 use crate::stats::devices;
 use crate::stats::host::Host;
+use crate::stats::target::LoadedSchema;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::source;
+
+/// Looking for all rows of large data would take hours.
+const ROWS_LIMIT: Duration = Duration::from_secs(10);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +39,9 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let settings = source::read(matches, CommandKind::Target, None, console)?;
+    let mut settings = source::read(matches, CommandKind::Target, None, console)?;
+    // The loop inside a server may need a routine there, and a check makes nothing.
+    settings.loop_side = Some(LoopSide::Client);
     let engine = source::open(&settings)?;
     let loaded = engine.loaded()?;
     let described = match loaded.len() as u32 {
@@ -45,12 +55,25 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     };
     let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
     match &described {
-        Some((about, details)) => checks.extend(target::check(about, details)),
+        Some((about, details)) => {
+            checks.extend(target::check(about, details));
+            checks.extend(look_for_rows(engine.as_ref(), &loaded));
+        }
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
     console.report(|| report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
+}
+
+/// All schemas share the time that looking may take.
+fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Vec<Check> {
+    let limit = ROWS_LIMIT / loaded.len().max(1) as u32;
+    let look = |schema: &LoadedSchema| {
+        let found = rows::look(engine, schema, limit).map_err(|error| error.to_string());
+        target::rows(schema.number, found)
+    };
+    loaded.iter().map(look).collect()
 }
 
 /// Where the data are going to be; a server alone knows where its own are.

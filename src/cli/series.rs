@@ -109,6 +109,7 @@ pub fn exit_of(run: &Run) -> Exit {
         Status::Interrupted => Exit::Interrupted,
         Status::Failed => Exit::Failed,
         Status::Complete if !run.summary.sessions_lost.is_empty() => Exit::Failed,
+        Status::Complete if run.visited_all_rows() == Some(false) => Exit::Failed,
         Status::Complete => Exit::Done,
     }
 }

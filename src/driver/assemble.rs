@@ -103,6 +103,7 @@ fn summary(
         elapsed_s: measured.elapsed_s,
         ops,
         rows,
+        rows_asked: Some(Rows::by_kind(&totals.rows_asked)),
         errors: totals.errors.clone(),
         per_second: PerSecond::over(
             ops.total,
@@ -155,6 +156,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         gaps: std::mem::take(&mut measured.gaps),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
+        ops_not_as_asked: Some(measured.totals.ops_not_as_asked),
         backlog: job.workload.rate.map(|_| measured.backlog),
         timeline: std::mem::take(&mut measured.timeline),
         ..opening

@@ -203,6 +203,7 @@ fn attend(
         left: if work_loop == 0 { u64::MAX } else { work_loop },
         stop,
         shards,
+        scan_rows: &job.scan_rows(),
     };
     let end = Box::new(at_work.run());
     reporter.send(Report::Ended { index, end });

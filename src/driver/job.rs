@@ -39,6 +39,12 @@ impl Job<'_> {
         self.signals.load(Ordering::Relaxed) > 0
     }
 
+    /// Rows of each schema's scan table, from schema 1; None of one that is not known to hold any.
+    pub(super) fn scan_rows(&self) -> Vec<Option<u64>> {
+        let rows = |schema: &LoadedSchema| Some(schema.scan_rows).filter(|&rows| rows > 0);
+        self.loaded.iter().map(rows).collect()
+    }
+
     /// Gives the run up if a signal came before the trigger.
     pub(super) fn check_interrupted(&self) -> Result<(), DriverError> {
         if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }

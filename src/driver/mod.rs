@@ -13,6 +13,7 @@ pub mod os;
 pub mod page_cache;
 mod prepare;
 pub mod quiet;
+pub mod rows;
 pub mod run;
 mod sampler;
 mod server_report;

@@ -381,6 +381,7 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
         length_s,
         ops: Ops::from(tally),
         rows: Rows::from(tally),
+        rows_asked: Some(Rows::by_kind(&tally.rows_asked)),
         errors: tally.errors_total(),
         sessions,
         latency_us,

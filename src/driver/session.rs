@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use crate::stats::timeline::{Ended, EndedAs, Shards};
-use crate::workload::op::Operation;
+use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
 use crate::workload::seat::Seat;
 
@@ -70,6 +70,8 @@ pub struct SessionLoop<'a> {
     pub left: u64,
     pub stop: Stop,
     pub shards: &'a Shards,
+    /// Rows of each schema's scan table, from schema 1; None where nobody counted them.
+    pub scan_rows: &'a [Option<u64>],
 }
 
 /// What the loop does next.
@@ -204,10 +206,19 @@ impl SessionLoop<'_> {
                 end_ns: outcome.end_ns,
                 rows: outcome.rows,
                 hot: operation.hot,
+                rows_asked: self.rows_asked(operation).unwrap_or(outcome.rows),
                 result: result_of(outcome),
             }
         });
         self.shards.fold(self.seat.session, ended);
+    }
+
+    /// What an operation is to visit; None of a scan table whose size is not known.
+    fn rows_asked(&self, operation: &Operation) -> Option<u64> {
+        match operation.kind {
+            Kind::Select | Kind::Update => Some(operation.rows.into()),
+            Kind::Scan => self.scan_rows.get(operation.schema as usize - 1).copied().flatten(),
+        }
     }
 
     /// A session that is lost already has told why.
@@ -362,6 +373,7 @@ mod tests {
             left,
             stop: Stop::until(Instant::now(), None, level, cutting),
             shards: &shards,
+            scan_rows: &[],
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
@@ -419,6 +431,7 @@ mod tests {
             left: 100,
             stop: Stop::unlimited(Arc::default()),
             shards: &shards,
+            scan_rows: &[],
         };
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");

@@ -109,6 +109,11 @@ pub trait Engine: Send + Sync {
     /// Connects one session, ready for its first operation. Called from many threads at once.
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError>;
 
+    /// Connects a session that only reads, and leaves nothing behind where the data are.
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        self.connect(seat)
+    }
+
     /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
 

@@ -15,7 +15,14 @@ impl From<&Tally> for Ops {
 
 impl From<&Tally> for Rows {
     fn from(tally: &Tally) -> Self {
-        let [select, scan, update] = Kind::ALL.map(|kind| tally.rows[kind.index()]);
+        Self::by_kind(&tally.rows)
+    }
+}
+
+impl Rows {
+    /// From counts in the order of [`Kind::ALL`].
+    pub fn by_kind(rows: &[u64; Kind::ALL.len()]) -> Self {
+        let [select, scan, update] = Kind::ALL.map(|kind| rows[kind.index()]);
         Self { select, scan, update }
     }
 }

@@ -155,6 +155,7 @@ pub struct Totals {
     pub seconds: f64,
     pub ops: Ops,
     pub rows: super::Rows,
+    pub rows_asked: Option<super::Rows>,
     pub io: IoCounts,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
@@ -168,6 +169,11 @@ impl Totals {
             sum.seconds += second.length_s;
             sum.ops = sum.ops.plus(&second.ops);
             sum.rows = sum.rows.plus(&second.rows);
+            sum.rows_asked = match (index, sum.rows_asked, second.rows_asked) {
+                (0, _, asked) => asked,
+                (_, Some(a), Some(b)) => Some(a.plus(&b)),
+                _ => None,
+            };
             let io = second.io.unwrap_or_default();
             sum.io = if index == 0 { io } else { sum.io.plus(&io) };
             sum.device = match (index, sum.device, second.device) {

@@ -220,6 +220,7 @@ fn second(index: u64) -> Second {
         length_s: 1.0,
         ops,
         rows,
+        rows_asked: Some(rows),
         errors: u64::from(index == 30),
         sessions: 8,
         latency_us: latencies(index, &ops)
@@ -380,6 +381,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
     summary.elapsed_s = totals.seconds;
     summary.ops = totals.ops;
     summary.rows = totals.rows;
+    summary.rows_asked = totals.rows_asked;
     summary.per_second = totals.per_second();
     summary.cpu = totals.cpu;
     summary.petal_cpu_s = Some(totals.seconds * 0.42);

@@ -77,7 +77,11 @@ pub struct Summary {
     #[serde(default)]
     pub counted_until: Option<CountedUntil>,
     pub ops: Ops,
+    /// Rows that the operations visited, as the database answered.
     pub rows: Rows,
+    /// Rows that the same operations were to visit; null in records made before petal kept it.
+    #[serde(default)]
+    pub rows_asked: Option<Rows>,
     /// Errors after which the session went on, by the database's code.
     pub errors: BTreeMap<String, u64>,
     pub sessions_lost: Vec<SessionLost>,
@@ -318,6 +322,9 @@ pub struct Details {
     pub rebuilt: bool,
     /// Values past a histogram's bound.
     pub saturated: u64,
+    /// Operations that visited other than the rows asked of them. None in records made before petal
+    /// counted them.
+    pub ops_not_as_asked: Option<u64>,
     /// With RATE: operations that were due and not begun when the run ended.
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
@@ -364,6 +371,8 @@ pub struct Second {
     pub length_s: f64,
     pub ops: Ops,
     pub rows: Rows,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_asked: Option<Rows>,
     pub errors: u64,
     pub sessions: u32,
     /// By kind name; only those with operations.
@@ -426,6 +435,13 @@ impl Run {
     /// here is unknown, not zero.
     pub fn is_counted(&self) -> bool {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()
+    }
+
+    /// Whether every operation visited exactly the rows asked of it; None in records made before
+    /// petal kept what was asked.
+    pub fn visited_all_rows(&self) -> Option<bool> {
+        let is_as_asked = self.summary.rows_asked? == self.summary.rows;
+        Some(is_as_asked && self.details.ops_not_as_asked.unwrap_or(0) == 0)
     }
 
     /// How many blocks each session has in flight: IO_DEPTH.

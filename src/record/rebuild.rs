@@ -45,6 +45,7 @@ fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<journal::Line>
     summary.elapsed_s = timeline.last().map_or(0.0, |last| last.from_s + last.length_s);
     summary.ops = totals.ops;
     summary.rows = totals.rows;
+    summary.rows_asked = totals.rows_asked;
     summary.cpu = totals.cpu;
     summary.per_second = super::PerSecond::over(
         totals.ops.total,

@@ -31,6 +31,7 @@ impl Run {
         run.summary.elapsed_s = until.second;
         run.summary.ops = totals.ops;
         run.summary.rows = totals.rows;
+        run.summary.rows_asked = totals.rows_asked;
         run.summary.cpu = totals.cpu;
         run.details.device = totals.device;
         run.details.db_time_s = until.db_time_s;

@@ -98,6 +98,15 @@ pub struct LoadedSchema {
     pub index_bytes: u64,
 }
 
+/// What a look for a schema's rows found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowsFound {
+    pub loaded: u64,
+    /// How many of them were looked for, all over the data.
+    pub looked_for: u64,
+    pub found: u64,
+}
+
 /// What settling before a run cost and found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settled {

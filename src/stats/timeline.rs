@@ -25,6 +25,8 @@ pub struct Ended<'a> {
     pub rows: u64,
     /// Whether it was sent to hot data: by [`Hot::index`].
     pub hot: [bool; Hot::ALL.len()],
+    /// Rows that the operation was to visit.
+    pub rows_asked: u64,
     pub result: EndedAs<'a>,
 }
 
@@ -42,6 +44,10 @@ pub enum EndedAs<'a> {
 pub struct Tally {
     pub ops: [u64; Kind::ALL.len()],
     pub rows: [u64; Kind::ALL.len()],
+    /// What the operations in `ops` were to visit.
+    pub rows_asked: [u64; Kind::ALL.len()],
+    /// Operations in `ops` that visited fewer or more rows than they were to.
+    pub ops_not_as_asked: u64,
     pub cut: u64,
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
@@ -63,6 +69,8 @@ impl Tally {
                 let kind = ended.kind.index();
                 self.ops[kind] += 1;
                 self.rows[kind] += ended.rows;
+                self.rows_asked[kind] += ended.rows_asked;
+                self.ops_not_as_asked += u64::from(ended.rows != ended.rows_asked);
                 self.service[kind].get_or_insert_default().record(ended.latency_ns);
                 for (is_hot, latencies) in ended.hot.into_iter().zip(&mut self.hot) {
                     if is_hot {
@@ -85,6 +93,7 @@ impl Tally {
         for kind in Kind::ALL.map(Kind::index) {
             self.ops[kind] += other.ops[kind];
             self.rows[kind] += other.rows[kind];
+            self.rows_asked[kind] += other.rows_asked[kind];
             add_latencies(&mut self.service[kind], other.service[kind].as_deref());
             add_latencies(&mut self.response[kind], other.response[kind].as_deref());
         }
@@ -92,6 +101,7 @@ impl Tally {
             add_latencies(sum, part.as_deref());
         }
         self.cut += other.cut;
+        self.ops_not_as_asked += other.ops_not_as_asked;
         self.busy_ns += other.busy_ns;
         self.think_ns += other.think_ns;
         for (code, count) in &other.errors {
@@ -201,8 +211,18 @@ mod tests {
 
     fn done(end_ns: u64) -> Ended<'static> {
         let result = EndedAs::Done;
+        let (kind, rows) = (Kind::Select, 2);
         let hot = [end_ns.is_multiple_of(2), false];
-        Ended { kind: Kind::Select, latency_ns: 5, response_ns: None, end_ns, rows: 2, hot, result }
+        Ended {
+            kind,
+            latency_ns: 5,
+            response_ns: None,
+            end_ns,
+            rows,
+            rows_asked: rows,
+            hot,
+            result,
+        }
     }
 
     proptest! {
@@ -231,6 +251,19 @@ mod tests {
             let sent = ends.iter().filter(|(_, end_ns)| end_ns.is_multiple_of(2)).count();
             prop_assert_eq!(hot, [sent as u64, 0]);
         }
+    }
+
+    #[test]
+    fn too_few_rows_here_and_too_many_there_are_not_as_asked() {
+        let mut tally = Tally::default();
+        for (rows, rows_asked) in [(2, 2), (1, 2), (3, 2)] {
+            tally.record(Ended { rows, rows_asked, ..done(1) });
+        }
+        tally.record(Ended { rows: 0, result: EndedAs::Failed("busy"), ..done(1) });
+        let mut sum = tally.clone();
+        sum.add(&tally);
+        assert_eq!((sum.rows, sum.rows_asked), ([12, 0, 0], [12, 0, 0]));
+        assert_eq!(sum.ops_not_as_asked, 4);
     }
 
     #[test]

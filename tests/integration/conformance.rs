@@ -40,6 +40,8 @@ struct Target {
     commits: (&'static str, bool),
     /// Keys of a schema with the text of c2, past petal: in a connection of the test's own.
     look: fn(&Workplace, u32) -> BTreeMap<u64, String>,
+    /// Deletes every second row of schema 1 past petal; None where rows cannot go and leave the rest.
+    delete_half: Option<fn(&Workplace)>,
     /// A target that cannot be, and what an error must name of it.
     broken: fn(&Workplace) -> (String, String),
 }
@@ -315,6 +317,7 @@ fn the_mix_and_fixed_work_are_exact(target: &Target) {
     let scans = count(&run, "/ops/scan");
     assert!((20..=40).contains(&scans), "{scans}");
     assert_eq!(count(&run, "/rows/scan"), scans * SCAN_ROWS);
+    assert_eq!(run["rows_asked"], run["rows"]);
     let commits = count(&run, &format!("/counters/{}", target.commits.0));
     assert!(commits == 240 || target.commits.1 && commits > 240, "{commits}");
 }
@@ -338,6 +341,27 @@ fn a_killed_load_is_refused(target: &Target) {
     target.petal(&work, &["run", "--work-loop", "1"]).exits(3).telling(&["not loaded"]);
     engine.load(&target.plan(1), &Silent, &unlimited()).unwrap();
     assert_eq!(engine.loaded().unwrap().len(), 1);
+}
+
+fn missing_rows_are_an_error(target: &Target) {
+    let Some(delete_half) = target.delete_half else { return };
+    let (work, engine) = target.loaded(1);
+    drop(engine);
+    let all_there = format!("{ROWS} rows, each looked for by its key: all there");
+    assert!(target.petal(&work, &["check"]).ends().stdout.contains(&all_there));
+    delete_half(&work);
+    let args = ["run", "--work-loop", "60", "--update-pct", "40", "--work-unit", "16", "--json"];
+    let run = target.petal(&work, &args).exits(1).json();
+    for kind in ["select", "update"] {
+        let of = |what: &str| count(&run, &format!("/{what}/{kind}"));
+        assert_eq!((of("rows_asked"), of("rows")), (of("ops") * 16, of("ops") * 8), "{kind}");
+    }
+    let findings = run["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["id"] == "rows-missing").unwrap();
+    assert_eq!(found["severity"], "error");
+    assert_eq!(count(found, "/evidence/ops_not_as_asked"), 60);
+    let half = format!("{ROWS} rows, each looked for by its key: {} found", ROWS / 2);
+    assert!(target.petal(&work, &["check"]).exits(1).stdout.contains(&half));
 }
 
 fn data_is_dropped_and_only_once(target: &Target) {
@@ -384,6 +408,11 @@ const SQLITE: Target = Target {
     block_size: 8192,
     commits: ("commits", false),
     look: sqlite_look,
+    delete_half: Some(|work| {
+        let path = work.path("petal-data/petal1.db");
+        let writer = rusqlite::Connection::open(path).unwrap();
+        writer.execute("DELETE FROM cf1 WHERE custid % 2 = 0", []).unwrap();
+    }),
     broken: |work| {
         let path = work.write("in-the-way", "a file").display().to_string();
         (format!("sqlite:{path}"), path)
@@ -418,6 +447,10 @@ const POSTGRES: Target = Target {
     block_size: 8192,
     commits: ("pg_stat_database.xact_commit", true),
     look: postgres_look,
+    delete_half: Some(|work| {
+        let mut client = server_postgres::shared().client(&postgres_database(work));
+        client.execute("DELETE FROM petal1.cf1 WHERE custid % 2 = 0", &[]).unwrap();
+    }),
     broken: |_| {
         // A port that nobody listens at.
         ("postgres://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
@@ -476,6 +509,8 @@ const DEVICE: Target = Target {
     is_there: || true,
     commits: ("commits", false),
     look: device_look,
+    // A block that is not what was written there is an error of its own.
+    delete_half: None,
     broken: |work| {
         let path = work.write("in-the-way/x", "a folder").parent().unwrap().display().to_string();
         (format!("device:{path}"), path)
@@ -499,6 +534,7 @@ const ORACLE: Target = Target {
     block_size: 8192,
     commits: ("user commits", true),
     look: |_, schema| server_oracle::rows(schema),
+    delete_half: None,
     broken: |_| {
         // A port that nobody listens at.
         ("oracle://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
@@ -543,6 +579,7 @@ macro_rules! targets {
                 the_mix_and_fixed_work_are_exact,
                 readers_read_and_writers_write,
                 a_killed_load_is_refused,
+                missing_rows_are_an_error,
                 data_is_dropped_and_only_once,
                 errors_name_the_target_and_no_password,
             }

@@ -29,6 +29,7 @@ mod postgres_silence;
 mod postgres_tls;
 mod postgres_way_in;
 mod proxy;
+mod rows;
 mod sandbox;
 mod secrets;
 mod server_oracle;

@@ -50,6 +50,9 @@ pub fn run(
                 pace.add(began.elapsed(), ran);
                 console.warn(&line(number, all, held, &run));
                 let lost = !run.summary.sessions_lost.is_empty();
+                if let Some(missing) = run.summary.finding("rows-missing") {
+                    console.error(&missing.message);
+                }
                 if lost {
                     tell_lost(&run, console);
                     reachable(planned, *turn)?;

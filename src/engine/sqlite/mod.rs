@@ -234,7 +234,17 @@ impl Engine for Sqlite {
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
         self.shared.checkpointers.resume();
-        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema)?))
+        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, Access::Write)?))
+    }
+
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        let wal = files::beside(&self.shared.folder.database(seat.schema), "-wal");
+        // Rows may be in the WAL, which only a connection that may write can read.
+        let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
+            true => Access::Write,
+            false => Access::Unchanging,
+        };
+        Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, access)?))
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {

@@ -24,6 +24,7 @@ const BUSY: &str = "busy";
 /// A session on its home schema, and on others as operations ask for them.
 pub struct SqliteSession {
     shared: Arc<Shared>,
+    access: Access,
     attached: Vec<Attached>,
     cancelling: Arc<Cancelling>,
     update: String,
@@ -51,9 +52,10 @@ enum Failure {
 }
 
 impl SqliteSession {
-    pub fn connect(shared: &Arc<Shared>, home: u32) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, home: u32, access: Access) -> Result<Self, EngineError> {
         let mut session = Self {
             shared: Arc::clone(shared),
+            access,
             attached: Vec::with_capacity(1),
             cancelling: Arc::default(),
             update: layout::update(shared.redo_stress),
@@ -65,7 +67,8 @@ impl SqliteSession {
 
     /// Opens a schema, with everything prepared: no operation pays for it.
     fn attach(&mut self, schema: u32) -> Result<usize, EngineError> {
-        let attached = Attached::open(&self.shared, schema, &self.cancelling.requested)?;
+        let cancelled = &self.cancelling.requested;
+        let attached = Attached::open(&self.shared, schema, self.access, cancelled)?;
         let text_bytes = layout::column_bytes(attached.meta.block_bytes) * COLUMNS;
         if self.text.len() < text_bytes {
             self.text.resize(text_bytes, 0);
@@ -160,12 +163,13 @@ impl Attached {
     fn open(
         shared: &Arc<Shared>,
         schema: u32,
+        access: Access,
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
         let path = shared.folder.database(schema);
         let recorder = shared.statistics.recorder(Role::Session);
         let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
-        let mut connection = open(&path, Access::Write, &context)?;
+        let mut connection = open(&path, access, &context)?;
         let gate = shared.gate(schema);
         let waiter = Arc::new(Waiter::new(Arc::clone(&gate), Arc::clone(cancelled)));
         let meta = context.during(|| {

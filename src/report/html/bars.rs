@@ -232,7 +232,7 @@ fn layers_of(run: &Run) -> Vec<Layer> {
     let above = sources::of(run).name;
     vec![
         layer(
-            "asked by petal",
+            "visited by petal",
             Some(summary.rows.total() * block),
             Some(summary.rows.update * block),
         ),

@@ -41,16 +41,19 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         "requests",
         "MB",
     ]);
-    let (visited, updated) = (summary.rows.total(), summary.rows.update);
-    table.row([
-        "asked by petal, a block a row".to_owned(),
-        whole(visited),
-        dash(),
-        megabytes(visited * block),
-        whole(updated),
-        dash(),
-        megabytes(updated * block),
-    ]);
+    let petals = [("asked by petal", summary.rows_asked), ("visited", Some(summary.rows))];
+    for (name, rows) in petals {
+        let (read, updated) = (rows.map(|rows| rows.total()), rows.map(|rows| rows.update));
+        table.row([
+            format!("{name}, a block a row"),
+            or_dash(read, whole),
+            dash(),
+            or_dash(read, |rows| megabytes(rows * block)),
+            or_dash(updated, whole),
+            dash(),
+            or_dash(updated, |rows| megabytes(rows * block)),
+        ]);
+    }
     table.row([
         format!("{above}, logical"),
         or_dash(io.logical_reads, whole),

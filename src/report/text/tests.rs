@@ -174,6 +174,7 @@ fn a_complete_mixed_run() {
     layer                          read blocks   requests        MB  write blocks  requests        MB
     -----------------------------  -----------  ---------  --------  ------------  --------  --------
     asked by petal, a block a row    3,511,040          -  28,762.4       702,208         -   5,752.5
+    visited, a block a row           3,511,040          -  28,762.4       702,208         -   5,752.5
     database, logical               10,533,120          -  86,287.3             -         -         -
     database, physical               3,565,900  3,565,900  29,211.9       600,000   600,000   4,915.2
     database, log                       98,748          -     808.9             -         -   5,769.3
@@ -419,6 +420,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       layer                          read blocks  requests       MB  write blocks  requests     MB
       -----------------------------  -----------  --------  -------  ------------  --------  -----
       asked by petal, a block a row      235,520         -  1,929.4        47,104         -  385.9
+      visited, a block a row             235,520         -  1,929.4        47,104         -  385.9
       database, logical                  706,560         -  5,788.1             -         -      -
       database, physical                 239,200   239,200  1,959.5             0         0    0.0
       database, log                        6,624         -     54.3             -         -  387.0
