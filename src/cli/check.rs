@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut settings = source::read(matches, CommandKind::Target, None, console)?;
     // The loop inside a server may need a routine there, and a check makes nothing.
     settings.loop_side = Some(LoopSide::Client);
-    let engine = source::open(&settings)?;
+    let engine = source::open_alone(&settings, console)?;
     let loaded = engine.loaded()?;
     let described = match loaded.len() as u32 {
         0 => None,

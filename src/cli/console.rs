@@ -3,8 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,10 +18,11 @@ const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// A phase shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+#[derive(Clone)]
 pub struct Console {
     quiet: bool,
     terminal: bool,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, state: Mutex::default() }
+        Self { quiet, terminal, state: Arc::default() }
     }
 
     /// A result, for a person or a pipe. A reader that went away is no error.

@@ -26,7 +26,7 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
-    let dropped = source::open(&settings)?.drop_data()?;
+    let dropped = source::open_alone(&settings, console)?.drop_data()?;
     if dropped.is_empty() {
         console.result(&format!("{}: nothing of petal's is there\n", settings.db.redacted()));
     }

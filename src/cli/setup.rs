@@ -56,11 +56,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let (tablespace, schemas) = form(matches)?;
     let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
-    let mut engine = source::open(&settings)?;
+    let signals = signals::count();
+    let mut engine = source::open(&settings, &signals, console)?;
     if let Some(tablespace) = tablespace {
         if engine.capabilities().tablespaces {
             settings.db.options.insert("tablespace".to_owned(), tablespace);
-            engine = source::open(&settings)?;
+            engine = source::open(&settings, &signals, console)?;
         } else {
             console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
         }
@@ -72,7 +73,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     for kept in &setup.kept {
         console.warn(&format!("schema {} is there as asked and stays", kept.number));
     }
-    let signals = signals::count();
     let stop = Stop::unlimited(signals.clone());
     let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {

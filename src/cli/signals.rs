@@ -9,7 +9,13 @@ use signal_hook::iterator::Signals;
 
 /// Counts signals from now on. Where they cannot be caught, the system's own handling stays.
 pub fn count() -> Arc<AtomicU8> {
-    let level = Arc::<AtomicU8>::default();
+    let level = Arc::default();
+    count_into(&level);
+    level
+}
+
+/// Counts them here from now on.
+pub fn count_into(level: &Arc<AtomicU8>) {
     if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
         let counter = level.clone();
         thread::spawn(move || {
@@ -21,5 +27,4 @@ pub fn count() -> Arc<AtomicU8> {
             }
         });
     }
-    level
 }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use crate::engine::{self, Engine};
+use crate::engine::{self, Caller, Engine};
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
@@ -14,6 +15,7 @@ use crate::settings::{Settings, flags};
 use super::console::Console;
 use super::failure::Failure;
 use super::number::whole;
+use super::signals;
 
 /// Adds `--conf`, `-s` and a flag for every parameter that the command takes.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
@@ -88,6 +90,29 @@ pub fn read(
     Ok(settings)
 }
 
-pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, Failure> {
-    Ok(engine::open(settings)?)
+/// Opens the engine, which obeys these signals where it waits for others.
+pub fn open(
+    settings: &Settings,
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<Arc<dyn Engine>, Failure> {
+    let engine = engine::open(settings)?;
+    engine.serve(&caller(signals, console));
+    Ok(engine)
+}
+
+/// Opens the engine for a command that stops for no signal itself: where the engine does, signals
+/// are its own from now on.
+pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, Failure> {
+    let engine = engine::open(settings)?;
+    let signals = Arc::default();
+    if engine.serve(&caller(&signals, console)) {
+        signals::count_into(&signals);
+    }
+    Ok(engine)
+}
+
+fn caller(signals: &Arc<AtomicU8>, console: &Console) -> Caller {
+    let console = console.clone();
+    Caller { signals: signals.clone(), note: Arc::new(move |line| console.warn(line)) }
 }

@@ -85,6 +85,9 @@ impl<'scope> Crew<'scope> {
                     ready += 1;
                     job.watch.advance(1);
                 }
+                Ok(Report::Refused { .. }) if job.is_interrupted() => {
+                    return Err(EngineError::Interrupted.into());
+                }
                 Ok(Report::Refused { index, error }) => {
                     let (session, sessions) = (job.seats[index].session, sessions as u32);
                     return Err(DriverError::Connect { session, sessions, error });
@@ -263,5 +266,5 @@ fn read(
 }
 
 fn before_the_trigger(error: SessionError) -> EngineError {
-    EngineError::Database(format!("reading before the trigger failed: {error}"))
+    EngineError::Environment(format!("reading before the trigger failed: {error}"))
 }

@@ -67,6 +67,8 @@ pub struct Prepared {
     pub clock: Option<ClockState>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
+    /// What could not be asked, and why.
+    pub gaps: Vec<String>,
     /// PAGE_CACHE_LIMIT's memory, for as long as this lives.
     pub locked: Option<LockedMemory>,
 }

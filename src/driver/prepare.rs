@@ -43,7 +43,11 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
     }
-    let data_bytes = job.engine.data_bytes()?;
+    let mut gaps = Vec::new();
+    let data_bytes = job.engine.data_bytes().unwrap_or_else(|error| {
+        gaps.push(format!("how large the data were at the start is unknown: {error}"));
+        None
+    });
     Ok(Prepared {
         target,
         details,
@@ -56,6 +60,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
         clock,
         settled,
         data_bytes,
+        gaps,
         locked,
     })
 }

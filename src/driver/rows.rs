@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
 use crate::stats::target::{LoadedSchema, RowsFound};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::scatter::Permutation;
@@ -48,7 +48,10 @@ pub fn look(
 }
 
 fn unreadable(error: SessionError) -> EngineError {
-    EngineError::Database(format!("looking for the rows failed: {error}"))
+    match error.code.as_str() {
+        INTERRUPTED => EngineError::Interrupted,
+        _ => EngineError::Database(format!("looking for the rows failed: {error}")),
+    }
 }
 
 /// SELECTs that visit each key once.

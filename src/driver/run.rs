@@ -34,6 +34,8 @@ use super::{DriverError, hooks, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
+/// After a signal all is to be over within five seconds.
+const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -73,6 +75,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             journal: keepers.journal,
             latency_log: keepers.latency_log,
         });
+        sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
         let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
@@ -235,7 +238,8 @@ impl Heed {
             self.stop_at = self.stop_at.min(now);
             crew.wake();
         }
-        if signals > 1 || now >= self.stop_at + GRACE {
+        let grace = if signals > 0 { GRACE_OF_SIGNAL } else { GRACE };
+        if signals > 1 || now >= self.stop_at + grace {
             bounds.cutting.store(true, Ordering::Relaxed);
             crew.cancel();
             if self.cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
@@ -322,7 +326,10 @@ fn close(
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
     gaps.extend(report_gaps);
-    let data_bytes = job.engine.data_bytes().ok().flatten();
+    let data_bytes = job.engine.data_bytes().unwrap_or_else(|error| {
+        gaps.push(format!("how large the data are at the end is unknown: {error}"));
+        None
+    });
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
     let watched = sampler.take_watching();

@@ -4,6 +4,7 @@
 //! never another engine, never driver, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
+mod caller;
 pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
@@ -34,6 +35,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
+pub use caller::Caller;
 
 /// What an engine can do. The same facts stand in `petal help parameters` and in the docs.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,13 @@ pub trait Engine: Send + Sync {
 
     /// Bytes of each filler column of a row that fills a block of this size.
     fn column_bytes(&self, block_bytes: u32) -> usize;
+
+    /// From now on signals of the caller's end what this engine waits for before and after a run,
+    /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
+    /// of signals serves such an engine better outside of loads and runs.
+    fn serve(&self, _caller: &Caller) -> bool {
+        false
+    }
 
     /// Which complete petal schemas are there, by number. Empty when none is.
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
@@ -216,6 +225,9 @@ pub trait Cancel: Send + Sync {
 
 /// The error code of an operation that was cancelled after the stop.
 pub const CUT: &str = "cut";
+
+/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
 /// text of an error.

@@ -25,6 +25,7 @@ mod postgres_broken;
 mod postgres_endpoints;
 mod postgres_limits;
 mod postgres_load;
+mod postgres_locks;
 mod postgres_silence;
 mod postgres_tls;
 mod postgres_way_in;

@@ -15,6 +15,7 @@ use crate::settings::Settings;
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
 use super::super::series::{InUse, Series, worse};
+use super::super::source;
 use super::place::Held;
 use super::plan::{Planned, run_time, span};
 
@@ -87,7 +88,8 @@ fn one(
     let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
     let dir = held.folder.path().to_owned();
     let name = plan.folder_name(number, &factors, repeat);
-    let mut series = Series::new(engine::open(&settings)?, settings, signals.clone())?;
+    let engine = source::open(&settings, signals, console)?;
+    let mut series = Series::new(engine, settings, signals.clone())?;
     series.os_data = planned.os_data.clone();
     let folder = kept::begin_cell(&dir, &name)?;
     let done = series.run_in(folder, number, repeat, console)?;

@@ -22,6 +22,7 @@ use crate::stats::target::LoadedSchema;
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
 use super::super::series::{InUse, draw_seed, setup_command};
+use super::super::source;
 use super::Request;
 
 /// A sweep that may begin.
@@ -57,7 +58,7 @@ pub fn plan(
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
     tell_notes(&cells, console);
     data_set_per_block_size(&axes, &mut cells)?;
-    let mut targets = open(&cells)?;
+    let mut targets = open(&cells, signals, console)?;
     for target in &mut targets {
         load_unless_there(target, request.load, signals, console)?;
         target.loaded = target.engine.loaded()?;
@@ -66,7 +67,7 @@ pub fn plan(
     for cell in &cells {
         let target = of(&targets, cell)?;
         // A cell's own settings may be refused by its engine.
-        let engine = engine::open(cell)?;
+        let engine = source::open(cell, signals, console)?;
         let data = InUse::check(cell, target.loaded.clone())?;
         admit(cell, engine.as_ref(), &data)?;
         schemas.push(data.schemas);
@@ -166,12 +167,16 @@ fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [Stri
 }
 
 /// Every target once.
-fn open(cells: &[Settings]) -> Result<Vec<Target>, Failure> {
+fn open(
+    cells: &[Settings],
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<Vec<Target>, Failure> {
     let mut targets: Vec<Target> = Vec::new();
     for cell in cells {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
-            let (settings, engine) = (cell.clone(), engine::open(cell)?);
+            let (settings, engine) = (cell.clone(), source::open(cell, signals, console)?);
             targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }

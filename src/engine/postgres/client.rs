@@ -13,9 +13,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
+use futures_util::future::{Either, select};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Interval, Sleep, interval_at, sleep, timeout};
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
@@ -25,7 +26,9 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::lock_wait::{self, LockWait};
 use super::patience::{Line, Patience, SILENCE};
+use super::wait_monitor::{TICK, WaitMonitor};
 
 /// How long a connection may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -49,6 +52,12 @@ pub enum Error {
     Unwanted(String),
     #[error("no runtime for a connection: {0}")]
     Runtime(io::Error),
+    /// A signal ended the waiting.
+    #[error("interrupted")]
+    Interrupted,
+    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or_else(|| "a lock".to_owned(), LockWait::to_string))]
+    Blocked { error: tokio_postgres::Error, limit: Duration, by: Option<LockWait> },
 }
 
 impl Error {
@@ -58,7 +67,7 @@ impl Error {
 
     pub fn as_db_error(&self) -> Option<&DbError> {
         match self {
-            Self::Failed(error) => error.as_db_error(),
+            Self::Failed(error) | Self::Blocked { error, .. } => error.as_db_error(),
             _ => None,
         }
     }
@@ -96,21 +105,43 @@ struct Wire {
     ended_by: Option<tokio_postgres::Error>,
     patience: Patience,
     line: Arc<Line>,
+    /// Looks after waits with [`Patience::WhileItLives`].
+    monitor: Option<Box<WaitMonitor>>,
 }
 
 impl Client {
-    /// Connects and logs in within `limit`, name lookup and TLS included.
-    pub fn open(config: &Config, tls: MakeRustlsConnect, limit: Duration) -> Result<Self, Error> {
+    /// Connects and logs in within `limit`, name lookup and TLS included, unless it is interrupted.
+    pub fn open(
+        config: &Config,
+        tls: MakeRustlsConnect,
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         let runtime = runtime()?;
-        let opened = runtime.block_on(async { timeout(limit, config.connect(tls)).await });
+        let opened = runtime.block_on(async {
+            let interrupted = async {
+                while !is_interrupted() {
+                    sleep(TICK).await;
+                }
+            };
+            match select(pin!(interrupted), pin!(timeout(limit, config.connect(tls)))).await {
+                Either::Left(_) => None,
+                Either::Right((opened, _)) => Some(opened),
+            }
+        });
         match opened {
-            Ok(Ok((asker, connection))) => {
+            None => {
+                runtime.shutdown_background();
+                Err(Error::Interrupted)
+            }
+            Some(Ok(Ok((asker, connection)))) => {
                 let (is_over, patience, line) = (false, Patience::Short, Line::new());
-                let wire = Wire { runtime, connection, is_over, ended_by: None, patience, line };
+                let (ended_by, monitor) = (None, None);
+                let wire = Wire { runtime, connection, is_over, ended_by, patience, line, monitor };
                 Ok(Self { asker, wire })
             }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => {
+            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Err(_)) => {
                 // A name lookup may go on.
                 runtime.shutdown_background();
                 Err(Error::Silent(format!("no answer within {} s", limit.as_secs())))
@@ -121,6 +152,21 @@ impl Client {
     /// What questions may take from now on.
     pub fn wait_with(&mut self, patience: Patience) {
         self.wire.patience = patience;
+    }
+
+    /// What looks after long waits from now on.
+    pub fn monitor_with(&mut self, monitor: WaitMonitor) {
+        self.wire.monitor = Some(Box::new(monitor));
+    }
+
+    /// Waits so long for each lock from now on, unless the role or the URL said how long.
+    pub fn raise_lock_limit(&mut self, limit: Duration) -> Result<(), Error> {
+        let monitor = self.wire.monitor.as_mut();
+        let Some(monitor) = monitor.filter(|monitor| monitor.limit == lock_wait::LIMIT) else {
+            return Ok(());
+        };
+        monitor.limit = limit;
+        self.batch_execute(&format!("SET lock_timeout = {}", limit.as_millis()))
     }
 
     /// With which other threads give it up.
@@ -198,10 +244,14 @@ impl Wire {
         &mut self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Error> {
-        let Self { runtime, connection, is_over, ended_by, patience, line } = self;
+        let Self { runtime, connection, is_over, ended_by, patience, line, monitor } = self;
+        let mut monitor = monitor.as_mut().filter(|_| *patience == Patience::WhileItLives);
+        if let Some(monitor) = &mut monitor {
+            monitor.begin()?;
+        }
         let mut answer = pin!(answer);
-        let mut silence = None;
-        runtime.block_on(poll_fn(|context| {
+        let (mut silence, mut ticks) = (None, None);
+        let answer = runtime.block_on(poll_fn(|context| {
             if let Some(words) = line.poll_given_up(context) {
                 return Poll::Ready(Err(Error::Silent(words.to_owned())));
             }
@@ -219,7 +269,16 @@ impl Wire {
                     Poll::Ready(Err(ended_by.take().map_or(Error::Closed, Error::from)))
                 }
                 Poll::Pending => {
-                    if *patience == Patience::UntilSevered || !is_long(&mut silence, context) {
+                    let is_tick = monitor.is_some() && is_tick(&mut ticks, context);
+                    if let Some(monitor) = monitor.as_mut().filter(|_| is_tick) {
+                        monitor.look(line);
+                        if line.given_up().is_some() {
+                            context.waker().wake_by_ref();
+                        }
+                    }
+                    if *patience == Patience::UntilSevered
+                        || !is_long(&mut silence, is_tick, context)
+                    {
                         return Poll::Pending;
                     }
                     if *patience == Patience::WhileItLives {
@@ -231,7 +290,11 @@ impl Wire {
                     Poll::Pending
                 }
             }
-        }))
+        }));
+        answer.map_err(|error| match monitor {
+            Some(monitor) => monitor.explained(error),
+            None => error,
+        })
     }
 }
 
@@ -266,13 +329,29 @@ fn poll(
 }
 
 /// Whether nothing happened for [`SILENCE`]: each time this is asked for another reason than its
-/// own clock, something did.
-fn is_long(silence: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
+/// own clock or a tick, something did.
+fn is_long(
+    silence: &mut Option<Pin<Box<Sleep>>>,
+    is_tick: bool,
+    context: &mut Context<'_>,
+) -> bool {
     let silence = silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
     let is_long = silence.as_mut().poll(context).is_ready();
-    silence.as_mut().reset(Instant::now() + SILENCE);
-    let _ = silence.as_mut().poll(context);
+    if is_long || !is_tick {
+        silence.as_mut().reset(Instant::now() + SILENCE);
+        let _ = silence.as_mut().poll(context);
+    }
     is_long
+}
+
+/// Whether another [`TICK`] is over; asks to be woken at the next.
+fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
+    let ticks = ticks.get_or_insert_with(|| interval_at(Instant::now() + TICK, TICK));
+    let mut is_tick = false;
+    while ticks.poll_tick(context).is_ready() {
+        is_tick = true;
+    }
+    is_tick
 }
 
 impl Drop for Wire {

@@ -2,8 +2,8 @@
 //! code, and a way out; never the password.
 
 use std::error::Error as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
@@ -12,10 +12,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
 use super::client::{CancelToken, Client, Error};
+use super::lock_wait::{self, LockWait};
 use super::options::{Options, SslMode, Wanted};
 use super::patience::{Patience, SILENCE, Standing};
 use super::tls;
-use crate::engine::EngineError;
+use super::wait_monitor::WaitMonitor;
+use crate::engine::{Caller, EngineError};
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;
@@ -28,10 +30,17 @@ const BRIEF: Duration = Duration::from_secs(3);
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
 
-/// What is asked first, and of every connection.
-const GREETING: &str = "SET client_min_messages = error; \
-                        SELECT pg_backend_pid(), pg_is_in_recovery(), \
-                        current_setting('transaction_read_only')";
+/// What is asked first, and of every connection. A shorter lock_timeout of the role's stays.
+fn greeting(lock_limit: Duration) -> String {
+    format!(
+        "SET client_min_messages = error; \
+         SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only'), \
+         limit_ms, set_config('lock_timeout', limit_ms::text, false) FROM (SELECT \
+         least(nullif(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000, 0), {}) \
+         ::bigint AS limit_ms) AS limits",
+        lock_limit.as_millis()
+    )
+}
 
 /// One server of the run.
 #[derive(Clone)]
@@ -48,6 +57,8 @@ pub struct Endpoint {
     connect_timeout: Duration,
     /// It was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
+    /// Whose signals end waiting, once that is known.
+    caller: Arc<OnceLock<Caller>>,
     tls: MakeRustlsConnect,
 }
 
@@ -56,6 +67,8 @@ pub struct Opened {
     pub client: Client,
     /// The server's process.
     pub process: i32,
+    /// How long a lock is waited for.
+    lock_limit: Duration,
 }
 
 impl Endpoint {
@@ -102,6 +115,7 @@ impl Endpoint {
                 application_name: options.application_name.clone(),
                 connect_timeout: options.connect_timeout,
                 is_silent: Arc::default(),
+                caller: Arc::default(),
                 tls: tls.clone(),
             }
         });
@@ -114,32 +128,74 @@ impl Endpoint {
         self.open(application).map(|opened| opened.client)
     }
 
-    /// The same, for looks at what the server tells.
+    /// Connects for looks at what the server tells. They are short, so no signal ends them: a run
+    /// that is interrupted still has its closing figures.
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
-        let mut client = self.connect(application)?;
+        let limit = self.connect_limit();
+        let mut client = self
+            .reach(application, limit, lock_wait::LOOK_LIMIT, None)
+            .map_err(|error| self.refusal(&error))?
+            .client;
         client.wait_with(Patience::Short);
         Ok(client)
     }
 
-    /// The same as [`Self::connect`], with the server's process.
+    /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
+    /// is waited for.
+    pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
+        self.reach(application, BRIEF, lock_wait::LOOK_LIMIT, None)
+            .map(|opened| opened.client)
+            .map_err(|error| self.refusal(&error))
+    }
+
+    /// Connects as [`Self::connect`] does, and tells the server's process. A signal of the caller's
+    /// ends the waiting on this connection, which is told when others' locks hold it up.
     pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
-        let limit = match self.is_silent.load(Ordering::Relaxed) {
-            true => BRIEF,
-            false => self.connect_timeout * ADDRESSES,
-        };
-        let opened = self.reach(application, limit).map_err(|error| self.refusal(&error))?;
+        let caller = self.caller.get();
+        let mut opened = self
+            .reach(application, self.connect_limit(), lock_wait::LIMIT, caller)
+            .map_err(|error| self.refusal(&error))?;
         let (process, asked) = (opened.process, self.clone());
+        let blocked = self.clone();
         opened.client.line().on_silence(Box::new(move || asked.ask_after(process)));
+        opened.client.monitor_with(WaitMonitor {
+            server: self.name.clone(),
+            caller: caller.cloned(),
+            token: Arc::new(self.cancel_token(&opened.client)),
+            who_blocks: Arc::new(move || blocked.who_blocks(process)),
+            limit: opened.lock_limit,
+            state: Default::default(),
+        });
         Ok(opened)
     }
 
-    fn reach(&self, application: &str, limit: Duration) -> Result<Opened, Error> {
+    /// Hands over whose signals end waiting.
+    pub fn serve(&self, caller: &Caller) {
+        let _ = self.caller.set(caller.clone());
+    }
+
+    fn connect_limit(&self) -> Duration {
+        match self.is_silent.load(Ordering::Relaxed) {
+            true => BRIEF,
+            false => self.connect_timeout * ADDRESSES,
+        }
+    }
+
+    fn reach(
+        &self,
+        application: &str,
+        limit: Duration,
+        lock_limit: Duration,
+        caller: Option<&Caller>,
+    ) -> Result<Opened, Error> {
         let mut config = self.config.clone();
         let application = self.application_name.as_deref().unwrap_or(application);
         config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
-        let opened = Client::open(&config, self.tls.clone(), limit).and_then(|mut client| {
+        let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
+        let opened = Client::open(&config, self.tls.clone(), limit, &is_interrupted);
+        let opened = opened.and_then(|mut client| {
             client.wait_with(Patience::Short);
-            let told = client.simple_query(GREETING)?;
+            let told = client.simple_query(&greeting(lock_limit))?;
             let row = told.iter().find_map(|line| match line {
                 SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
@@ -153,20 +209,20 @@ impl Endpoint {
             }
             client.wait_with(Patience::WhileItLives);
             let process = says(0).parse().unwrap_or(0);
-            Ok(Opened { client, process })
+            let lock_limit = says(3).parse().map_or(lock_limit, Duration::from_millis);
+            Ok(Opened { client, process, lock_limit })
         });
-        let is_silent = opened.as_ref().is_err_and(|error| !error.is_answer());
-        self.is_silent.store(is_silent, Ordering::Relaxed);
+        if !matches!(opened, Err(Error::Interrupted)) {
+            let is_silent = opened.as_ref().is_err_and(|error| !error.is_answer());
+            self.is_silent.store(is_silent, Ordering::Relaxed);
+        }
         opened
     }
 
     /// What the server says of a process of petal's that is silent.
     fn ask_after(&self, process: i32) -> Standing {
         let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state = 'active'";
-        let asked = self.reach("petal check", SILENCE).and_then(|mut opened| {
-            opened.client.wait_with(Patience::Short);
-            opened.client.query(sql, &[&process])
-        });
+        let asked = self.ask(SILENCE, |client| client.query(sql, &[&process]));
         match asked {
             Ok(rows) if rows.is_empty() => Standing::Idle,
             Ok(_) => Standing::Working,
@@ -174,6 +230,23 @@ impl Endpoint {
             Err(error) if error.is_answer() => Standing::Working,
             Err(error) => Standing::Silent(words(&error)),
         }
+    }
+
+    /// For which lock a process of petal's waits, and behind whom; None also where nobody tells.
+    fn who_blocks(&self, process: i32) -> Option<LockWait> {
+        let rows = self.ask(BRIEF, |client| client.query(lock_wait::QUERY, &[&process]));
+        LockWait::of(&rows.ok()?)
+    }
+
+    /// A question about another connection, on one of its own.
+    fn ask<T>(
+        &self,
+        limit: Duration,
+        question: impl FnOnce(&mut Client) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut opened = self.reach("petal check", limit, lock_wait::LOOK_LIMIT, None)?;
+        opened.client.wait_with(Patience::Short);
+        question(&mut opened.client)
     }
 
     /// With which another thread cuts what a connection does.
@@ -206,13 +279,17 @@ impl Endpoint {
 
 /// An error in the kind on which a caller acts.
 pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
+    if matches!(error, Error::Interrupted) {
+        return EngineError::Interrupted;
+    }
     let text = format!("{server}: {doing}: {}; {}", words(error), way_out(error));
     match error.code() {
         None => EngineError::Environment(text),
         Some(code) => match code.code().get(..2) {
             // Authentication, database, resources, operator, system, privilege, read-only.
             Some("08" | "28" | "3D" | "53" | "57" | "58") => EngineError::Environment(text),
-            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE
+            _ if *code == SqlState::LOCK_NOT_AVAILABLE
+                || *code == SqlState::INSUFFICIENT_PRIVILEGE
                 || *code == SqlState::READ_ONLY_SQL_TRANSACTION =>
             {
                 EngineError::Environment(text)
@@ -226,7 +303,11 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
 /// What the server or the system said.
 pub fn words(error: &Error) -> String {
     if let Some(database) = error.as_db_error() {
-        return database_words(database);
+        let said = database_words(database);
+        return match error {
+            Error::Blocked { .. } => format!("{said} after {error}"),
+            _ => said,
+        };
     }
     if is_cut_short(error) {
         return "connection closed".to_owned();
@@ -307,6 +388,10 @@ pub fn way_out_of(code: &str) -> &'static str {
         "53100" => "make room on the server's disk",
         "53300" => "raise max_connections or use fewer sessions",
         "53200" => "the server is short of memory: use fewer sessions or smaller settings",
+        "55P03" => {
+            "somebody else's transaction holds the lock: end it (SELECT pg_terminate_backend(PROCESS)) \
+             or wait until it is over, then do this again"
+        }
         "57014" => {
             "a timeout or somebody cancelled it: check the role's statement_timeout (ALTER ROLE \
              ... SET statement_timeout = 0)"

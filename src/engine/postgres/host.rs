@@ -1,5 +1,6 @@
 //! Where the server runs: its processes on this host, or how its clock differs from another's.
 
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::client::Client;
@@ -36,6 +37,20 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
     let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
     let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
     is_its.then(|| folder.display().to_string())
+}
+
+/// The folder of a server on this host, where it can be seen from here: as the server tells it, or
+/// else as its process shows it.
+pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
+    if !endpoint.is_on_this_host() {
+        return None;
+    }
+    let told = "SELECT current_setting('data_directory') FROM pg_settings \
+                WHERE name = 'data_directory'";
+    let told = client.query(told, &[]).ok()?;
+    let told = told.first().and_then(|row| row.try_get::<_, String>(0).ok());
+    let folder = PathBuf::from(told.or_else(|| data_directory(client))?);
+    folder.is_dir().then_some(folder)
 }
 
 /// In seconds; the answer is taken to lie in the middle of its round trip.

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::account::{Account, IndexWatch};
+use super::before_load::BeforeLoad;
 use super::client::{Client, Error};
 use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
-use super::{long_work, placement, routine, schema};
+use super::{lock_wait, long_work, placement, routine, schema};
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
@@ -48,6 +49,8 @@ impl Loader<'_> {
                 self.endpoint.name
             )));
         }
+        let (endpoint, plan, tablespace) = (self.endpoint, self.plan, self.tablespace);
+        BeforeLoad { endpoint, plan, tablespace }.check(&mut client)?;
         self.check_names(&mut client)?;
         let complete = self.load_all().and_then(|complete| {
             let proved = Instant::now();
@@ -135,7 +138,7 @@ impl Loader<'_> {
         failed: &AtomicBool,
     ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
-        let Opened { mut client, process } =
+        let Opened { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
         let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
@@ -220,6 +223,10 @@ impl Loader<'_> {
             sql.push_str(&format!("ALTER SCHEMA {from} RENAME TO {to}; "));
         }
         sql.push_str("COMMIT");
+        // All is loaded: it would be lost.
+        client
+            .raise_lock_limit(lock_wait::REPLACE_LIMIT)
+            .map_err(|error| self.error("naming the schemas", &error))?;
         client.batch_execute(&sql).map_err(|error| self.error("naming the schemas", &error))
     }
 
@@ -249,7 +256,7 @@ impl Loader<'_> {
 
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
-        let Ok(mut client) = self.endpoint.connect("petal setup") else { return };
+        let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
         for &number in &self.plan.schemas {
             let name = schema::loading_name(number);
             let _ = client.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE"));
@@ -259,6 +266,26 @@ impl Loader<'_> {
     fn error(&self, doing: &str, error: &Error) -> EngineError {
         engine_error(&self.endpoint.name, doing, error)
     }
+}
+
+/// Drops every schema with petal's mark, each for itself; tells what was dropped, also where one
+/// cannot be.
+pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, EngineError> {
+    let mut dropped: Vec<String> = Vec::new();
+    for (name, is_petals) in marked_schemas(client, server)? {
+        if !is_petals {
+            continue;
+        }
+        let mut doing = format!("dropping {name}");
+        if !dropped.is_empty() {
+            doing = format!("{doing} (dropped before it: {})", dropped.join(", "));
+        }
+        client
+            .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
+            .map_err(|error| engine_error(server, &doing, &error))?;
+        dropped.push(format!("schema {name} in {server}"));
+    }
+    Ok(dropped)
 }
 
 /// Schemas by names of petal's, and whether they carry the mark.

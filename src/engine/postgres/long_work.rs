@@ -17,9 +17,15 @@ const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings \
                          WHERE name IN ('statement_timeout', 'transaction_timeout', \
                          'idle_session_timeout', 'idle_in_transaction_session_timeout')";
 
+/// From 14 on a server looks so often whether the client of a statement is still there: what petal
+/// leaves when it is killed is not done later. Not every platform can.
+const NOTICE_END: &str = "SELECT set_config(name, '1s', false) FROM pg_settings \
+                          WHERE name = 'client_connection_check_interval'";
+
 /// A connection without the role's time limits.
 pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened, EngineError> {
     let mut opened = endpoint.open(application)?;
+    let _ = opened.client.query(NOTICE_END, &[]);
     opened
         .client
         .query(NO_LIMITS, &[])

@@ -2,8 +2,9 @@
 //!
 //! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`, `servers`:
 //!   the way in, and what errors mean
-//! - `client`, `patience`, `long_work`: questions and answers, and how waiting for one ends
-//! - `schema`, `meta`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
+//! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
+//!   waiting for one ends
+//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
 //!   how far that is, its proof
 //! - `session` with `session_server`, `session_client`, `session_set`; `work`, `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
@@ -14,6 +15,7 @@
 
 mod account;
 mod address;
+mod before_load;
 mod client;
 mod connect;
 mod copy;
@@ -24,6 +26,7 @@ mod host;
 mod hosts;
 mod libpq;
 mod load;
+mod lock_wait;
 mod long_work;
 mod meta;
 mod options;
@@ -41,13 +44,15 @@ mod session_server;
 mod session_set;
 mod settle;
 mod tls;
+mod wait_monitor;
 mod waits;
 mod work;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+    Caller, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session,
+    Stop,
 };
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
@@ -55,7 +60,7 @@ use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use client::Client;
-use connect::{Endpoint, check_version, engine_error};
+use connect::{Endpoint, check_version};
 use counters::CounterReader;
 use meta::{Meta, relation_bytes};
 use servers::{Servers, free_connections, is_standby};
@@ -192,13 +197,15 @@ impl Postgres {
     /// to this role.
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
         let (mut client, server) = self.connect_first()?;
-        let marked = load::marked_schemas(&mut client, server)?;
+        let numbers = self.numbers(&mut client, server)?;
+        numbers.into_iter().map(|number| Meta::read(&mut client, server, number)).collect()
+    }
+
+    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>, EngineError> {
+        let marked = load::marked_schemas(client, server)?;
         let numbers = marked.iter().filter(|(_, petals)| *petals);
-        numbers
-            .filter_map(|(name, _)| schema::number(name))
-            .take(self.schemas.map_or(usize::MAX, |schemas| schemas as usize))
-            .map(|number| Meta::read(&mut client, server, number))
-            .collect()
+        let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
+        Ok(numbers.filter_map(|(name, _)| schema::number(name)).take(asked).collect())
     }
 
     /// The server's, fixed when it was built.
@@ -230,6 +237,11 @@ impl Engine for Postgres {
 
     fn column_bytes(&self, block_bytes: u32) -> usize {
         schema::column_bytes(block_bytes)
+    }
+
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
+        true
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
@@ -324,11 +336,11 @@ impl Engine for Postgres {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        let metas = self.metas()?;
-        let (mut client, server) = self.connect_first()?;
+        let endpoint = self.first()?;
+        let (mut client, server) = (endpoint.connect_to_look("petal")?, endpoint.name.as_str());
         let mut bytes = 0;
-        for meta in metas {
-            let name = schema::name(meta.schema);
+        for number in self.numbers(&mut client, server)? {
+            let name = schema::name(number);
             for relation in ["cf1", "cf1_custid"] {
                 bytes += relation_bytes(&mut client, server, &format!("{name}.{relation}"))?;
             }
@@ -344,17 +356,11 @@ impl Engine for Postgres {
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
         self.quiesce()?;
-        let (mut client, server) = self.connect_first()?;
-        let mut dropped = Vec::new();
-        for (name, is_petals) in load::marked_schemas(&mut client, server)? {
-            if is_petals {
-                client
-                    .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
-                    .map_err(|error| engine_error(server, &format!("dropping {name}"), &error))?;
-                dropped.push(format!("schema {name} in {server}"));
-            }
-        }
-        Ok(dropped)
+        let endpoint = self.first()?;
+        let server = endpoint.name.as_str();
+        let mut client = long_work::open(endpoint, "petal drop")?.client;
+        check_version(&mut client, server)?;
+        load::drop_marked(&mut client, server)
     }
 }
 

@@ -51,7 +51,7 @@ impl PostgresSession {
 
 impl Connected {
     fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
-        let Opened { mut client, process } =
+        let Opened { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let server = endpoint.name.clone();
         let version = server_version(&mut client, &server)?;
@@ -82,6 +82,10 @@ impl Connected {
             LoopSide::Client => Side::Client(session_client::ClientLoop::new(&mut work)?),
             LoopSide::Set => Side::Set(session_set::SetLoop::new(&mut work)?),
         };
+        // In a run a lock is waited for as long as the role says.
+        work.client
+            .batch_execute("RESET lock_timeout")
+            .map_err(|error| engine_error(&work.server, "preparing a session", &error))?;
         shared.waits.watch(endpoint, process)?;
         Ok(Self { work, side, flush })
     }

@@ -12,7 +12,7 @@ use super::meta::Meta;
 use super::patience::Line;
 use super::schema;
 use super::waits::Waits;
-use crate::engine::{CUT, EngineError, SessionError, Stop};
+use crate::engine::{CUT, EngineError, INTERRUPTED, SessionError, Stop};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::{COLUMNS, Filler};
@@ -124,6 +124,7 @@ impl Work {
         let code = match error.code() {
             Some(code) => code.code(),
             None if error.is_silence() => NO_ANSWER,
+            None if matches!(error, Error::Interrupted) => INTERRUPTED,
             None => "connection",
         };
         let message = format!("{}: {}; {}", self.server, words(error), way_out(error));
