@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use petal::driver::hook_group::HookGroup;
 use petal::driver::job::Job;
 use petal::driver::run::run;
 use petal::engine::fake::{Fake, Script};
@@ -70,6 +71,7 @@ fn whole_loop() -> Duration {
         folder: None,
         os_data: None,
         signals: Arc::default(),
+        hooks: HookGroup::default(),
         watch: &Silent,
     });
     assert_eq!(record.unwrap().summary.ops.total, OPERATIONS);

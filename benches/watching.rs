@@ -26,7 +26,7 @@ fn main() {
     let mut children: Vec<Child> =
         (0..CHILDREN).map(|_| Command::new("sleep").arg("600").spawn().unwrap()).collect();
     let server = ServerProcesses { parent: std::process::id(), log_writer: None };
-    let server = Probe::watching(&DataDevices::default(), Database::In(server), false);
+    let server = Probe::watching(&DataDevices::default(), Database::In(vec![server]), false);
     let bare = Probe::watching(&DataDevices::default(), Database::InPetal, false);
     let mut us = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {

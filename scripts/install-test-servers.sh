@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing:
-# the database servers (own data folder, own port, own user), and Chromium, in which the HTML report
-# is opened. Never starts or configures a server. Where it cannot install, it says so and leaves it
+# the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
+# opened, and strace, by which system calls are made to fail. Never starts or configures a server. Where it cannot install, it says so and leaves it
 # to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
@@ -12,6 +12,9 @@ fi
 if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     # Without a font a browser draws no letter.
     missing="$missing chromium fonts-dejavu-core"
+fi
+if ! command -v strace >/dev/null; then
+    missing="$missing strace"
 fi
 if [ -z "$missing" ]; then
     exit 0

@@ -259,7 +259,7 @@ fn under_device(run: &Run) -> Judgement {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::record::fixture;
     use crate::stats::histogram::LatencySummary;
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    fn calibration() -> Calibration {
+    pub(crate) fn calibration() -> Calibration {
         let curve = |scale: f64| {
             vec![
                 point(1, 1000.0 * scale, 100.0),

@@ -48,7 +48,7 @@ fn judgements(run: &Run) -> Vec<Judgement> {
 mod tests {
     use super::*;
     use crate::record::Severity;
-    use crate::record::{CountedUntil, Endpoint, SessionLost, figures, fixture};
+    use crate::record::{CountedUntil, Endpoint, SessionLost, Suspended, figures, fixture};
     use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
     use crate::stats::os::GroupLimit;
     use crate::stats::os::{CpuShare, DeviceCounts};
@@ -121,19 +121,32 @@ mod tests {
 
     #[test]
     fn reads_from_the_page_cache_are_told() {
-        let run = gains(&["cached-by-os"], |run| {
+        let buffered = |run: &mut Run, percent: u64| {
             run.details.target.direct_io =
                 Some(DirectIo { asked: false, used: false, reason: None });
-            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 10;
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 100 * percent;
+            seen(run).whole.sum.counts.petal_read_bytes = Some(read_bytes);
             run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
-        });
+        };
+        let run = gains(&["cached-by-os"], |run| buffered(run, 10));
         let message = message(&run, "cached-by-os");
         assert!(message.starts_with("90 % of the bytes") && message.contains("page cache"));
         // Within the tolerance it is silent.
-        gains(&[], |run| {
-            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 100 * 91;
+        gains(&[], |run| buffered(run, 91));
+        gains(&["device-unseen"], |run| {
+            let read_bytes = run.details.io.physical_read_bytes.unwrap() / 4;
             run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
         });
+    }
+
+    #[test]
+    fn a_foreign_reader_does_not_turn_the_page_cache_into_the_device() {
+        let run = gains(&["cached-by-os", "other-load"], |run| {
+            run.details.target.direct_io =
+                Some(DirectIo { asked: false, used: false, reason: None });
+            seen(run).whole.sum.counts.petal_read_bytes = Some(4096);
+        });
+        assert_eq!(crate::analysis::verdict(&run).served_by, "page cache 100 %, device 0 %");
     }
 
     #[test]
@@ -182,6 +195,22 @@ mod tests {
             let io = &mut run.details.io;
             io.logical_reads = io.physical_read_blocks.map(|blocks| blocks * 1001);
         });
+    }
+
+    #[test]
+    fn a_cache_of_each_sessions_own_is_judged_by_one_session() {
+        let schemas = u64::from(fixture::mixed_run().summary.schemas);
+        let own = |run: &mut Run, bytes: u64| {
+            // All sessions' together could hold the data many times.
+            run.summary.target.cache_bytes = Some(run.summary.active_bytes * 64);
+            run.details.target.session_cache_bytes = Some(bytes);
+        };
+        gains(&[], |run| own(run, run.summary.active_bytes / schemas - 1));
+        let run = gains(&["cache-misses", "cached-by-database"], |run| {
+            own(run, run.summary.active_bytes / schemas);
+        });
+        assert!(message(&run, "cache-misses").contains("sessions' own caches"));
+        assert!(message(&run, "cached-by-database").contains("each session's own cache"));
     }
 
     #[test]
@@ -561,6 +590,19 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_failed_are_counted() {
+        let run = gains(&["io-errors"], |run| {
+            run.summary.counters.insert("io_errors".into(), 3);
+            run.summary.counters.insert("checkpoint_errors".into(), 1);
+        });
+        let told = message(&run, "io-errors");
+        assert!(told.contains("locks): 3; checkpoints that failed: 1"), "{told}");
+        gains(&[], |run| {
+            run.summary.counters.insert("io_errors".into(), 0);
+        });
+    }
+
+    #[test]
     fn wrong_blocks_are_an_error_and_no_gap() {
         let run = gains(&["bad-blocks"], |run| {
             run.details.bad_blocks = vec!["2 times a block was not what was written there".into()];
@@ -635,8 +677,25 @@ mod tests {
         let run = gains(&["other-load", "group-commit"], |run| {
             half(run);
             run.summary.counted_until = None;
+            seen(run).whole.sum.counts.petal_read_bytes = None;
         });
         assert!(message(&run, "other-load").contains("more than the database asked for"));
+    }
+
+    #[test]
+    fn seconds_in_which_petal_did_not_run_are_told() {
+        let lost = |machine_s| Suspended { at_s: 3.0, lost_s: 6.1, machine_s };
+        let run = gains(&["petal-suspended"], |run| {
+            run.details.suspended = Some(vec![lost(0.0), Suspended { at_s: 9.0, ..lost(0.0) }]);
+        });
+        let told = message(&run, "petal-suspended");
+        assert!(told.starts_with("petal did not run for 12.2 s of the run (2 times"), "{told}");
+        let run = gains(&["petal-suspended"], |run| {
+            run.details.suspended = Some(vec![lost(6.0)]);
+        });
+        let told = message(&run, "petal-suspended");
+        assert!(told.contains("machine was suspended for 6.0 s"), "{told}");
+        gains(&[], |run| run.details.suspended = Some(Vec::new()));
     }
 
     #[test]
@@ -645,6 +704,7 @@ mod tests {
             endpoint: name.into(),
             sessions: 4,
             is_beside: false,
+            read_us: None,
             io: IoCounts {
                 physical_read_requests: Some(requests),
                 physical_write_requests: Some(0),

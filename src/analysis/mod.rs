@@ -1,7 +1,8 @@
 //! Judges a record: what may be trusted, what limited it. Pure functions of a
 //! [`crate::record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
-//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads),
+//! [`findings`] applies METHOD's rules, one file per family: [`physical`] (who served the reads,
+//! by [`served`]),
 //! [`writes`] (durability, checkpoints, the log), [`limits`] (processors, petal itself), [`others`]
 //! (who else was at work) and [`trust`] (is the record whole, long enough, repeated). [`steady`]
 //! holds the rule for steadiness, [`verdict`] the line to paste. [`host`] judges no record but a
@@ -22,6 +23,7 @@ mod limits;
 mod others;
 pub mod petals;
 mod physical;
+pub mod served;
 pub mod server_report;
 pub mod significance;
 pub mod steady;

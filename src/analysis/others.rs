@@ -11,11 +11,102 @@ const DEVICE_BYTES_MIN: u64 = 16 << 20;
 /// Of the host's processors, and no less than a part of one: the kernel's own threads work too.
 const PROCESSORS_SHARE_MIN: f64 = 0.10;
 const PROCESSORS_MIN: f64 = 0.25;
+/// Raw counters of what others did in the database, of engines that tell it apart.
+const OTHER_LOGICAL_READS: &str = "other_logical_reads";
+const OTHER_READ_BLOCKS: &str = "other_read_blocks";
+const OTHER_ROWS_CHANGED: &str = "other_rows_changed";
+/// Rows that anybody fetched by key from petal's tables.
+pub(super) const ROWS_FETCHED: &str = "rows_fetched";
+/// Of petal's own: less does not show in its figures.
+const IN_DATABASE_SHARE_MIN: f64 = 0.05;
+/// Nor does work of so few blocks or rows.
+const IN_DATABASE_MIN: u64 = 500;
+/// Once a second petal looks at the counters, ten times at the waits.
+const BLOCKS_OF_A_LOOK_MAX: f64 = 3000.0;
 /// A device that serves fewer requests a second is idle.
 const IDLE_REQUESTS: f64 = 100.0;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![device(run), disk_below(run), processors(run), before(run)]
+    vec![
+        other_runs(run),
+        in_the_database(run),
+        device(run),
+        disk_below(run),
+        processors(run),
+        before(run),
+    ]
+}
+
+/// Work in the same database that is not petal's: on other tables, or on petal's own.
+fn in_the_database(run: &Run) -> Judgement {
+    let counter = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
+    let (io, rows) = (&run.details.io, run.summary.rows);
+    // Scans are not fetched by key; operations that failed were, and are in no figure.
+    let by_key = rows.select + rows.update;
+    let visited = (counter(OTHER_LOGICAL_READS) as f64 - own_looks(run)).max(0.0) as u64;
+    let fetched = counter(ROWS_FETCHED).saturating_sub(by_key);
+    let work = [
+        ("blocks visited in other tables", visited, io.logical_reads),
+        ("blocks read of other tables", counter(OTHER_READ_BLOCKS), io.physical_read_blocks),
+        ("rows changed in other tables", counter(OTHER_ROWS_CHANGED), Some(rows.update)),
+        ("rows visited in petal's tables", fetched, Some(by_key)),
+    ];
+    let told: Vec<String> = work
+        .into_iter()
+        .filter(|&(_, others, own)| {
+            let share = own.unwrap_or(0) as f64 * IN_DATABASE_SHARE_MIN;
+            others > IN_DATABASE_MIN && others as f64 > share
+        })
+        .map(|(what, others, own)| match own {
+            Some(own) => format!("{others} {what} (petal: {own})"),
+            None => format!("{others} {what}"),
+        })
+        .collect();
+    if told.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
+             petal's own tables; read latencies, writes, redo, log syncs and the device's figures are \
+             of all of them",
+            told.join(", ")
+        ),
+        "Repeat it alone in the database; pg_stat_activity, or the like of another product, tells who \
+         else works there.",
+    )
+    .with(OTHER_LOGICAL_READS, run.summary.counters.get(OTHER_LOGICAL_READS).copied())
+    .with(OTHER_READ_BLOCKS, run.summary.counters.get(OTHER_READ_BLOCKS).copied())
+    .with(OTHER_ROWS_CHANGED, run.summary.counters.get(OTHER_ROWS_CHANGED).copied())
+    .with(ROWS_FETCHED, run.summary.counters.get(ROWS_FETCHED).copied())
+    .with("rows_visited", by_key)
+    .judged()
+}
+
+/// At most so many blocks of the dictionary did petal itself visit to look at the counters.
+fn own_looks(run: &Run) -> f64 {
+    BLOCKS_OF_A_LOOK_MAX * (run.summary.elapsed_s + 2.0)
+}
+
+/// Another petal on the same data.
+fn other_runs(run: &Run) -> Judgement {
+    let others = &run.details.other_runs;
+    if others.is_empty() {
+        return Judgement::Clear;
+    }
+    warning(
+        ID,
+        format!(
+            "{} used the same data: what the database, the operating system and the device counted \
+             is the work of all of them",
+            others.join(", ")
+        ),
+        "Repeat it alone. Several petals that load one database on purpose are one test: add up what \
+         each petal counted, and take the database's figures once.",
+    )
+    .with("other_runs", others.clone())
+    .judged()
 }
 
 fn device(run: &Run) -> Judgement {
@@ -23,7 +114,9 @@ fn device(run: &Run) -> Judgement {
         return unseen(ID, run, "devices");
     }
     let io = &run.details.io;
-    let own = io.physical_read_bytes.zip(io.physical_write_bytes).zip(io.redo_bytes);
+    // What the processes had read, where the kernel tells: what a cache served is not in it.
+    let read = run.serving_bytes().map(|own| own.read).or(io.physical_read_bytes);
+    let own = read.zip(io.physical_write_bytes).zip(io.redo_bytes);
     let Some((device, ((read, written), redo))) = run.details.device.as_ref().zip(own) else {
         return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
     };
@@ -46,7 +139,7 @@ fn device(run: &Run) -> Judgement {
     )
     .with("device_read_bytes", device.read_bytes)
     .with("device_write_bytes", device.write_bytes)
-    .with("database_read_bytes", read)
+    .with("own_read_bytes", read)
     .with("database_write_bytes", written)
     .with("redo_bytes", redo)
     .judged()

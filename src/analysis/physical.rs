@@ -2,6 +2,7 @@
 //! whether single blocks were read, by the plan that was meant.
 
 use super::judgement::{Judgement, error, info, size, unknown, unseen, warning};
+use super::served::{self, ReadsServed};
 use crate::record::Run;
 
 /// Fewer bytes than this say nothing about who served them.
@@ -15,7 +16,6 @@ const READ_INTO_CACHE: &str = "physical reads cache";
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
-const PAGE_CACHE: &str = "the operating system's page cache served the rest";
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     vec![
@@ -33,16 +33,45 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     ]
 }
 
+/// What a run can touch, and the cache that it has: all together; or where each session has a
+/// cache of its own, one schema and one such cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cache {
+    bytes: u64,
+    active: u64,
+    is_per_session: bool,
+}
+
+impl Cache {
+    fn of(run: &Run) -> Option<Self> {
+        let active = run.summary.active_bytes;
+        match run.details.target.session_cache_bytes {
+            Some(bytes) => {
+                let active = active.div_ceil(u64::from(run.summary.schemas.max(1)));
+                Some(Self { bytes, active, is_per_session: true })
+            }
+            None => {
+                let bytes = run.summary.target.cache_bytes?;
+                Some(Self { bytes, active, is_per_session: false })
+            }
+        }
+    }
+
+    /// The one that can hold all that it is asked for.
+    fn that_holds(run: &Run) -> Option<Self> {
+        Self::of(run).filter(|cache| cache.active > 0 && cache.bytes >= cache.active)
+    }
+}
+
 /// True when the database's cache holds all that the run could touch: a test of logical I/O.
 pub(super) fn is_cached(run: &Run) -> bool {
-    run.summary.active_bytes > 0
-        && run.summary.target.cache_bytes.is_some_and(|cache| cache >= run.summary.active_bytes)
+    Cache::that_holds(run).is_some()
 }
 
 /// The bytes that the device should have served. Past the page cache, these are the data files';
 /// the log is read through the page cache, which is no fault.
 pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
-    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
+    let is_direct = served::is_direct(run);
     let main = run.details.files.iter().find(|file| file.kind == "main");
     match main {
         Some(main) if is_direct => Some(main.read_bytes),
@@ -62,45 +91,61 @@ fn reached_the_device(run: &Run) -> Judgement {
     if !run.is_database_host_seen() {
         return unseen(ID, run, "devices");
     }
-    let Some(asked) = expected_device_bytes(run) else {
-        return unknown(ID, "how many bytes of data were read above the device is not known");
+    let served = match served::reads(run) {
+        Ok(served) => served,
+        Err(why) => return unknown(ID, why),
     };
-    let Some(device) = &run.details.device else {
-        return unknown(ID, "no device statistics: the device was not found or not allowed");
-    };
-    if asked < READ_BYTES_MIN {
+    if served.asked < READ_BYTES_MIN || served.is_by_device() {
         return Judgement::Clear;
     }
-    let missing = 1.0 - device.read_bytes as f64 / asked as f64;
-    if missing <= MISSING_SHARE_MAX {
-        return Judgement::Clear;
+    // The larger part names it.
+    if served.page_cache >= served.unseen {
+        return by_page_cache(run, served);
     }
-    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
-    let (id, who, advice) = if is_direct {
-        (
-            "device-unseen",
-            "although the page cache was passed by: the files may lie on a device that is not \
-             counted (memory, network, a device mapper)",
-            "Put the data on a local disk, or read the device's own statistics.",
-        )
-    } else if run.details.target.direct_io.is_some() {
-        (ID, PAGE_CACHE, "Use DIRECT_IO=TRUE, or a data set several times the memory.")
-    } else {
-        (ID, PAGE_CACHE, "Use PAGE_CACHE_LIMIT, or a data set several times the memory.")
+    not_from(
+        run,
+        served,
+        "device-unseen",
+        "came from storage that is not counted: memory, a network, or a device that petal did not \
+         find",
+        "Put the data on a local disk, or read the device's own statistics.",
+    )
+}
+
+fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
+    let way_out = match run.details.target.direct_io {
+        Some(_) => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
+        None => "Use PAGE_CACHE_LIMIT, or a data set several times the memory.",
     };
-    let message = format!(
-        "{:.0} % of the bytes that {} read did not come from the device ({} of {}); {who}",
-        missing * 100.0,
-        run.told_by(),
-        size(asked - device.read_bytes),
-        size(asked),
-    );
-    warning(id, message, advice)
-        .with("database_read_bytes", asked)
-        .with("device_read_bytes", device.read_bytes)
-        .with("missing_share", missing)
-        .with("direct_io_used", is_direct)
-        .judged()
+    not_from(
+        run,
+        served,
+        "cached-by-os",
+        "were served by the operating system's page cache",
+        way_out,
+    )
+}
+
+fn not_from(run: &Run, served: ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {
+    let missing = served.asked - served.device;
+    let share = served.share(missing);
+    warning(
+        id,
+        format!(
+            "{:.0} % of the bytes that {} read did not come from the device ({} of {}): they {what}",
+            share * 100.0,
+            run.told_by(),
+            size(missing),
+            size(served.asked),
+        ),
+        advice,
+    )
+    .with("database_read_bytes", served.asked)
+    .with("device_read_bytes", run.details.device.map(|device| device.read_bytes))
+    .with("serving_processes_read_bytes", run.serving_bytes().map(|bytes| bytes.read))
+    .with("missing_share", share)
+    .with("direct_io_used", served::is_direct(run))
+    .judged()
 }
 
 fn storage_cache(run: &Run) -> Judgement {
@@ -125,30 +170,30 @@ fn storage_cache(run: &Run) -> Judgement {
 }
 
 fn database_cache(run: &Run) -> Judgement {
-    if !is_cached(run) {
+    let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
         return Judgement::Clear;
-    }
-    let (active, cache) = (run.summary.active_bytes, run.summary.target.cache_bytes);
+    };
+    let (whose, what) = match is_per_session {
+        true => ("each session's own cache", "the active data of its schema"),
+        false => ("the database's cache", "the whole active data set"),
+    };
     info(
         "cached-by-database",
         format!(
-            "a test of logical reads: the database's cache ({}) can hold the whole active data \
-             set ({})",
-            size(cache.unwrap_or_default()),
+            "a test of logical reads: {whose} ({}) can hold {what} ({})",
+            size(bytes),
             size(active)
         ),
         "For physical reads make the cache much smaller than the data, or load more.",
     )
     .with("active_bytes", active)
-    .with("cache_bytes", cache)
+    .with("cache_bytes", bytes)
     .judged()
 }
 
 fn cached_misses(run: &Run) -> Judgement {
     const ID: &str = "cache-misses";
-    if !is_cached(run) {
-        return Judgement::Clear;
-    }
+    let Some(cache) = Cache::that_holds(run) else { return Judgement::Clear };
     let io = &run.details.io;
     let Some((misses, visited)) = io.physical_read_blocks.zip(io.logical_reads) else {
         return unknown(ID, "the database does not tell both logical and physical reads");
@@ -157,14 +202,21 @@ fn cached_misses(run: &Run) -> Judgement {
     if visited == 0 || share <= LOGICAL_MISS_SHARE_MAX {
         return Judgement::Clear;
     }
-    warning(
-        ID,
-        format!("{:.2} % of the logical reads missed a cache that could hold all", share * 100.0),
-        "Fill the cache first with WARM_UP=cache, or give it a little more room.",
-    )
-    .with("physical_read_blocks", misses)
-    .with("logical_reads", visited)
-    .judged()
+    let (which, advice) = match cache.is_per_session {
+        true => (
+            "the sessions' own caches, each of which could hold its schema",
+            "Fill them first with WARM_UP=cache. Where sessions share a schema, a commit by one \
+             empties the others' caches: give each a schema of its own.",
+        ),
+        false => (
+            "a cache that could hold all",
+            "Fill the cache first with WARM_UP=cache, or give it a little more room.",
+        ),
+    };
+    warning(ID, format!("{:.2} % of the logical reads missed {which}", share * 100.0), advice)
+        .with("physical_read_blocks", misses)
+        .with("logical_reads", visited)
+        .judged()
 }
 
 fn not_direct(run: &Run) -> Judgement {
@@ -236,7 +288,9 @@ fn prefetched(run: &Run) -> Option<Judgement> {
 /// Index or interior blocks that missed the cache are read beside the rows' own.
 fn extra_reads(run: &Run) -> Judgement {
     const ID: &str = "extra-reads";
-    let rows = run.summary.rows.total();
+    // Whoever visited them, where the database counts that.
+    let fetched = run.summary.counters.get(super::others::ROWS_FETCHED).copied().unwrap_or(0);
+    let rows = run.summary.rows.total().max(fetched);
     let Some(read) = run.details.io.physical_read_blocks else {
         return unknown(ID, "the database does not tell the blocks that it read");
     };
@@ -293,8 +347,13 @@ fn logical_scan(run: &Run) -> Judgement {
     if run.summary.ops.scan == 0 {
         return Judgement::Clear;
     }
-    let tables: u64 = run.details.loaded.iter().map(|s| s.scan_rows * s.block_size).sum();
-    match run.summary.target.cache_bytes {
+    let tables = run.details.loaded.iter().map(|schema| schema.scan_rows * schema.block_size);
+    // A cache of one session's own is for one schema.
+    let (cache, tables) = match run.details.target.session_cache_bytes {
+        Some(own) => (Some(own), tables.max().unwrap_or(0)),
+        None => (run.summary.target.cache_bytes, tables.sum()),
+    };
+    match cache {
         Some(cache) if tables <= cache => info(
             "logical-scan",
             format!("scan tables of {} fit in the cache: scans are logical", size(tables)),

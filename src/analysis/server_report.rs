@@ -302,6 +302,7 @@ mod tests {
             endpoint: name.into(),
             sessions: 4,
             is_beside: false,
+            read_us: None,
             io: IoCounts::default(),
         };
         let mut both = run(vec![report("a", 500_000.0), report("b", 510_000.0)]);

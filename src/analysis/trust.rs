@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
 use super::steady;
-use crate::record::Run;
+use crate::record::{RebuiltBecause, Run};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
@@ -14,8 +14,9 @@ const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all = vec![partial_record(run), gaps(run), bad_blocks(run), rows_missing(run)];
-    all.extend([lost_sessions(run), short_run(run)]);
+    let mut all = vec![partial_record(run), gaps(run), data_vanished(run)];
+    all.extend([bad_blocks(run), io_errors(run), rows_missing(run)]);
+    all.extend([lost_sessions(run), suspended(run), short_run(run)]);
     all.extend(steady::judge(run));
     all.extend([
         single_run(run),
@@ -32,14 +33,18 @@ fn partial_record(run: &Run) -> Judgement {
     if !run.details.rebuilt {
         return Judgement::Clear;
     }
+    let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         "partial-record",
         format!(
-            "petal was killed: this is rebuilt from {} journaled seconds, and what came after \
-             them is not in it",
+            "{}: this is rebuilt from {} journaled seconds, and what came after them is not in it",
+            because.words(),
             run.details.timeline.len()
         ),
-        "Do not compare it with whole runs; run it again.",
+        match because {
+            RebuiltBecause::StillRunning => "Report it again when the run has ended.",
+            _ => "Do not compare it with whole runs; run it again.",
+        },
     )
     .with("seconds", run.details.timeline.len())
     .judged()
@@ -58,6 +63,18 @@ fn gaps(run: &Run) -> Judgement {
     .judged()
 }
 
+fn data_vanished(run: &Run) -> Judgement {
+    let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
+    error(
+        "data-vanished",
+        format!("the data were taken away in the run: {why}. From then on nothing was measured"),
+        "Use no figure of it. Load again (petal setup), and find out who removed the data.",
+    )
+    .with("data_bytes_before", run.details.data_bytes_before)
+    .with("data_bytes_after", run.details.data_bytes_after)
+    .judged()
+}
+
 fn bad_blocks(run: &Run) -> Judgement {
     if run.details.bad_blocks.is_empty() {
         return Judgement::Clear;
@@ -69,6 +86,30 @@ fn bad_blocks(run: &Run) -> Judgement {
          before anything is trusted to it, then load again (petal setup --replace).",
     )
     .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .judged()
+}
+
+/// Raw counters of failures, of engines that make these calls themselves: of single calls, and of
+/// checkpoints as a whole.
+const IO_ERRORS: &str = "io_errors";
+const CHECKPOINT_ERRORS: &str = "checkpoint_errors";
+
+fn io_errors(run: &Run) -> Judgement {
+    let counted = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
+    let (calls, checkpoints) = (counted(IO_ERRORS), counted(CHECKPOINT_ERRORS));
+    if calls + checkpoints == 0 {
+        return Judgement::Clear;
+    }
+    error(
+        "io-errors",
+        format!(
+            "calls on the database's files that failed (reads, writes, syncs, locks): {calls}; \
+             checkpoints that failed: {checkpoints}"
+        ),
+        "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
+    )
+    .with(IO_ERRORS, calls)
+    .with(CHECKPOINT_ERRORS, checkpoints)
     .judged()
 }
 
@@ -126,6 +167,35 @@ fn lost_sessions(run: &Run) -> Judgement {
     .with("sessions_lost", lost.len())
     .with("sessions", run.summary.sessions)
     .with("codes", lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>())
+    .judged()
+}
+
+/// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
+fn suspended(run: &Run) -> Judgement {
+    const ID: &str = "petal-suspended";
+    let Some(all) = &run.details.suspended else {
+        return unknown(ID, "whether petal always ran is not in this record");
+    };
+    let Some(first) = all.first() else { return Judgement::Clear };
+    let lost_s: f64 = all.iter().map(|one| one.lost_s).sum();
+    let machine_s: f64 = all.iter().map(|one| one.machine_s).sum();
+    let why = match machine_s > 0.0 {
+        true => format!("its machine was suspended for {machine_s:.1} s of that"),
+        false => "it was stopped by a signal, or got no processor".to_owned(),
+    };
+    warning(
+        ID,
+        format!(
+            "petal did not run for {lost_s:.1} s of the run ({} times, first at second {:.0}): \
+             {why}. Rates count these seconds, latencies hold them",
+            all.len(),
+            first.at_s
+        ),
+        "Run it again, and leave petal and its machine running; give petal a processor.",
+    )
+    .with("lost_s", lost_s)
+    .with("machine_suspended_s", machine_s)
+    .with("times", all.len())
     .judged()
 }
 

@@ -5,13 +5,12 @@ use std::fmt;
 
 use super::limits;
 use super::physical;
+use super::served::{self, ReadsServed};
 use crate::record::Run;
 use crate::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
 const LIMIT_SHARE_MIN: f64 = 0.50;
-/// The device served a read if so much of the bytes came from it.
-const DEVICE_SHARE_MIN: f64 = 0.90;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -22,6 +21,8 @@ pub struct Verdict {
     pub read_us: Option<f64>,
     /// Millions of bytes of log per second.
     pub redo_mb: Option<f64>,
+    /// Of a run whose data the database's cache can hold: blocks visited per second.
+    pub logical_reads: Option<f64>,
     /// Where the database's figures end, if before the run did.
     pub until: Option<String>,
     pub served_by: String,
@@ -36,6 +37,7 @@ pub fn verdict(run: &Run) -> Verdict {
         write_piops: per_second.physical_write_requests,
         read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
         redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
+        logical_reads: per_second.logical_reads.filter(|_| physical::is_cached(run)),
         until: run.counted_until(),
         served_by: served_by(&counted),
         limited_by: limited_by(&counted),
@@ -54,19 +56,28 @@ fn served_by(run: &Run) -> String {
         }
         .to_owned();
     }
-    let expected = physical::expected_device_bytes(run).filter(|&bytes| bytes > 0);
-    let Some((asked, device)) = expected.zip(run.details.device.as_ref()) else {
+    let known = physical::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
+    if !known || run.details.device.is_none() {
         return "not seen".to_owned();
-    };
-    let share = (device.read_bytes as f64 / asked as f64).min(1.0);
-    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
-    if share >= DEVICE_SHARE_MIN {
-        "device".to_owned()
-    } else if is_direct {
-        format!("device {:.0} %, the rest not seen", share * 100.0)
-    } else {
-        format!("page cache {:.0} %, device {:.0} %", (1.0 - share) * 100.0, share * 100.0)
     }
+    served::reads(run).map_or_else(|_| "unknown".to_owned(), |served| shares(&served))
+}
+
+/// One that served nearly all alone; else each with its share.
+fn shares(served: &ReadsServed) -> String {
+    if served.is_by_device() {
+        return "device".to_owned();
+    }
+    let percent = |bytes: u64| format!("{:.0} %", served.share(bytes) * 100.0);
+    let mut parts = Vec::new();
+    if served.page_cache > 0 {
+        parts.push(format!("page cache {}", percent(served.page_cache)));
+    }
+    parts.push(format!("device {}", percent(served.device)));
+    if served.unseen > 0 {
+        parts.push("the rest not seen".to_owned());
+    }
+    parts.join(", ")
 }
 
 fn limited_by(run: &Run) -> String {
@@ -77,14 +88,17 @@ fn limited_by(run: &Run) -> String {
     if let Some(pace) = paced(run) {
         return pace;
     }
-    let Some((class, time_us)) = longest_class(run) else {
-        return "not determined".to_owned();
-    };
-    let Some((share, words)) = part(run, time_us) else {
-        return "not determined".to_owned();
+    let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
+    let on_processors = on_processors
+        .map(|share| format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0));
+    let longest =
+        longest_class(run).and_then(|(class, time_us)| Some((class, part(run, time_us)?)));
+    let Some((class, (share, words))) = longest else {
+        return on_processors.unwrap_or_else(|| "not determined".to_owned());
     };
     if share < LIMIT_SHARE_MIN {
-        return format!("not determined (most: {} {words})", class.label());
+        return on_processors
+            .unwrap_or_else(|| format!("not determined (most: {} {words})", class.label()));
     }
     let what = match class {
         WaitClass::UserIo => "reads waited for",
@@ -96,6 +110,16 @@ fn limited_by(run: &Run) -> String {
         _ => class.label(),
     };
     format!("{what} ({words})")
+}
+
+/// How much of their DB time sessions spent on a processor: as the database counts it, or where it
+/// works within petal, by petal's own processor time. None where neither is known.
+fn processor_share(run: &Run) -> Option<f64> {
+    let told = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
+    let told_us = told.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
+    let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
+    let share = run.share_of_db_time(told_us.or(own_us.map(|s| s * 1e6))?)?;
+    Some(share.min(1.0))
 }
 
 /// How much of what sessions can wait that was: of DB time, or where each waits for several things
@@ -147,6 +171,9 @@ impl fmt::Display for Verdict {
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
         let tenths =
             |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+        if let Some(reads) = self.logical_reads {
+            write!(f, "logical reads {reads:.0}/s | ")?;
+        }
         write!(
             f,
             "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {}",
@@ -178,6 +205,13 @@ mod tests {
     }
 
     #[test]
+    fn a_cached_run_is_told_by_its_logical_reads() {
+        let mut run = fixture::mixed_run();
+        run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+        assert!(verdict(&run).to_string().starts_with("logical reads 175552/s | PIOPS "));
+    }
+
+    #[test]
     fn unknown_is_a_dash_and_nothing_is_guessed() {
         let mut run = fixture::mixed_run();
         run.summary.per_second = Default::default();
@@ -202,6 +236,9 @@ mod tests {
         assert_eq!(served(&quarter), "device 25 %, the rest not seen");
         let buffered = |run: &mut Run| {
             quarter(run);
+            let read_bytes = run.details.device.map(|device| device.read_bytes);
+            let seen = run.details.os.as_mut().unwrap();
+            seen.whole.sum.counts.petal_read_bytes = read_bytes;
             run.details.target.direct_io =
                 Some(DirectIo { asked: false, used: false, reason: None });
         };
@@ -249,6 +286,17 @@ mod tests {
             run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
         };
         assert_eq!(limited(&busy), "processors");
+        // One session that never waits keeps one processor of many busy.
+        let cached = |run: &mut Run| {
+            run.summary.waits.clear();
+            run.summary.petal_cpu_s = Some(run.details.db_time_s * 0.98);
+        };
+        assert_eq!(limited(&cached), "processor time of the sessions (98 % of DB time)");
+        let elsewhere = |run: &mut Run| {
+            cached(run);
+            run.details.target.in_process = false;
+        };
+        assert_eq!(limited(&elsewhere), "not determined");
         assert_eq!(
             limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
             "think time (75 % of the sessions' time)"

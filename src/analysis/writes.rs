@@ -153,6 +153,9 @@ fn moved_rows(run: &Run) -> Judgement {
     if let Some(rows @ 1..) = moved {
         return counted_moves(run, ID, rows, sizes);
     }
+    if run.details.data_vanished.is_some() {
+        return Judgement::Clear; // What is gone has not grown.
+    }
     if let Some((before, after)) = sizes.filter(|(before, after)| before != after) {
         return warning(
             ID,

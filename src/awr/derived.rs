@@ -1,25 +1,17 @@
-//! The columns that a report is shown by: each with its unit, where it comes from, and how it is
-//! taken out of a [`Report`]. The table, the CSV, `--explain`, observations and docs/awr.md are all
-//! made of these.
+//! What is computed out of a [`Report`] for its columns, and the report as an observation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::columns::value;
 use super::events;
 use super::figure::{Figure, finer, number};
+use super::load::per_second;
 use super::number::Scalar;
 use super::report::{Event, Kind, Load, Report, event};
 use super::times;
 use crate::record::observation::{Observation, metric};
-
-pub struct Column {
-    /// The unit comes last.
-    pub name: &'static str,
-    pub unit: &'static str,
-    /// The section it is taken from, and how.
-    pub source: &'static str,
-    pub value: fn(&Report) -> Option<Figure>,
-}
+use time::PrimitiveDateTime;
 
 /// Single-block reads go by another name where the storage answers itself.
 const SINGLE_BLOCK_READS: [&str; 5] = [
@@ -30,141 +22,66 @@ const SINGLE_BLOCK_READS: [&str; 5] = [
     "cell single block physical read: xrmem cache",
 ];
 
-const HEADER: &str = "report header";
-const PROFILE: &str = "Load Profile, per second; of a cluster: System Statistics - Per Second, Sum";
-const STATISTIC: &str =
-    "Instance Activity Stats: per second, or total over elapsed where that has more digits";
-const FOREGROUND: &str = "Foreground Wait Events (before 11g: Wait Events) or the top list: time \
-over waits, or the report's own average where that has more digits";
-const BACKGROUND: &str = "Background Wait Events, in the same way";
-
-macro_rules! column {
-    ($name:literal, $unit:literal, $source:expr, $value:expr) => {
-        Column { name: $name, unit: $unit, source: $source, value: $value }
-    };
-}
-
-/// All columns, in the order of the CSV.
-pub const COLUMNS: &[Column] = &[
-    column!("db", "name", HEADER, |r| r.header.db.clone()),
-    column!("instance", "name", HEADER, |r| r.header.instance.clone()),
-    column!("host", "name", HEADER, |r| r.header.host.clone()),
-    column!("release", "version", HEADER, |r| r.header.release.clone()),
-    column!("rac", "YES or NO", HEADER, |r| r.header.rac.clone()),
-    column!("pdb", "name", HEADER, |r| r.header.pdb.clone()),
-    column!("cpus", "count", "report header, else Host CPU or NUM_CPUS", |r| r.header.cpus.clone()),
-    column!("memory_gb", "GiB", HEADER, |r| r.header.memory_gb.clone()),
-    column!("begin_snap", "number", HEADER, |r| r.header.begin_snap.clone()),
-    column!("end_snap", "number", HEADER, |r| r.header.end_snap.clone()),
-    column!("begin_time", "as printed", HEADER, |r| r.header.begin_time.clone()),
-    column!("end_time", "as printed", HEADER, |r| r.header.end_time.clone()),
-    column!("elapsed_min", "minutes", HEADER, |r| r.header.elapsed_min.clone()),
-    column!("db_time_min", "minutes", HEADER, |r| r.header.db_time_min.clone()),
-    column!("db_time_per_s", "s/s", PROFILE, |r| second(&r.load_profile.db_time)),
-    column!("db_cpu_per_s", "s/s", PROFILE, |r| second(&r.load_profile.db_cpu)),
-    column!("redo_bytes_per_s", "bytes/s", PROFILE, |r| second(&r.load_profile.redo_bytes)),
-    column!("logical_reads_per_s", "blocks/s", PROFILE, |r| second(&r.load_profile.logical_reads)),
-    column!("physical_read_blocks_per_s", "blocks/s", PROFILE, |r| second(
-        &r.load_profile.physical_reads
-    )),
-    column!("physical_write_blocks_per_s", "blocks/s", PROFILE, |r| second(
-        &r.load_profile.physical_writes
-    )),
-    column!("user_calls_per_s", "1/s", PROFILE, |r| second(&r.load_profile.user_calls)),
-    column!("executes_per_s", "1/s", PROFILE, |r| second(&r.load_profile.executes)),
-    column!("transactions_per_s", "1/s", PROFILE, |r| second(&r.load_profile.transactions)),
-    column!("read_requests_per_s", "1/s", STATISTIC, |r| rate(r, "physical read IO requests")),
-    column!("write_requests_per_s", "1/s", STATISTIC, |r| rate(r, "physical write IO requests")),
-    column!("piops", "1/s", "read and write requests together", piops),
-    column!("read_bytes_per_s", "bytes/s", STATISTIC, |r| rate(r, "physical read total bytes")),
-    column!("write_bytes_per_s", "bytes/s", STATISTIC, |r| rate(r, "physical write total bytes")),
-    column!("read_event", "name", "the single-block read with the most time", read_event),
-    column!("read_waits", "count", FOREGROUND, |r| single_block(r)?.waits.clone()),
-    column!("read_us", "us", FOREGROUND, read_us),
-    column!("direct_read_us", "us", FOREGROUND, |r| foreground(r, "direct path read")),
-    column!("parallel_read_us", "us", FOREGROUND, |r| foreground(r, "db file parallel read")),
-    column!("log_sync_us", "us", FOREGROUND, |r| foreground(r, "log file sync")),
-    column!("write_us", "us", BACKGROUND, |r| background(r, "db file parallel write")),
-    column!("log_write_us", "us", BACKGROUND, |r| background(r, "log file parallel write")),
-    column!("user_commits", "count", STATISTIC, |r| total(r, "user commits")),
-    column!("redo_synch_writes", "count", STATISTIC, |r| total(r, "redo synch writes")),
-    column!(
-        "cpu_idle_pct",
-        "per cent",
-        "Operating System Statistics: IDLE_TIME over BUSY_TIME and IDLE_TIME, or Host CPU: %Idle",
-        |r| r.cpu.idle_pct.clone()
-    ),
-    column!(
-        "cpu_iowait_pct",
-        "per cent",
-        "Operating System Statistics: IOWAIT_TIME, in the same way, or Host CPU: %WIO",
-        |r| r.cpu.iowait_pct.clone()
-    ),
-    column!("buffer_cache_bytes", "bytes", "Cache Sizes", |r| r.memory.buffer_cache_bytes.clone()),
-    column!("log_buffer_bytes", "bytes", "Cache Sizes", |r| r.memory.log_buffer_bytes.clone()),
-    column!("block_bytes", "bytes", "Cache Sizes, else db_block_size", block_bytes),
-    column!("top_event", "name", "the first of the top timed events", top_event),
-    column!("top_event_time_s", "s", "the same", |r| r.top_events.first()?.time_s.clone()),
-];
-
-pub fn column(name: &str) -> Option<&'static Column> {
-    COLUMNS.iter().find(|column| column.name == name)
-}
-
-/// A column's number.
-pub fn value(report: &Report, name: &str) -> Option<f64> {
-    (column(name)?.value)(report)?.number()
-}
-
-fn second(load: &Load) -> Option<Figure> {
+pub(super) fn second(load: &Load) -> Option<Figure> {
     load.per_second.clone()
 }
 
-fn total(report: &Report, name: &str) -> Option<Figure> {
+pub(super) fn total(report: &Report, name: &str) -> Option<Figure> {
     report.statistic(name)?.total.clone()
 }
 
 /// Per second as printed, or the raw total over the time, whichever has more digits. Across a
 /// restart there is no such rate.
-fn rate(report: &Report, name: &str) -> Option<Figure> {
+pub(super) fn rate(report: &Report, name: &str) -> Option<Figure> {
     let statistic = report.statistic(name)?;
     let computed = || {
         let total = statistic.total.as_ref().filter(|_| !report.spans_restart)?;
-        let elapsed = report.header.elapsed_min.as_ref()?;
-        let seconds = elapsed.number()? * 60.0;
-        let rate = total.number()? / seconds;
-        let step = 2.0 * rate * (total.uncertainty() + elapsed.uncertainty());
-        Figure::computed(rate, step, format!("{}: {name}, total over elapsed", total.section))
+        per_second(total, report.header.elapsed_min.as_ref()?, name)
     };
     finer(statistic.per_second.clone(), computed())
 }
 
-fn piops(report: &Report) -> Option<Figure> {
+pub(super) fn piops(report: &Report) -> Option<Figure> {
     let reads = rate(report, "physical read IO requests")?;
     let writes = rate(report, "physical write IO requests")?;
     let how = format!("{} + {}", reads.section, writes.section);
     Figure::computed(reads.number()? + writes.number()?, reads.step + writes.step, how)
 }
 
+/// The lists that hold an event of one kind of processes: the foreground's, or of all where a
+/// report has no other. The top list counts with them if it is of the same processes.
 fn lists(report: &Report) -> [&[Event]; 2] {
-    // The top list of Statspack holds background processes too.
-    let is_mixed = report.kind == Kind::Sp && !report.foreground_events.is_empty();
-    let top: &[Event] = if is_mixed { &[] } else { &report.top_events };
-    [&report.foreground_events, top]
+    // The top lists of Statspack and of clusters hold background processes too.
+    let is_mixed =
+        matches!(report.kind, Kind::Sp | Kind::Awrg) && !report.foreground_events.is_empty();
+    let is_usable = !is_mixed && events::is_of_one_population(&report.top_events);
+    [&report.foreground_events, if is_usable { &report.top_events } else { &[] }]
 }
 
-fn foreground(report: &Report, name: &str) -> Option<Figure> {
+/// Whose waits the lists are of.
+pub(super) fn read_processes(report: &Report) -> Option<Figure> {
+    let section = &single_block(report)?.waits.as_ref()?.section;
+    let is_foreground = section.to_lowercase().contains("foreground");
+    let whose = if is_foreground { "foreground" } else { "all" };
+    Some(Figure { as_printed: None, ..Figure::text(whose, section)? })
+}
+
+pub(super) fn waits(report: &Report, name: &str) -> Option<Figure> {
+    lists(report).into_iter().find_map(|list| event(list, name)?.waits.clone())
+}
+
+pub(super) fn foreground(report: &Report, name: &str) -> Option<Figure> {
     events::latency(&lists(report), name)
 }
 
-fn background(report: &Report, name: &str) -> Option<Figure> {
+pub(super) fn background(report: &Report, name: &str) -> Option<Figure> {
     let own = event(&report.background_events, name).is_some();
     let list = if own { &report.background_events } else { &report.top_events };
     events::latency(&[list], name)
 }
 
 /// The single-block read that most time went into.
-fn single_block(report: &Report) -> Option<&Event> {
+pub(super) fn single_block(report: &Report) -> Option<&Event> {
     lists(report).into_iter().find_map(|list| {
         let known = SINGLE_BLOCK_READS.iter().filter_map(|name| event(list, name));
         known.max_by(|a, b| {
@@ -176,17 +93,17 @@ fn single_block(report: &Report) -> Option<&Event> {
     })
 }
 
-fn read_event(report: &Report) -> Option<Figure> {
+pub(super) fn read_event(report: &Report) -> Option<Figure> {
     let event = single_block(report)?;
     let section: Arc<str> = event.waits.as_ref()?.section.clone();
     Figure::text(&event.name, &section)
 }
 
-fn read_us(report: &Report) -> Option<Figure> {
+pub(super) fn read_us(report: &Report) -> Option<Figure> {
     events::latency(&lists(report), &single_block(report)?.name)
 }
 
-fn block_bytes(report: &Report) -> Option<Figure> {
+pub(super) fn block_bytes(report: &Report) -> Option<Figure> {
     report.memory.block_bytes.clone().or_else(|| {
         let figure = super::host::parameter(&report.parameters, "db_block_size")?.clone();
         let bytes: i64 = figure.shown().parse().ok()?;
@@ -194,10 +111,62 @@ fn block_bytes(report: &Report) -> Option<Figure> {
     })
 }
 
-fn top_event(report: &Report) -> Option<Figure> {
-    let event = report.top_events.first()?;
+pub(super) fn top(report: &Report, place: usize) -> Option<&Event> {
+    report.top_events.get(place)
+}
+
+pub(super) fn top_name(report: &Report, place: usize) -> Option<Figure> {
+    let event = top(report, place)?;
     let section = &event.time_s.as_ref().or(event.waits.as_ref())?.section;
     Figure::text(&event.name, section)
+}
+
+pub(super) fn class(report: &Report, name: &str) -> Option<Figure> {
+    report.wait_classes.iter().find(|class| class.name == name)?.time_s.clone()
+}
+
+pub(super) fn db_cpu(report: &Report) -> Option<Figure> {
+    let over_elapsed = || {
+        let total = report.time_model.db_cpu_s.as_ref().filter(|_| !report.spans_restart)?;
+        per_second(total, report.header.elapsed_min.as_ref()?, "DB CPU")
+    };
+    second(&report.load_profile.db_cpu).or_else(over_elapsed)
+}
+
+/// Sessions in the database, on average: their time over the clock's.
+pub(super) fn average_active_sessions(report: &Report) -> Option<Figure> {
+    let header = &report.header;
+    let elapsed = header.elapsed_min.as_ref().filter(|_| !report.spans_restart);
+    let of_header = || {
+        let (time, elapsed) = (header.db_time_min.as_ref()?, elapsed?);
+        let sessions = time.number()? / elapsed.number()?;
+        let step = 2.0 * sessions * (time.uncertainty() + elapsed.uncertainty());
+        Figure::computed(sessions, step, format!("{}: DB time over elapsed", time.section))
+    };
+    let of_model = || per_second(report.time_model.db_time_s.as_ref()?, elapsed?, "DB time");
+    let printed = second(&report.load_profile.db_time);
+    [of_header(), of_model(), printed].into_iter().fold(None, finer)
+}
+
+/// When the report begins; of several instances the first.
+pub(super) fn begin_iso(report: &Report) -> Option<Figure> {
+    iso(&report.header.begin_time, |times| times.iter().min().copied())
+}
+
+pub(super) fn end_iso(report: &Report) -> Option<Figure> {
+    iso(&report.header.end_time, |times| times.iter().max().copied())
+}
+
+fn iso(
+    printed: &Option<Figure>,
+    pick: fn(&[PrimitiveDateTime]) -> Option<PrimitiveDateTime>,
+) -> Option<Figure> {
+    let printed = printed.as_ref()?;
+    // Different times of several instances are joined.
+    let times: Option<Vec<PrimitiveDateTime>> =
+        printed.shown().split('+').map(times::parse).collect();
+    let shown = times::iso(pick(&times?)?);
+    Some(Figure { as_printed: None, ..Figure::text(&shown, &printed.section)? })
 }
 
 /// The report as sweeps, charts and comparisons know one: its file, its factors, its figures.
@@ -228,12 +197,11 @@ pub fn observation(report: &Report) -> Observation {
     if let Some(commits) = rate(report, "user commits").and_then(|figure| figure.number()) {
         metrics.insert(metric::COMMITS.to_owned(), commits);
     }
-    let begin = report.header.begin_time.as_ref().and_then(|time| times::parse(&time.shown()));
     Observation {
         source: report.file.clone(),
         factors: report.factors.clone(),
         // The report's own clock: it does not say in which zone.
-        started_at: begin.map(|time| format!("{}T{}", time.date(), time.time())),
+        started_at: begin_iso(report).map(|time| time.shown()),
         elapsed_s: number(&report.header.elapsed_min).map(|minutes| minutes * 60.0),
         metrics,
         ..Observation::default()

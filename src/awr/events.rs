@@ -1,6 +1,7 @@
 //! Wait events and their histograms. Averages are time over waits; the report's own is kept beside
 //! and preferred where it has more digits.
 
+use super::cluster;
 use super::figure::{Figure, finer, number};
 use super::number;
 use super::page::{Page, Table, cell};
@@ -14,21 +15,43 @@ pub struct Events {
     pub top: Vec<Event>,
     pub foreground: Vec<Event>,
     pub background: Vec<Event>,
+    /// The top events of single instances, where there are those of the cluster too.
+    pub of_instances: Vec<Event>,
 }
+
+/// The instance that stands for all.
+const CLUSTER: &str = "*";
 
 pub fn read(page: &Page) -> Events {
     // A report over several instances has more than one top list: the first is of all processes.
     let title = page.first(Topic::TopEvents).map(|table| &table.title);
     let top = page.tables_of(Topic::TopEvents).filter(|table| Some(&table.title) == title);
-    let mut top: Vec<Event> = top.flat_map(events).take(TOP_MAX).collect();
-    let all = |topic| page.tables_of(topic).flat_map(events).collect::<Vec<_>>();
+    let (mut top, of_instances) = of_cluster(top.flat_map(events).collect());
+    top.truncate(TOP_MAX);
+    let all = |topic| of_cluster(page.tables_of(topic).flat_map(events).collect()).0;
     let mut foreground = all(Topic::ForegroundEvents);
     if foreground.is_empty() {
         foreground = all(Topic::AllEvents);
     }
     let background = all(Topic::BackgroundEvents);
     top.iter_mut().for_each(|event| with_whole_count(event, &foreground));
-    Events { top, foreground, background }
+    Events { top, foreground, background, of_instances }
+}
+
+/// The rows of the cluster and those of its instances. Without the cluster's own, all rows are
+/// given as the first, each with its instance.
+fn of_cluster(events: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
+    let is_cluster = |event: &Event| event.instance.as_deref() == Some(CLUSTER);
+    if events.iter().any(is_cluster) {
+        events.into_iter().partition(is_cluster)
+    } else {
+        (events, Vec::new())
+    }
+}
+
+/// True where no two events are of different instances: their names then stand for one count.
+pub fn is_of_one_population(events: &[Event]) -> bool {
+    events.windows(2).all(|two| two[0].instance == two[1].instance)
 }
 
 /// The units that the columns of a table are in.
@@ -75,7 +98,7 @@ fn columns(table: &Table) -> Option<Columns> {
     });
     Some(Columns {
         name: table.column_where(|key| key.starts_with("event"))?,
-        instance: table.column(&["i#"]),
+        instance: table.column(&["i"]),
         class: table.column(&["waitclass", "class"]),
         waits: table.column(&["waits", "totalwaits"]),
         time,
@@ -91,16 +114,28 @@ fn is_share(key: &str) -> bool {
 
 fn events(table: &Table) -> Vec<Event> {
     let Some(columns) = columns(table) else { return Vec::new() };
-    table.rows.iter().filter_map(|row| of_row(row, table, &columns)).collect()
+    let mut named: Option<&Vec<String>> = None;
+    let mut events = Vec::new();
+    for row in &table.rows {
+        let instance = columns.instance.map(|at| cell(row, Some(at)));
+        // Rows of single instances stand below the cluster's, without its name.
+        let is_below =
+            cell(row, Some(columns.name)).is_empty() && instance.is_some_and(cluster::is_instance);
+        if !is_below {
+            named = Some(row);
+        }
+        if let Some(mut event) = of_row(row, named.unwrap_or(row), table, &columns) {
+            event.instance = instance.filter(|it| !it.is_empty()).map(str::to_owned);
+            events.push(event);
+        }
+    }
+    events
 }
 
-fn of_row(row: &[String], table: &Table, columns: &Columns) -> Option<Event> {
-    // Rows of single instances stand below the cluster's.
-    if columns.instance.is_some_and(|at| cell(row, Some(at)) != "*") {
-        return None;
-    }
+/// The event of a row, whose name and class stand in `named`.
+fn of_row(row: &[String], named: &[String], table: &Table, columns: &Columns) -> Option<Event> {
     let section = &table.title;
-    let name = cell(row, Some(columns.name));
+    let name = cell(named, Some(columns.name));
     let count = |at| Figure::read(cell(row, at), section, number::count);
     let time_s = columns.time.and_then(|(at, unit)| {
         let mut figure = count(Some(at))?;
@@ -113,7 +148,7 @@ fn of_row(row: &[String], table: &Table, columns: &Columns) -> Option<Event> {
     let mut event = Event {
         name: name.to_owned(),
         is_cut: table.may_be_cut(columns.name, name),
-        wait_class: Figure::text(cell(row, columns.class), section),
+        wait_class: Figure::text(cell(named, columns.class), section),
         waits: count(columns.waits),
         time_s,
         reported_avg_us: columns.average.and_then(|(at, unit)| {

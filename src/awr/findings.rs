@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::derived;
+use super::columns;
 use super::events::seconds_of;
 use super::figure::number;
 use super::host::parameter;
@@ -151,7 +151,7 @@ fn log_switches(report: &Report) -> Option<Finding> {
 }
 
 fn short_run(report: &Report) -> Option<Finding> {
-    let minutes = derived::value(report, "elapsed_min")?;
+    let minutes = columns::value(report, "elapsed_min")?;
     let severity = if minutes < SHORT_MIN * SLACK { Severity::Warning } else { Severity::Info };
     let found = finding(
         "short-run",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::cluster;
 use super::figure::Figure;
 use super::number;
 use super::page::{Page, Table, cell};
@@ -18,7 +19,10 @@ pub fn read(page: &Page, kind: Kind) -> Header {
         header.pdb = table.rows.iter().find_map(|row| Figure::text(cell(row, name), &table.title));
     }
     for table in page.tables_of(Topic::Snapshots) {
-        table.lines().for_each(|line| snapshot(&line, &table.title, &mut header));
+        for line in table.lines() {
+            snapshot(&line, &table.title, &mut header);
+            host_line(&line, &table.title, &mut header);
+        }
     }
     if kind == Kind::Awrg {
         cluster(page, &mut header);
@@ -47,6 +51,7 @@ fn database(table: &Table, header: &mut Header) {
     put(&mut header.db, table, row, &["dbname", "database"]);
     put(&mut header.instance, table, row, &["instance"]);
     put_number(&mut header.instance_number, table, row, &["instnum"]);
+    put_number(&mut header.db_id, table, row, &["dbid"]);
     put(&mut header.release, table, row, &["release"]);
     put(&mut header.rac, table, row, &["rac", "cluster", "ops"]);
     put(&mut header.cdb, table, row, &["cdb"]);
@@ -93,10 +98,8 @@ fn snapshot(line: &str, section: &Arc<str>, header: &mut Header) {
     let after = |labels: [&str; 2]| {
         labels.iter().find_map(|label| line.find(label).and_then(|at| line.get(at + label.len()..)))
     };
-    let minutes = |rest: &str| {
-        let word = rest.split_whitespace().next().unwrap_or("");
-        Figure::read(word, section, number::count)
-    };
+    let word = |rest: &str| rest.split_whitespace().next().unwrap_or("").to_owned();
+    let minutes = |rest: &str| Figure::read(&word(rest), section, number::count);
     if let Some(rest) = after(["Begin Snap:", "Begin Snap :"]) {
         (header.begin_snap, header.begin_time) = id_and_time(rest, section);
     } else if let Some(rest) = after(["End Snap:", "End Snap :"]) {
@@ -104,11 +107,33 @@ fn snapshot(line: &str, section: &Arc<str>, header: &mut Header) {
     } else {
         if let Some(rest) = after(["Elapsed:", "Elapsed :"]) {
             header.elapsed_min = header.elapsed_min.take().or_else(|| minutes(rest));
+            header.elapsed_unread = unread(&header.elapsed_min, &word(rest));
         }
         if let Some(rest) = after(["DB Time:", "DB time:"]) {
             header.db_time_min = header.db_time_min.take().or_else(|| minutes(rest));
         }
     }
+}
+
+/// Minutes with a decimal comma are no number: the whole report then has points for thousands.
+fn unread(elapsed: &Option<Figure>, printed: &str) -> Option<String> {
+    let is_comma = elapsed.is_none() && printed.contains(',');
+    is_comma.then(|| printed.to_owned())
+}
+
+/// Statspack 10.2: `Host  Name: NAME  Num CPUs: 4  Phys Memory (MB): 8,192`.
+fn host_line(line: &str, section: &Arc<str>, header: &mut Header) {
+    let Some((_, name)) = line.split_once("Name:") else { return };
+    let Some((name, rest)) = name.split_once("Num CPUs:") else { return };
+    let (cpus, memory) = rest.split_once("Phys Memory (MB):").unwrap_or((rest, ""));
+    let gibibytes = |text: &str| {
+        let printed = number::count(text)?;
+        let value = number::Scalar::Decimal(printed.number() / 1024.0);
+        Some(number::Printed { value, step: printed.step / 1024.0 })
+    };
+    header.host = header.host.take().or_else(|| Figure::text(name, section));
+    header.cpus = header.cpus.take().or_else(|| Figure::read(cpus, section, number::count));
+    header.memory_gb = header.memory_gb.take().or_else(|| Figure::read(memory, section, gibibytes));
 }
 
 /// A number, then a date in the words of any language that ends with a time of day.
@@ -133,17 +158,17 @@ fn cluster(page: &Page, header: &mut Header) {
         && let Some(row) = table.rows.first()
     {
         put(&mut header.db, table, row, &["name"]);
+        put_number(&mut header.db_id, table, row, &["id"]);
         put(&mut header.rac, table, row, &["rac"]);
         put(&mut header.cdb, table, row, &["cdb"]);
         put_number(&mut header.begin_snap, table, row, &["begin"]);
         put_number(&mut header.end_snap, table, row, &["end"]);
-        put_number(&mut header.elapsed_min, table, row, &["elapsedtime", "elapsedtimemin"]);
+        let elapsed = ["elapsedtime", "elapsedtimemin"];
+        put_number(&mut header.elapsed_min, table, row, &elapsed);
+        header.elapsed_unread = unread(&header.elapsed_min, cell(row, table.column(&elapsed)));
         put_number(&mut header.db_time_min, table, row, &["dbtime", "dbtimemin"]);
     }
-    let Some(table) = page.first(Topic::ClusterInstances) else { return };
-    let number_at = table.column(&["i#", "i"]);
-    let instances: Vec<&Vec<String>> =
-        table.rows.iter().filter(|row| number::count(cell(row, number_at)).is_some()).collect();
+    let Some((table, instances)) = cluster::listed(page) else { return };
     let joined = |keys: &[&str]| {
         let at = table.column(keys);
         let mut words: Vec<&str> = instances.iter().map(|row| cell(row, at)).collect();

@@ -1,5 +1,8 @@
 //! Processors, memory and the parameters that matter to I/O.
 
+use std::collections::BTreeSet;
+
+use super::cluster;
 use super::figure::{Figure, finer};
 use super::number;
 use super::page::{Page, Table, cell};
@@ -72,8 +75,13 @@ pub fn cpu(page: &Page, header: &mut Header) -> Cpu {
         operating_system(table, &mut cpu, header);
     }
     if let Some(table) = page.first(Topic::ClusterOs) {
-        cluster(table, &mut cpu);
+        return of_cluster(table, page, header);
     }
+    with_shares(cpu)
+}
+
+/// Idle and iowait as shares of the time, where that has more digits.
+fn with_shares(mut cpu: Cpu) -> Cpu {
     let shares = (share(&cpu.idle_s, &cpu), share(&cpu.iowait_s, &cpu));
     cpu.idle_pct = finer(cpu.idle_pct.take(), shares.0);
     cpu.iowait_pct = finer(cpu.iowait_pct.take(), shares.1);
@@ -119,18 +127,99 @@ fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
     }
 }
 
-fn cluster(table: &Table, cpu: &mut Cpu) {
-    let instance = table.column(&["i#", "i"]).or(Some(0));
-    let Some(row) = table.rows.iter().find(|row| cell(row, instance) == "Sum") else { return };
-    let seconds = |key: &str| {
+/// A cluster's processors: those of all its hosts, if no two instances share one.
+fn of_cluster(table: &Table, page: &Page, header: &mut Header) -> Cpu {
+    let rows = cluster::instance_rows(table);
+    let mut cpu = cluster_cpu(table, &rows);
+    let hosts = cluster::listed(page).map(|(table, rows)| {
+        let at = table.column(&["host"]);
+        rows.iter().map(|row| cell(row, at)).collect::<BTreeSet<_>>().len()
+    });
+    if hosts == Some(rows.len()) {
+        let all = |key| cluster::sum(table, &rows, table.column(&[key]), number::count);
+        (header.cpus, header.cores) = (all("cpus"), all("cores"));
+        header.sockets = all("sckts");
+    }
+    if let Some(row) = cluster::total(table) {
+        // As printed, where the report adds up itself.
+        let seconds = |key: &str| {
+            Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
+        };
+        (cpu.busy_s, cpu.idle_s) = (seconds("busy"), seconds("idle"));
+    }
+    with_shares(cpu)
+}
+
+/// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
+pub fn cluster_cpu(table: &Table, rows: &[&Vec<String>]) -> Cpu {
+    let column = |key: &str| table.column(&[key]);
+    let sum = |key| cluster::sum(table, rows, column(key), number::count);
+    let waited = |row: &&Vec<String>| {
+        let figure =
+            |key: &str| Figure::read(cell(row, Some(column(key)?)), &table.title, number::count);
+        let (share, busy, idle) = (figure("%wio")?, figure("busy")?, figure("idle")?);
+        let all = (busy.number()? + idle.number()?) / 100.0;
+        let how = format!("{}: % WIO of Busy and Idle", table.title);
+        Figure::computed(share.number()? * all, share.step * all, how)
+    };
+    let waits: Option<Vec<Figure>> = rows.iter().map(waited).collect();
+    let iowait = waits.filter(|waits| !waits.is_empty()).and_then(|waits| {
+        let total = waits.iter().filter_map(Figure::number).sum();
+        let step = waits.iter().map(|figure| figure.step).sum();
+        Figure::computed(total, step, waits.first()?.section.to_string())
+    });
+    let alone = |key: &str| match rows {
+        [row] => Figure::read(cell(row, Some(column(key)?)), &table.title, number::count),
+        _ => None,
+    };
+    with_shares(Cpu {
+        busy_s: sum("busy"),
+        idle_s: sum("idle"),
+        iowait_s: iowait,
+        idle_pct: alone("%idl"),
+        user_pct: alone("%usr"),
+        system_pct: alone("%sys"),
+        iowait_pct: alone("%wio"),
+    })
+}
+
+/// Processors and memory of an instance's host.
+pub fn of_instance(table: &Table, row: &[String], header: &mut Header) {
+    let count = |key: &str| {
         Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
     };
-    cpu.busy_s = seconds("busy");
-    cpu.idle_s = seconds("idle");
+    (header.cpus, header.cores) = (count("cpus"), count("cores"));
+    header.sockets = count("sckts");
+}
+
+/// The buffer cache and the log buffer of some rows together, which are in megabytes.
+pub fn caches(table: &Table, rows: &[&Vec<String>]) -> Memory {
+    let mib = f64::from(1 << 20);
+    let bytes = |text: &str| {
+        let printed = number::count(text)?;
+        let value = number::Scalar::Decimal(printed.number() * mib);
+        Some(number::Printed { value, step: printed.step * mib })
+    };
+    let begin = |group: &str| {
+        table
+            .columns
+            .iter()
+            .position(|column| super::topic::key(&column.group) == group && column.key == "begin")
+    };
+    let sum = |column| cluster::sum(table, rows, column, bytes);
+    Memory {
+        buffer_cache_bytes: sum(begin("dbcache")),
+        shared_pool_bytes: sum(begin("sharedpool")),
+        log_buffer_bytes: sum(table.column(&["logbuffer"])),
+        ..Memory::default()
+    }
 }
 
 pub fn memory(page: &Page) -> Memory {
     let mut memory = Memory::default();
+    if let Some(table) = page.first(Topic::ClusterCaches) {
+        memory = caches(table, &cluster::instance_rows(table));
+    }
     for topic in [Topic::CacheSizes, Topic::Memory] {
         for table in page.tables_of(topic) {
             table.lines().for_each(|line| labels(&line, table, &mut memory));
@@ -176,7 +265,7 @@ pub fn parameters(page: &Page) -> Vec<Parameter> {
         let Some(name_at) = table.column(&["parametername"]).or(Some(0)) else { continue };
         let value = table.column(&["beginvalue", "value"]);
         let end = table.column_where(|key| key.starts_with("endvalue"));
-        let instance = table.column(&["i#"]);
+        let instance = table.column(&["i"]);
         let mut is_kept = false;
         for row in &table.rows {
             let name = cell(row, Some(name_at));

@@ -1,9 +1,7 @@
 //! I/O by tablespace, file and function. Where headings do not stand over their own columns, the
-//! evidence of the figures decides, and without evidence nothing is claimed.
+//! release decides; where it is not known, nothing is claimed.
 
-use std::collections::BTreeMap;
-
-use super::figure::{Figure, number};
+use super::figure::Figure;
 use super::number as printed;
 use super::page::{Page, Table, cell};
 use super::report::{IoFunction, IoRow};
@@ -17,10 +15,9 @@ pub struct Io {
 }
 
 pub fn read(page: &Page, release: &str) -> Io {
-    let rows = |topic| page.tables_of(topic).flat_map(rows).collect::<Vec<_>>();
-    let files = rows(Topic::FileIo);
-    let mut tablespaces = rows(Topic::TablespaceIo);
-    let note = match order(&tablespaces, &files, release) {
+    let order = page.first(Topic::TablespaceIo).map(|table| order(table, release));
+    let mut tablespaces: Vec<IoRow> = page.tables_of(Topic::TablespaceIo).flat_map(rows).collect();
+    let note = match order.unwrap_or(Order::AsHeaded) {
         Order::AsHeaded => None,
         Order::WritesFirst => {
             tablespaces.iter_mut().for_each(writes_first);
@@ -31,10 +28,11 @@ pub fn read(page: &Page, release: &str) -> Io {
         Order::Unknown => {
             tablespaces.iter_mut().for_each(forget);
             Some(
-                "Tablespace IO Stats: which of its figures are writes cannot be told in this release",
+                "Tablespace IO Stats: which of its figures are writes depends on the release, which is not known",
             )
         }
     };
+    let files = page.tables_of(Topic::FileIo).flat_map(rows).collect();
     let functions = page.tables_of(Topic::IoFunctions).flat_map(functions).collect();
     Io { tablespaces, files, functions, note }
 }
@@ -74,46 +72,26 @@ fn io_row(row: &[String], table: &Table, name: usize, file: Option<usize>) -> Op
     is_row.then_some(found)
 }
 
+/// What stands under `1-bk Rds/s`, `Av 1-bk Rd(ms)` and `Writes` of a table of tablespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     AsHeaded,
-    /// Writes, single-block reads per second, their ms: under the headings single-block reads per
-    /// second, their ms, writes.
+    /// Writes, single-block reads per second, their ms.
     WritesFirst,
     Unknown,
 }
 
-/// How 11.2.0.4 prints tablespaces, and what gives it away.
-fn order(tablespaces: &[IoRow], files: &[IoRow], release: &str) -> Order {
-    if tablespaces.iter().all(|row| row.single_block_reads_per_s.is_none()) {
-        return Order::AsHeaded;
-    }
-    // Single-block reads are among the reads: more of them in a second cannot be.
-    let impossible = tablespaces.iter().any(|row| {
-        let rates = number(&row.single_block_reads_per_s).zip(number(&row.reads_per_s));
-        rates.is_some_and(|(single, all)| single > all + 1.0)
-    });
-    if impossible {
-        return Order::WritesFirst;
-    }
-    let mut writes: BTreeMap<&str, f64> = BTreeMap::new();
-    for file in files {
-        *writes.entry(&file.tablespace).or_default() += number(&file.writes).unwrap_or(0.0);
-    }
-    let of_files = |row: &IoRow| writes.get(row.tablespace.as_str()).copied();
-    let agree = |of: fn(&IoRow) -> Option<f64>| {
-        let known = tablespaces.iter().filter_map(|row| of(row).zip(of_files(row)));
-        known.clone().any(|(one, other)| one == other && one > 0.0)
-            && known.clone().all(|(one, other)| one == other)
-    };
-    if agree(|row| number(&row.writes)) {
-        Order::AsHeaded
-    } else if agree(|row| number(&row.single_block_reads_per_s)) {
-        Order::WritesFirst
-    } else if release.starts_with("11.2.0.4") {
-        Order::Unknown
-    } else {
-        Order::AsHeaded
+/// Told by the report's header: 11.2.0.4 prints these three columns in another order than their
+/// headings. Its table has nothing between the single-block reads and the writes; later releases
+/// have `% Opt Reads` there.
+fn order(table: &Table, release: &str) -> Order {
+    let single = table.column(&["av1bkrdms"]);
+    let is_suspect = single.is_some_and(|at| table.column(&["writes"]) == Some(at + 1));
+    match release {
+        _ if !is_suspect => Order::AsHeaded,
+        "" => Order::Unknown,
+        _ if release.starts_with("11.2.0.4") => Order::WritesFirst,
+        _ => Order::AsHeaded,
     }
 }
 
@@ -132,7 +110,7 @@ fn forget(row: &mut IoRow) {
 
 fn functions(table: &Table) -> Vec<IoFunction> {
     let name = table.column(&["functionname", "function"]);
-    let cluster = table.column(&["i#"]);
+    let cluster = table.column(&["i"]);
     let reads = table.column(&["readsdata", "readdatavolume", "datavolume"]);
     let writes = table.column(&["writesdata", "writedatavolume"]).or_else(|| {
         // Statspack names both alike, under different groups.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::derived::COLUMNS;
+use super::columns::COLUMNS;
 use super::figure::{Figure, number};
 use super::report::{Event, Kind, Report};
 use super::source::{self, Source};
@@ -30,8 +30,8 @@ const TOTALS: [&str; 15] = [
     "execute count",
     "table fetch continued row",
 ];
-/// What names a report, or stands among its top events.
-const NAMES: [&str; 3] = ["begin_snap", "end_snap", "top_event_time_s"];
+/// What names a report. Its top events are kept apart, too.
+const NAMES: [&str; 4] = ["db_id", "instance_number", "begin_snap", "end_snap"];
 const TOP_EVENTS: usize = 10;
 /// A folder's files that are taken for reports.
 const STEMS: [&str; 2] = ["awr", "statspack"];
@@ -120,6 +120,9 @@ fn why(error: AwrError) -> String {
         AwrError::Unreadable { error, .. } => error.to_string(),
         AwrError::Other { what, .. } => format!("it is {what}"),
         AwrError::Empty { why, .. } => why,
+        AwrError::DecimalComma { printed, .. } => {
+            format!("it was printed with a decimal comma: its elapsed time reads {printed}")
+        }
         AwrError::Internal { message, .. } => format!("a fault of petal's: {message}"),
     }
 }
@@ -157,13 +160,15 @@ fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Awr => "awr",
         Kind::Awrg => "awrg",
+        Kind::AwrgInstance => "awrg_instance",
         Kind::Awrpdb => "awrpdb",
         Kind::Sp => "sp",
     }
 }
 
 fn figures(report: &Report) -> BTreeMap<String, ReportFigure> {
-    let columns = COLUMNS.iter().filter(|column| !NAMES.contains(&column.name));
+    let is_kept = |name: &str| !NAMES.contains(&name) && !name.starts_with("top_event");
+    let columns = COLUMNS.iter().filter(|column| is_kept(column.name));
     let figures = columns.filter_map(|column| {
         let figure = (column.value)(report)?;
         let kept = ReportFigure {

@@ -1,18 +1,23 @@
 //! The load profile. A per-second figure comes only from a column that says so.
 
+use super::cluster;
 use super::figure::Figure;
 use super::number::{self, Printed, Scalar};
 use super::page::{Page, Table, cell};
-use super::report::{Kind, Load, LoadProfile};
+use super::report::{Kind, Load, LoadProfile, TimeModel};
 use super::topic::{self, Topic};
 
-pub fn read(page: &Page, kind: Kind) -> LoadProfile {
+pub fn read(page: &Page, kind: Kind, elapsed_min: &Option<Figure>) -> LoadProfile {
     let mut profile = LoadProfile::default();
     page.tables_of(Topic::LoadProfile).for_each(|table| instance(table, &mut profile));
-    if kind == Kind::Awrg
-        && let Some(table) = page.first(Topic::ClusterPerSecond)
-    {
-        cluster(table, &mut profile);
+    let total = |topic| page.first(topic).and_then(|it| Some((it, cluster::total(it)?)));
+    if kind == Kind::Awrg {
+        if let Some((table, row)) = total(Topic::ClusterPerSecond) {
+            profile = of_row(table, row);
+        }
+        if let Some((table, row)) = total(Topic::ClusterTimeModel) {
+            profile.db_cpu.per_second = cpu_per_second(table, row, elapsed_min);
+        }
     }
     profile
 }
@@ -57,26 +62,14 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut Load> {
     })
 }
 
-/// The cluster's row of the rates per second. Its redo is in units of 1024 bytes.
-fn cluster(table: &Table, profile: &mut LoadProfile) {
-    let instance = table.column(&["i#", "i"]).or(Some(0));
-    let Some(row) = table.rows.iter().find(|row| cell(row, instance) == "Sum") else { return };
+/// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
+pub fn of_row(table: &Table, row: &[String]) -> LoadProfile {
     let rate = |keys: &[&str]| {
         let at = table.column(keys)?;
         Figure::read(cell(row, Some(at)), &table.title, number::count)
     };
-    profile.logical_reads.per_second = rate(&["logicalreadss"]);
-    profile.physical_reads.per_second = rate(&["physicalreadss"]);
-    profile.physical_writes.per_second = rate(&["physicalwritess"]);
-    profile.block_changes.per_second = rate(&["blockchangess"]);
-    profile.user_calls.per_second = rate(&["usercallss"]);
-    profile.executes.per_second = rate(&["execss"]);
-    profile.parses.per_second = rate(&["parsess"]);
-    profile.logons.per_second = rate(&["logonss"]);
-    profile.transactions.per_second = rate(&["txnss"]);
-    profile.redo_bytes.per_second = rate(&["redosizes"]).or_else(|| {
-        let kilobytes = table.column(&["redosizeks"])?;
-        let printed = cell(row, Some(kilobytes));
+    let kilobytes = || {
+        let printed = cell(row, Some(table.column(&["redosizeks"])?));
         let mut figure = Figure::read(printed, &table.title, |text| {
             let printed = number::count(text)?;
             let value = Scalar::Decimal(printed.number() * 1024.0);
@@ -84,5 +77,65 @@ fn cluster(table: &Table, profile: &mut LoadProfile) {
         })?;
         figure.as_printed = Some(format!("{printed} (k)"));
         Some(figure)
-    });
+    };
+    let load = |per_second| Load { per_second, per_transaction: None };
+    LoadProfile {
+        logical_reads: load(rate(&["logicalreadss"])),
+        physical_reads: load(rate(&["physicalreadss"])),
+        physical_writes: load(rate(&["physicalwritess"])),
+        block_changes: load(rate(&["blockchangess"])),
+        user_calls: load(rate(&["usercallss"])),
+        executes: load(rate(&["execss"])),
+        parses: load(rate(&["parsess"])),
+        logons: load(rate(&["logonss"])),
+        transactions: load(rate(&["txnss"])),
+        redo_bytes: load(rate(&["redosizes"]).or_else(kilobytes)),
+        ..LoadProfile::default()
+    }
+}
+
+/// DB CPU of a row of a cluster's time model, over the elapsed time.
+pub fn cpu_per_second(
+    table: &Table,
+    row: &[String],
+    elapsed_min: &Option<Figure>,
+) -> Option<Figure> {
+    let at = table.column(&["dbcpus"]);
+    let cpu = Figure::read(cell(row, at), &table.title, number::count)?;
+    per_second(&cpu, elapsed_min.as_ref()?, "DB CPU")
+}
+
+/// A total over the elapsed time.
+pub fn per_second(total: &Figure, elapsed_min: &Figure, what: &str) -> Option<Figure> {
+    let rate = total.number()? / (elapsed_min.number()? * 60.0);
+    let step = 2.0 * rate * (total.uncertainty() + elapsed_min.uncertainty());
+    let step = if step.is_finite() { step } else { total.step };
+    Figure::computed(rate, step, format!("{}: {what}, total over elapsed", total.section))
+}
+
+/// What the sessions' time came to.
+pub fn time_model(page: &Page) -> TimeModel {
+    let mut model = TimeModel::default();
+    for table in page.tables_of(Topic::TimeModel) {
+        let name = table.column(&["statistic", "statisticname"]);
+        let time = table.column(&["times"]);
+        for row in &table.rows {
+            let place = match cell(row, name) {
+                "DB time" => &mut model.db_time_s,
+                "DB CPU" => &mut model.db_cpu_s,
+                _ => continue,
+            };
+            *place =
+                place.take().or_else(|| Figure::read(cell(row, time), &table.title, number::count));
+        }
+    }
+    if let Some(table) = page.first(Topic::ClusterTimeModel)
+        && let Some(row) = cluster::total(table)
+    {
+        let figure = |key: &str| {
+            Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
+        };
+        model = TimeModel { db_time_s: figure("dbtimes"), db_cpu_s: figure("dbcpus") };
+    }
+    model
 }

@@ -5,6 +5,9 @@
 //! Titles are known to [`topic`] alone, layouts to [`text`] and [`html`] alone. A figure that the
 //! report does not have is None. What another product made is refused by name.
 
+mod archive;
+mod cluster;
+pub mod columns;
 pub mod derived;
 mod events;
 pub mod factors;
@@ -16,6 +19,7 @@ mod html;
 mod io;
 pub mod keep;
 mod load;
+mod mime;
 pub mod number;
 mod page;
 pub mod report;
@@ -24,6 +28,7 @@ mod statistics;
 mod text;
 mod times;
 mod topic;
+mod waits;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +36,7 @@ use std::path::Path;
 
 use page::Page;
 use report::{Format, Kind, Report};
-use source::Source;
+use source::{Opened, Source};
 use topic::Topic;
 
 /// Bytes in which a report in HTML shows itself as such.
@@ -49,26 +54,71 @@ pub enum AwrError {
     )]
     Empty { file: String, why: String },
     #[error(
+        "{file}: its elapsed time reads {printed}, with a decimal comma: petal would take the points of such a report for decimal ones; make it anew after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
+    )]
+    DecimalComma { file: String, printed: String },
+    #[error(
         "{file}: reading it failed inside petal ({message}); this is a fault of petal's, please report it with the file"
     )]
     Internal { file: String, message: String },
 }
 
-/// Reads a file.
-pub fn read(path: &Path) -> Result<Report, AwrError> {
-    let file = path.display().to_string();
-    let source =
-        source::read(path).map_err(|error| AwrError::Unreadable { file: file.clone(), error })?;
-    parse(&file, source)
+/// What came of a file.
+pub struct Read {
+    /// The file is an archive of others.
+    pub is_archive: bool,
+    pub reports: Vec<Result<Report, AwrError>>,
 }
 
-/// Reads what is in memory; `file` is for messages.
+/// Reads a file: a report, several in one text, or an archive of such files.
+pub fn read(path: &Path) -> Read {
+    let file = path.display().to_string();
+    let unreadable =
+        |file: &str, error| vec![Err(AwrError::Unreadable { file: file.to_owned(), error })];
+    match source::open(path) {
+        Err(error) => Read { is_archive: false, reports: unreadable(&file, error) },
+        Ok(Opened::Text(source)) => Read { is_archive: false, reports: parse_all(&file, source) },
+        Ok(Opened::Archive(archive)) => {
+            let mut reports = Vec::new();
+            let read = archive::each(archive, |name, source| {
+                let name = format!("{file}/{name}");
+                reports.extend(match source {
+                    Ok(source) => parse_all(&name, source),
+                    Err(error) => unreadable(&name, error),
+                });
+            });
+            reports.extend(read.err().into_iter().flat_map(|error| unreadable(&file, error)));
+            Read { is_archive: true, reports }
+        }
+    }
+}
+
+/// Reads each report of a text that is in memory; `file` is for messages. From the second on, a
+/// number stands behind the name: `FILE#2`.
+pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
+    let Source { text, notes } = source;
+    let is_html = is_html(&text);
+    let texts = if is_html { vec![text.as_str()] } else { text::reports(&text) };
+    let of = |(at, text): (usize, &str)| {
+        let name = if at == 0 { file.to_owned() } else { format!("{file}#{}", at + 1) };
+        // A fault in a parser costs one report, not all of them.
+        let parsed = catch_unwind(AssertUnwindSafe(|| parse_one(&name, text, is_html, &notes)));
+        parsed.unwrap_or_else(|panic| {
+            Err(AwrError::Internal { file: name, message: panic_message(&*panic) })
+        })
+    };
+    texts.into_iter().enumerate().map(of).collect()
+}
+
+/// Reads the first report of a text that is in memory.
 pub fn parse(file: &str, source: Source) -> Result<Report, AwrError> {
-    // A fault in a parser costs one file, not all of them.
-    let parsed = catch_unwind(AssertUnwindSafe(|| parse_unguarded(file, &source)));
-    parsed.unwrap_or_else(|panic| {
-        Err(AwrError::Internal { file: file.to_owned(), message: panic_message(&*panic) })
-    })
+    let mut reports = parse_all(file, source);
+    let more = reports.len() - 1;
+    let mut report = reports.swap_remove(0)?;
+    if more > 0 {
+        report.notes.push(format!("{more} more behind it were not read"));
+    }
+    Ok(report)
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
@@ -76,15 +126,14 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason".into())
 }
 
-fn parse_unguarded(file: &str, source: &Source) -> Result<Report, AwrError> {
-    let format = if is_html(&source.text) { Format::Html } else { Format::Text };
-    let page = match format {
-        Format::Html => html::page(&source.text),
-        Format::Text => text::page(&source.text),
-    };
-    let kind = kind(&page).ok_or_else(|| other(file, &source.text, &page))?;
+fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<Report, AwrError> {
+    let format = if is_html { Format::Html } else { Format::Text };
+    let page = if is_html { html::page(text) } else { text::page(text) };
+    // Oracle makes Statspack's report as text only.
+    let kind = kind(&page).filter(|&kind| !(is_html && kind == Kind::Sp));
+    let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
     if page.tables.is_empty() {
-        let why = match source.text.trim().len() {
+        let why = match text.trim().len() {
             0..2000 => "it ends behind its title".to_owned(),
             _ => "none of the sections that petal knows is in it".to_owned(),
         };
@@ -93,7 +142,10 @@ fn parse_unguarded(file: &str, source: &Source) -> Result<Report, AwrError> {
     let mut report = extract(&page, kind);
     report.file = file.to_owned();
     report.format = format;
-    report.notes.splice(0..0, source.notes.iter().cloned());
+    report.notes.splice(0..0, notes.iter().cloned());
+    if let Some(printed) = report.header.elapsed_unread.take() {
+        return Err(AwrError::DecimalComma { file: report.file, printed });
+    }
     report.spans_restart = findings::spans_restart(&report, &page.warnings);
     report.findings = findings::judge(&report, &page.warnings);
     Ok(report)
@@ -102,6 +154,7 @@ fn parse_unguarded(file: &str, source: &Source) -> Result<Report, AwrError> {
 fn extract(page: &Page, kind: Kind) -> Report {
     let mut header = header::read(page, kind);
     let events = events::read(page);
+    let elapsed_min = header.elapsed_min.clone();
     let release = header.release.as_ref().map(figure::Figure::shown).unwrap_or_default();
     let io = io::read(page, &release);
     let mut notes = page.notes.clone();
@@ -116,8 +169,11 @@ fn extract(page: &Page, kind: Kind) -> Report {
         kind,
         is_whole: page.is_ended,
         cpu: host::cpu(page, &mut header),
+        instances: cluster::instances(page, &header, &events),
         header,
-        load_profile: load::read(page, kind),
+        load_profile: load::read(page, kind, &elapsed_min),
+        time_model: load::time_model(page),
+        wait_classes: waits::read(page),
         top_events: events.top,
         foreground_events: events.foreground,
         background_events: events.background,
@@ -172,10 +228,12 @@ fn kind(page: &Page) -> Option<Kind> {
 }
 
 /// What a file is instead, as well as it can be told.
-fn other(file: &str, text: &str, page: &Page) -> AwrError {
+fn other(file: &str, text: &str, page: &Page, is_html: bool) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();
-    let known: [(bool, &str); 7] = [
+    let is_statspack = heading.contains("STATSPACK");
+    let known: [(bool, &str); 8] = [
+        (is_statspack, "an HTML page that another program made of a Statspack report"),
         (heading.contains("COMPARE"), "an AWR compare-periods report"),
         (heading.contains("SQL REPORT"), "an AWR report of one SQL statement"),
         (!heading.is_empty(), "a workload repository report of another kind"),
@@ -186,7 +244,7 @@ fn other(file: &str, text: &str, page: &Page) -> AwrError {
     ];
     let what = match known.iter().find(|(is, _)| *is) {
         Some((_, what)) => format!("{what}, which petal awr does not read"),
-        None if is_html(text) => "HTML, but not an AWR or Statspack report".to_owned(),
+        None if is_html => "HTML, but not an AWR or Statspack report".to_owned(),
         None => "not an AWR or Statspack report".to_owned(),
     };
     AwrError::Other {

@@ -17,6 +17,8 @@ pub enum Kind {
     Awr,
     /// Several instances of a cluster together.
     Awrg,
+    /// One of the instances in a report over several.
+    AwrgInstance,
     /// A pluggable database.
     Awrpdb,
     /// Statspack.
@@ -42,6 +44,8 @@ pub struct Report {
     pub factors: Vec<(String, String)>,
     pub header: Header,
     pub load_profile: LoadProfile,
+    pub time_model: TimeModel,
+    pub wait_classes: Vec<WaitClass>,
     pub top_events: Vec<Event>,
     /// Before 11g: of foreground and background processes together; the section says which.
     pub foreground_events: Vec<Event>,
@@ -55,6 +59,9 @@ pub struct Report {
     pub cpu: Cpu,
     pub memory: Memory,
     pub parameters: Vec<Parameter>,
+    /// Of a report over several instances: what it says of each of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Report>,
     pub findings: Vec<Finding>,
     /// Its snapshots stand on both sides of a restart: differences between them mean nothing.
     #[serde(skip)]
@@ -80,6 +87,7 @@ fn as_map<S: Serializer, T: Serialize>(
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Header {
     pub db: Option<Figure>,
+    pub db_id: Option<Figure>,
     /// Of a report over several instances: joined by `+`.
     pub instance: Option<Figure>,
     pub instance_number: Option<Figure>,
@@ -99,6 +107,9 @@ pub struct Header {
     pub begin_time: Option<Figure>,
     pub end_time: Option<Figure>,
     pub elapsed_min: Option<Figure>,
+    /// The elapsed time as printed, where it has a comma and is no number.
+    #[serde(skip)]
+    pub elapsed_unread: Option<String>,
     pub db_time_min: Option<Figure>,
 }
 
@@ -134,6 +145,21 @@ pub struct LoadProfile {
     pub transactions: Load,
 }
 
+/// Seconds of sessions' time, not a rate.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TimeModel {
+    pub db_time_s: Option<Figure>,
+    pub db_cpu_s: Option<Figure>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct WaitClass {
+    pub name: String,
+    pub waits: Option<Figure>,
+    pub time_s: Option<Figure>,
+    pub pct_db_time: Option<Figure>,
+}
+
 /// A wait event, or the processor among the top ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Event {
@@ -142,6 +168,9 @@ pub struct Event {
     /// The report may have cut the name.
     #[serde(skip)]
     pub is_cut: bool,
+    /// Of a report over several instances: which; `*` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
     pub wait_class: Option<Figure>,
     pub waits: Option<Figure>,
     pub time_s: Option<Figure>,
@@ -268,6 +297,17 @@ impl Report {
         let mut fitting = entries().filter(|(known, it)| it.is_cut && fits(known));
         let (_, found) = fitting.next()?;
         fitting.next().is_none().then_some(found)
+    }
+
+    /// This report, and behind it each instance that it tells apart, with its name and factors.
+    pub fn with_instances(&self) -> impl Iterator<Item = Report> + '_ {
+        let named = |instance: &Report| Report {
+            file: self.file.clone(),
+            format: self.format,
+            factors: self.factors.clone(),
+            ..instance.clone()
+        };
+        std::iter::once(self.clone()).chain(self.instances.iter().map(named))
     }
 
     pub fn factor(&self, name: &str) -> Option<&str> {

@@ -1,5 +1,5 @@
-//! A file's bytes as text: gzip undone, the encoding found out, never more than [`LIMIT`] bytes.
-//! Knows nothing of reports.
+//! A file's bytes as text: gzip and MIME undone, the encoding found out, never more than [`LIMIT`]
+//! bytes. Knows nothing of reports.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,6 +7,8 @@ use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use flate2::read::MultiGzDecoder;
+
+use super::{archive, mime};
 
 /// Bytes of a report that are read, after gzip. The largest report that we know of is a tenth of
 /// it; what lies beyond is not read, and said so.
@@ -23,14 +25,39 @@ pub struct Source {
     pub notes: Vec<String>,
 }
 
-/// Reads a file, gzip'd or not.
-pub fn read(path: &Path) -> io::Result<Source> {
+/// A file that can be read: a text, or an archive of some.
+pub enum Opened {
+    Text(Source),
+    Archive(File),
+}
+
+/// Opens a file and reads it, gzip'd or not, unless it is an archive.
+pub fn open(path: &Path) -> io::Result<Opened> {
     let mut file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
     }
+    let mut begin = [0; archive::MAGIC_BYTES];
+    let length = file.read(&mut begin)?;
+    let begin = begin.get(..length).unwrap_or_default();
+    if archive::is_zip(begin) {
+        return Ok(Opened::Archive(file));
+    }
+    unpacked(begin.chain(file)).map(Opened::Text)
+}
+
+/// Reads a text; an archive is none.
+pub fn read(path: &Path) -> io::Result<Source> {
+    match open(path)? {
+        Opened::Text(source) => Ok(source),
+        Opened::Archive(_) => Err(io::Error::other("is an archive")),
+    }
+}
+
+/// What comes out of a reader, as a text.
+pub fn unpacked(reader: impl Read) -> io::Result<Source> {
     let mut bytes = Vec::new();
-    (&mut file).take(LIMIT + 1).read_to_end(&mut bytes)?;
+    reader.take(LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(decode(bytes))
 }
 
@@ -42,7 +69,8 @@ pub fn decode(bytes: Vec<u8>) -> Source {
 fn decode_within(bytes: Vec<u8>, limit: u64) -> Source {
     let mut notes = Vec::new();
     let is_packed = bytes.starts_with(&GZIP_MAGIC);
-    let mut bytes = if is_packed { gunzip(&bytes, limit, &mut notes) } else { bytes };
+    let bytes = if is_packed { gunzip(&bytes, limit, &mut notes) } else { bytes };
+    let mut bytes = mime::text_part(&bytes).unwrap_or(bytes);
     if bytes.len() as u64 > limit {
         bytes.truncate(limit as usize);
         // Not within a character.

@@ -13,8 +13,10 @@ use super::topic::{self, Topic};
 use grid::{Grid, Unfinished};
 
 const TAB: usize = 8;
-/// Lines at which the head of a report must have begun to be looked at as one.
+/// How the first line of a report begins.
 const HEADINGS: [&str; 2] = ["WORKLOAD REPOSITORY", "STATSPACK report"];
+/// How its last line begins.
+const END: &str = "End of Report";
 
 /// What a section's title says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,36 @@ enum Section {
     Other,
 }
 
+/// The reports that stand one after the other in a text, each with what was printed before it.
+pub fn reports(text: &str) -> Vec<&str> {
+    let mut heads: Vec<usize> = HEADINGS
+        .iter()
+        .flat_map(|heading| text.match_indices(heading))
+        .map(|(at, _)| at)
+        .filter(|&at| begins_line(text, at))
+        .collect();
+    heads.sort_unstable();
+    let mut reports = Vec::with_capacity(heads.len().max(1));
+    let mut from = 0;
+    for two in heads.windows(2) {
+        let [head, next] = two else { continue };
+        // What stands behind a report's end was printed for the next.
+        let between = text.get(*head..*next).unwrap_or_default();
+        let end = between.rmatch_indices(END).find(|(at, _)| begins_line(between, *at));
+        let to = end.map_or(*next, |(at, _)| head + at + END.len());
+        reports.push(text.get(from..to).unwrap_or_default());
+        from = to;
+    }
+    reports.push(text.get(from..).unwrap_or_default());
+    reports
+}
+
+/// Nothing but blanks stands before this place in its line.
+fn begins_line(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default().trim_end_matches([' ', '\t', '\x0c']);
+    before.is_empty() || before.ends_with(['\n', '\r'])
+}
+
 pub fn page(text: &str) -> Page {
     let lines = lines(text);
     let mut page = Page::default();
@@ -33,6 +65,11 @@ pub fn page(text: &str) -> Page {
     let mut open = Some("report header");
     for (at, line) in lines.iter().enumerate() {
         reader.look_at(line);
+        if reader.heads(line) {
+            // What a session printed before the report is none of its sections.
+            (from, open) = (at, Some("report header"));
+            continue;
+        }
         let next = lines.get(at + 1).map_or("", |line| line.as_ref());
         let Some(title) = title(line, next) else { continue };
         if let Some(open) = open
@@ -67,6 +104,10 @@ impl Reader<'_> {
         let topic = match section {
             Section::Other => return true,
             Section::Head => None,
+            // A cluster's has a row for each instance.
+            Section::Of(Topic::CacheSizes) if lines.iter().any(|line| has_instances(line)) => {
+                Some(Topic::ClusterCaches)
+            }
             Section::Of(topic) => Some(topic),
         };
         let blanked;
@@ -86,7 +127,7 @@ impl Reader<'_> {
             _ => title.into(),
         };
         let labelled = |line: &&&str| match topic {
-            None => is_snapshot_line(line),
+            None => is_snapshot_line(line) || line.contains("Num CPUs:"),
             Some(topic) => topic.is_labelled() && !line.is_empty(),
         };
         let rows: Vec<Vec<String>> =
@@ -113,10 +154,18 @@ impl Reader<'_> {
         tables.into_iter().all(|table| self.page.push(table))
     }
 
-    fn look_at(&mut self, line: &str) {
-        if self.page.heading.is_none() && HEADINGS.iter().any(|heading| line.contains(heading)) {
+    /// True at the line that the report begins with.
+    fn heads(&mut self, line: &str) -> bool {
+        let is_first = self.page.heading.is_none()
+            && HEADINGS.iter().any(|heading| line.trim_start().starts_with(heading));
+        if is_first {
             self.page.heading = Some(line.trim().to_owned());
-        } else if line.starts_with("End of Report") {
+        }
+        is_first
+    }
+
+    fn look_at(&mut self, line: &str) {
+        if line.starts_with(END) {
             self.page.is_ended = true;
         } else if is_warning(line) {
             self.page.warnings.push(line.trim().to_owned());
@@ -127,6 +176,11 @@ impl Reader<'_> {
 /// A title with the database and the snapshots beside it.
 fn is_running_title(line: &str) -> bool {
     line.contains("DB/Inst:") || line.contains(" for DB: ")
+}
+
+/// Headings of a table by instance.
+fn has_instances(line: &str) -> bool {
+    line.split_whitespace().next() == Some("I#")
 }
 
 /// What Statspack and AWR say of snapshots on both sides of a restart.

@@ -23,6 +23,10 @@ pub enum Topic {
     IoFunctions,
     OsStatistics,
     HostCpu,
+    TimeModel,
+    ForegroundClasses,
+    /// Wait classes of foreground and background together.
+    AllClasses,
     CacheSizes,
     Memory,
     Parameters,
@@ -31,6 +35,9 @@ pub enum Topic {
     ClusterInstances,
     ClusterPerSecond,
     ClusterOs,
+    ClusterTimeModel,
+    ClusterWaitClasses,
+    ClusterCaches,
 }
 
 impl Topic {
@@ -60,6 +67,11 @@ pub fn of_title(title: &str) -> Option<Topic> {
         "systemstatisticspersecond" => Topic::ClusterPerSecond,
         "iostatbyfunctionsummary" | "iostatbyfunction" => Topic::IoFunctions,
         "waitevents" => Topic::AllEvents,
+        "timemodelstatistics" | "timemodelsystemstats" => Topic::TimeModel,
+        "timemodel" => Topic::ClusterTimeModel,
+        "foregroundwaitclass" => Topic::ForegroundClasses,
+        "waitclass" | "waitclassesbytotalwaittime" => Topic::AllClasses,
+        "foregroundwaitclasses" => Topic::ClusterWaitClasses,
         _ => return of_beginning(key),
     };
     Some(topic)
@@ -134,6 +146,8 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
         Some(Topic::ClusterInstances)
     } else if has("containername") {
         Some(Topic::Container)
+    } else if has("i") && has("logbuffer") {
+        Some(Topic::ClusterCaches)
     } else {
         None
     }
@@ -159,6 +173,11 @@ mod tests {
             ("System Statistics (Global)", Topic::Statistics),
             ("Host CPU (CPUs:    8 Cores:    8 Sockets:    2)", Topic::HostCpu),
             ("Cache Sizes (end)", Topic::CacheSizes),
+            ("Time Model Statistics", Topic::TimeModel),
+            ("Time Model System Stats", Topic::TimeModel),
+            ("Foreground Wait Class", Topic::ForegroundClasses),
+            ("Wait Classes by Total Wait Time", Topic::AllClasses),
+            ("Foreground Wait Classes", Topic::ClusterWaitClasses),
             ("IO Stat by Function - summary", Topic::IoFunctions),
         ] {
             assert_eq!(of_title(title), Some(topic), "{title}");
@@ -174,9 +193,10 @@ mod tests {
             "IOStat by Function/Filetype summary",
             "Operating System Statistics - Detail",
             "init.ora Multi-Valued Parameters",
-            "Foreground Wait Class",
+            "Foreground Wait Classes -  % of DB time",
+            "Service Wait Class Stats",
             "Wait Events Statistics",
-            "Time Model Statistics",
+            "Time Model - % of DB time",
             "Top User Events",
             "",
         ] {

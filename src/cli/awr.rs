@@ -205,15 +205,29 @@ impl Reader<'_> {
     }
 
     fn one(&mut self, path: &Path, of_folder: bool) {
-        match awr::read(path) {
+        let read = awr::read(path);
+        let is_among_others = of_folder || read.is_archive;
+        let reports = self.reports.len();
+        let has_failed =
+            read.reports.iter().any(|it| !matches!(it, Ok(_) | Err(AwrError::Other { .. })));
+        for report in read.reports {
+            self.report(report, is_among_others);
+        }
+        if read.is_archive && !of_folder && !has_failed && self.reports.len() == reports {
+            self.fail(Exit::Failed, &format!("{}: no report is in the archive", path.display()));
+        }
+    }
+
+    fn report(&mut self, report: Result<Report, AwrError>, is_among_others: bool) {
+        match report {
             Ok(mut report) => {
                 for note in &report.notes {
                     self.console.warn(&format!("{}: {note}", report.file));
                 }
-                report.factors = self.factors(path, &report);
+                report.factors = self.factors(Path::new(&report.file), &report);
                 self.reports.push(report);
             }
-            Err(AwrError::Other { .. }) if of_folder => self.passed_over += 1,
+            Err(AwrError::Other { .. }) if is_among_others => self.passed_over += 1,
             Err(error) => {
                 let exit = match error {
                     AwrError::Unreadable { .. } => Exit::Environment,

@@ -7,18 +7,18 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
-use crate::driver::calibrate::{Plan, calibrate};
+use crate::driver::calibrate::{Calibrated, Plan, calibrate};
 use crate::engine::device::Device;
 use crate::engine::device::gauge::Wanted;
 use crate::engine::{EngineError, Stop};
-use crate::record::calibration::{self, Calibration};
+use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
 use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
-use crate::settings::url::TargetUrl;
+use crate::settings::url::{TargetUrl, redact_refused};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -138,23 +138,31 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if measured.is_err() {
         folder.remove_if_empty();
     }
-    let measured = measured?;
+    let Calibrated { calibration: measured, failure } = measured?;
     let saved = calibration::save(&folder, &measured);
     // Once it is saved, `petal report` draws it again.
     let drawn = report::write_calibration(&folder, &measured);
     // Minutes were spent on it: it is printed whatever could be written.
     console.result(&super::report::of_one_calibration(&measured, matches.get_flag("json"))?);
     let path = saved?.display().to_string();
-    console.warn(&match drawn {
-        Ok(_) => format!("the calibration is in {path}, with report.html beside it"),
-        Err(error) => format!("the calibration is in {path}; {error}"),
-    });
+    let mut exit = Exit::Done;
+    match drawn {
+        Ok(_) => console.warn(&format!("the calibration is in {path}, with report.html beside it")),
+        Err(error) => {
+            console.error(&format!("the calibration is in {path}; {error}"));
+            exit = Exit::Environment;
+        }
+    }
     if let Some(kept_in) = settings.calibrations.as_deref()
         && let Some(kept) = calibration::keep(&folder, kept_in, &measured)?
     {
         console.warn(&format!("later runs on this device are compared with {}", kept.display()));
     }
-    Ok(if measured.status == Status::Complete { Exit::Done } else { Exit::Interrupted })
+    match failure {
+        Some(error) => Err(error.into()),
+        None if measured.status == Status::Complete => Ok(exit),
+        None => Ok(Exit::Interrupted),
+    }
 }
 
 fn measure(
@@ -162,7 +170,7 @@ fn measure(
     wanted: &Wanted,
     plan: &Plan,
     console: &Console,
-) -> Result<Calibration, EngineError> {
+) -> Result<Calibrated, EngineError> {
     let stop = Stop::unlimited(signals::count());
     let gauge = device.gauge(wanted, console, &stop)?;
     calibrate(&gauge, plan, console, &stop)
@@ -187,8 +195,10 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     })?;
     let path = matches.get_one::<String>("path").cloned().unwrap_or_default();
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
-    settings.db = TargetUrl::parse(&url)
-        .map_err(|error| Failure::usage(format!("{url}: it {}; {}", error.rule, error.way_out)))?;
+    settings.db = TargetUrl::parse(&url).map_err(|error| {
+        let shown = redact_refused(&url);
+        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.way_out))
+    })?;
     settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
     Ok(settings)
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,10 @@ use crate::driver::Watch;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
 use crate::report::table;
+use crate::settings::printable::{printable, printable_line};
+
+use super::failure::Exit;
+use super::series::worse;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -22,6 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Console {
     quiet: bool,
     terminal: bool,
+    /// A result could not be written to stdout.
+    result_lost: AtomicBool,
     state: Arc<Mutex<State>>,
 }
 
@@ -48,14 +55,40 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, state: Arc::default() }
+        Self { quiet, terminal, result_lost: AtomicBool::new(false), state: Arc::default() }
     }
 
-    /// A result, for a person or a pipe. A reader that went away is no error.
+    /// A result, for a person or a pipe. A reader that went away is no error; anything else that
+    /// keeps the result from being written is told, and [`Self::exit`] makes it an exit code.
     pub fn result(&self, text: &str) {
+        self.styled_result(&printable(text));
+    }
+
+    /// One line of a result, whatever it holds.
+    pub fn result_line(&self, line: &str) {
+        self.result(&format!("{}\n", printable_line(line)));
+    }
+
+    /// A text of petal's own with a terminal's colours in it.
+    pub fn styled_result(&self, text: &str) {
         self.clear();
         let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) else {
+            return;
+        };
+        let is_left = error.kind() == io::ErrorKind::BrokenPipe;
+        if !is_left && !self.result_lost.swap(true, Ordering::Relaxed) {
+            self.error(&format!(
+                "the result could not be written to standard output: {error}; send it where there \
+                 is room, or read it from the folder of the results"
+            ));
+        }
+    }
+
+    /// How the command ended, all told.
+    pub fn exit(&self, exit: Exit) -> Exit {
+        let is_lost = self.result_lost.load(Ordering::Relaxed);
+        if is_lost { worse(exit, Exit::Environment) } else { exit }
     }
 
     /// What `report` lays out, as wide as the terminal; a pipe and a file have a width of their own.
@@ -81,9 +114,9 @@ impl Console {
         let _ = writeln!(io::stderr(), "{}", self.message(message));
     }
 
-    /// A whole text of several lines, such as a usage error, as it is.
-    pub fn raw_error(&self, text: &str) {
-        let _ = write!(io::stderr(), "{text}");
+    /// A whole text of several lines, such as a usage error.
+    pub fn usage_error(&self, text: &str) {
+        let _ = write!(io::stderr(), "{}", printable(text));
     }
 
     pub fn warn(&self, message: &str) {
@@ -95,19 +128,19 @@ impl Console {
     /// What stands before every line of progress from now on; empty: nothing.
     pub fn heading(&self, heading: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.heading = heading.to_owned();
+        state.heading = printable_line(heading).into_owned();
     }
 
     /// A message, broken at words where a terminal would break it in the middle of one.
     fn message(&self, message: &str) -> String {
         let laid_out = || {
             let lines = message.lines().enumerate();
-            let first = |at| if at == 0 { "petal: " } else { "" };
-            lines.map(|(at, line)| table::paragraph(first(at), "  ", line)).collect::<String>()
+            let first = |at| if at == 0 { "petal: " } else { "       " };
+            lines.map(|(at, line)| table::paragraph(first(at), "       ", line)).collect::<String>()
         };
         match columns(io::stderr()) {
             Some(columns) => table::within(columns, laid_out).trim_end().to_owned(),
-            None => format!("petal: {message}"),
+            None => told(message),
         }
     }
 
@@ -146,6 +179,12 @@ fn columns(stream: impl AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
+/// A message as it is shown: petal's name before it, further lines under it.
+fn told(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(printable_line).collect();
+    format!("petal: {}", lines.join("\n       "))
+}
+
 fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
     let template = match (total, unit) {
         (0, _) => "{wide_msg} {spinner} {elapsed}",
@@ -162,7 +201,7 @@ impl Progress for Console {
         self.clear();
         let bar = self.bar(total, unit);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let what = format!("{}{what}", state.heading);
+        let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
         let phase = Phase { what, total, done: 0, unit, began: now, told: now };

@@ -28,10 +28,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
     let dropped = source::open_alone(&settings, console)?.drop_data()?;
     if dropped.is_empty() {
-        console.result(&format!("{}: nothing of petal's is there\n", settings.db.redacted()));
+        console.result_line(&format!("{}: nothing of petal's is there", settings.db.redacted()));
     }
     for line in dropped {
-        console.result(&format!("{line}\n"));
+        console.result_line(&line);
     }
     Ok(Exit::Done)
 }

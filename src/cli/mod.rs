@@ -49,7 +49,7 @@ Examples:
   petal help parameters                            every parameter, and which engine honours it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded); 4 a limit of compare is inconclusive;
+3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare is inconclusive;
 130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.
@@ -77,6 +77,7 @@ const ENTRIES: &[Entry] = &[
 
 /// Everything from the arguments to the exit code.
 pub fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let hidden = argv::hide_secrets(&arguments);
     let matches = match command().try_get_matches_from(&arguments) {
@@ -90,13 +91,11 @@ pub fn main() -> ExitCode {
              overwritten. Better: a password file, the environment, or @FILE",
         );
     }
-    match dispatch(&matches, &console) {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            console.error(&argv::without_secrets(&failure.message, &arguments));
-            failure.exit.into()
-        }
-    }
+    let exit = dispatch(&matches, &console).unwrap_or_else(|failure| {
+        console.error(&argv::without_secrets(&failure.message, &arguments));
+        failure.exit
+    });
+    console.exit(exit).into()
 }
 
 /// The whole command tree.
@@ -132,13 +131,13 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let console = Console::new(false);
     if error.use_stderr() {
         let text = error.render().to_string();
-        console.raw_error(&argv::without_secrets(&text, arguments));
+        console.usage_error(&argv::without_secrets(&text, arguments));
         Exit::Usage.into()
     } else {
         let help = error.render();
         // Colours are for a terminal, not for a pipe or a file.
         let is_seen = std::io::stdout().is_terminal();
-        console.result(&if is_seen { help.ansi().to_string() } else { help.to_string() });
-        Exit::Done.into()
+        console.styled_result(&if is_seen { help.ansi().to_string() } else { help.to_string() });
+        console.exit(Exit::Done).into()
     }
 }

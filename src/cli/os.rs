@@ -90,7 +90,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let devices = found(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
-    let database = server.map_or(Database::Unseen, Database::In);
+    let database = server.map_or(Database::Unseen, |server| Database::In(vec![server]));
     let probe = Probe::watching(&devices, database, true);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
     let header = Header {

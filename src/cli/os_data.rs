@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Arg, Command, value_parser};
 
 use crate::analysis::findings;
-use crate::record::{Folder, Run, os_merge};
+use crate::record::{Folder, RecordError, Run, os_merge};
 
 use super::console::Console;
 use super::failure::Failure;
@@ -34,19 +34,15 @@ pub fn wait_for(run: &Run, file: &Path) {
 }
 
 /// Merges, and judges what is known now. The seconds are written beside the record, which the
-/// caller writes.
+/// caller writes; the inner result is how that went.
 pub fn merge(
     run: &mut Run,
     file: &Path,
     folder: &Folder,
     console: &Console,
-) -> Result<(), Failure> {
+) -> Result<Result<(), RecordError>, Failure> {
     let notes = os_merge::merge(run, file)?;
     notes.iter().for_each(|note| console.warn(note));
     run.summary.findings = findings::judge(run);
-    // A record on a read-only medium is still reported.
-    if let Err(error) = os_merge::save_seconds(folder, run) {
-        console.warn(&error.to_string());
-    }
-    Ok(())
+    Ok(os_merge::save_seconds(folder, run))
 }

@@ -8,11 +8,12 @@ use crate::analysis::findings;
 use crate::analysis::petals::Petals;
 use crate::awr::keep;
 use crate::record::calibration::Calibration;
-use crate::record::{self, Folder, Run, calibration, sweep};
+use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::series::worse;
 use super::{os_data, source};
 
 const EXAMPLES: &str = "\
@@ -104,22 +105,19 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         )));
     }
     let mut runs = Vec::new();
+    let mut exit = Exit::Done;
     for path in &folders {
         let mut run = report::load(path)?;
         let folder = record::folder_of(path);
-        read_server_reports(&mut run, &folder, console);
+        exit = worse(exit, read_server_reports(&mut run, &folder, console));
         if let Some(file) = os_data {
-            os_data::merge(&mut run, file, &folder, console)?;
-            if let Err(error) = record::save(&folder, &run) {
-                console.warn(&error.to_string());
-            }
+            let seconds = os_data::merge(&mut run, file, &folder, console)?;
+            exit = worse(exit, kept(seconds, console));
+            exit = worse(exit, kept(record::save(&folder, &run), console));
         }
-        // A record on a read-only medium is still reported.
-        if let Err(error) = report::write_all(&folder, &run) {
-            console.warn(&error.to_string());
-        }
+        exit = worse(exit, kept(report::write_all(&folder, &run), console));
         if matches.get_flag("os-text") {
-            write_os_text(&folder, &run, console)?;
+            exit = worse(exit, write_os_text(&folder, &run, console));
         }
         runs.push(run);
     }
@@ -136,7 +134,22 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else {
         console.report(|| report::sweep::of_runs(&named));
     }
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+/// How the writing of a file ended. A record on a read-only medium is still shown, and what could
+/// not be written beside it is told.
+fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
+    let Err(error) = written else { return Exit::Done };
+    let what = match &error {
+        RecordError::Io { path, source, .. } => format!("{}: {source}", path.display()),
+        other => other.to_string(),
+    };
+    console.error(&format!(
+        "the report is printed, and not all of its files are written: {what}; make room there, or \
+         report a copy of the folder where petal may write"
+    ));
+    Failure::from(error).exit
 }
 
 /// Flags that mean nothing of a sweep or a calibration.
@@ -160,29 +173,28 @@ fn as_csv<E: std::fmt::Display>(table: Result<String, E>) -> Result<String, Fail
     table.map_err(|error| Failure::new(Exit::Failed, format!("the runs are no CSV: {error}")))
 }
 
-fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Result<(), Failure> {
-    let written = report::write_os_text(folder, run)?;
-    if written.is_empty() {
+fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
+    let written = report::write_os_text(folder, run);
+    if written.as_ref().is_ok_and(Vec::is_empty) {
         console.warn(&format!(
             "{}: no vmstat.out: the operating system of the database's host was not watched \
              (NO_OS_PERF_DATA, or another host: --os-data)",
             folder.path().display()
         ));
     }
-    Ok(())
+    kept(written, console)
 }
 
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
 fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     refuse(matches, &["csv", "os-text"], path)?;
     let measured = calibration::load(path)?;
-    if path.is_dir()
-        && let Err(error) = report::write_calibration(&Folder::open(path), &measured)
-    {
-        console.warn(&error.to_string());
+    let mut exit = Exit::Done;
+    if path.is_dir() {
+        exit = kept(report::write_calibration(&Folder::open(path), &measured), console);
     }
     console.result(&of_one_calibration(&measured, matches.get_flag("json"))?);
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// What goes to stdout, here and from `petal calibrate`, which not every build has.
@@ -200,26 +212,25 @@ pub(super) fn of_one_calibration(
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
-fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) {
+fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exit {
     let seen = keep::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
-        return;
+        return Exit::Done;
     }
     run.summary.server_reports = seen;
     run.summary.findings = findings::judge(run);
-    // A record on a read-only medium is still reported.
-    if let Err(error) = record::save(folder, run) {
-        console.warn(&error.to_string());
-    }
+    kept(record::save(folder, run), console)
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     refuse(matches, &["os-text"], path)?;
     let swept = sweep::load(path)?;
-    let objective = matches.get_one("objective");
-    if let Err(error) = report::write_sweep(&Folder::open(path), &swept, objective) {
-        console.warn(&error.to_string());
+    for failure in &swept.sweep.failures {
+        let (cell, round) = (failure.number, failure.repeat);
+        console.warn(&format!("cell {cell} of round {round} is missing: {}", failure.message));
     }
+    let objective = matches.get_one("objective");
+    let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
     if matches.get_flag("csv") {
         console.result(&as_csv(report::sweep::csv::sweep(&swept))?);
     } else if matches.get_flag("json") {
@@ -228,5 +239,5 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         let petals = Petals::of(&swept.observations()).with_objective(objective);
         console.report(|| report::sweep::render(&swept, &petals, objective));
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }

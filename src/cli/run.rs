@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::report;
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady, WarmUp};
@@ -37,7 +38,7 @@ pub fn command() -> Command {
             Arg::new("form")
                 .value_name("N")
                 .num_args(0..=2)
-                .value_parser(whole::<u32>(0, u64::MAX))
+                .value_parser(whole::<u32>(0, SCHEMAS_MAX.into()))
                 .help("SLOB's own form of -s"),
         )
         .arg(
@@ -116,9 +117,10 @@ fn schemas(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
         (Some(_), [form]) => Err(Failure::usage(format!(
             "-s and N={form} both say how many schemas: give one of them"
         ))),
-        (None, [0]) => Err(Failure::usage(
-            "N=0: the number of schemas is a whole number from 1; for instance `petal run 4`",
-        )),
+        (None, [0]) => Err(Failure::usage(format!(
+            "N=0: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for instance \
+             `petal run 4`"
+        ))),
         (None, &[form]) => Ok(Some(form)),
     }
 }

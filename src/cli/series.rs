@@ -9,6 +9,7 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
+use crate::driver::hook_group::HookGroup;
 use crate::driver::job::Job;
 use crate::driver::run::{end_hook, post_hook, run as drive};
 use crate::engine::Engine;
@@ -16,7 +17,7 @@ use crate::record::{self, Folder, Run, Status};
 use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
-use crate::workload::plan::{Workload, seats};
+use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -57,6 +58,7 @@ impl InUse {
                 ),
             ));
         }
+        check_sessions(settings, schemas)?;
         loaded.retain(|there| there.number <= schemas);
         loaded.sort_by_key(|there| there.number);
         let unscanned = loaded.iter().find(|there| there.scan_rows == 0);
@@ -79,6 +81,18 @@ impl InUse {
             .rows;
         Ok(Self { loaded, rows, schemas, block_size })
     }
+}
+
+/// Refuses more sessions than a process can have threads.
+pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), Failure> {
+    let sessions = plan::sessions(settings, schemas);
+    if sessions <= u64::from(SESSIONS_MAX) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{sessions} sessions ({schemas} schemas): petal runs a thread for each, at most \
+         {SESSIONS_MAX}; use fewer threads or schemas"
+    )))
 }
 
 /// What to type to load what these settings need.
@@ -160,6 +174,7 @@ impl Series {
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
             signals: self.signals.clone(),
+            hooks: HookGroup::default(),
             watch: console,
         };
         let driven = drive(&job);
@@ -168,6 +183,8 @@ impl Series {
         }
         let mut run = driven?;
         let mut failure = None;
+        // What keeps it from being written is told when it is written whole.
+        let _ = save_before_post(&job, &folder, &run);
         match post_hook(&job) {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
@@ -199,7 +216,7 @@ impl Series {
     ) -> Result<(), Failure> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
-        os_data::merge(run, file, folder, console).map_err(|error| {
+        let written = os_data::merge(run, file, folder, console).map_err(|error| {
             let way_out = format!(
                 "{}; the run itself is recorded: petal report {} --os-data FILE",
                 error.message,
@@ -208,7 +225,8 @@ impl Series {
             run.details.gaps.push(error.message);
             run.summary.findings = findings::judge(run);
             Failure::new(error.exit, way_out)
-        })
+        });
+        Ok(written??)
     }
 
     fn name(&self) -> String {
@@ -220,6 +238,22 @@ impl Series {
         let sessions = seats(settings, self.data.schemas, 1).len();
         format!("{}-{sessions}x-{mix}", settings.db.scheme)
     }
+}
+
+/// Keeps the figures whatever becomes of the script, or of petal while it waits for it. What the
+/// script tells enters the record when it has ended.
+fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), Failure> {
+    if job.settings.external_script.is_none() {
+        return Ok(());
+    }
+    let mut run = run.clone();
+    run.details.gaps.push(
+        "petal ended before EXTERNAL_SCRIPT had ended at `post`: what it printed is not in here"
+            .to_owned(),
+    );
+    run.summary.findings = findings::judge(&run);
+    record::save(folder, &run)?;
+    Ok(())
 }
 
 fn write(folder: &Folder, run: &Run) -> Result<(), Failure> {

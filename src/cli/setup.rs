@@ -7,6 +7,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
+use crate::settings::SCHEMAS_MAX;
+use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
 use super::console::Console;
@@ -81,7 +83,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             "setup was interrupted: unfinished schemas were removed",
         ));
     }
-    let mut text = summary(&loaded?, settings.db.redacted().as_str());
+    let mut text = summary(&loaded?, &printable_line(&settings.db.redacted()));
     // What cannot be looked at now is no fault of the load.
     if let Ok((_, target)) = engine.describe(settings.schemas.unwrap_or(1), 1)
         && let Some(ratio) = target.compression_ratio
@@ -117,9 +119,10 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), Failure> 
         )));
     }
     match count.parse::<u32>() {
-        Ok(count) if count >= 1 => Ok((tablespace, Some(count))),
+        Ok(count) if (1..=SCHEMAS_MAX).contains(&count) => Ok((tablespace, Some(count))),
         _ => Err(Failure::usage(format!(
-            "N={count}: the number of schemas is a whole number from 1; for instance `petal setup 4`"
+            "N={count}: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for \
+             instance `petal setup 4`"
         ))),
     }
 }

@@ -1,10 +1,10 @@
-//! Ctrl-C and SIGTERM: once stops cleanly and keeps the results, twice stops at once.
+//! Ctrl-C, SIGTERM and SIGHUP: once stops cleanly and keeps the results, twice stops at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// Counts signals from now on. Where they cannot be caught, the system's own handling stays.
@@ -16,7 +16,12 @@ pub fn count() -> Arc<AtomicU8> {
 
 /// Counts them here from now on.
 pub fn count_into(level: &Arc<AtomicU8>) {
-    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // Under nohup the end of the terminal is not the end of the run.
+    if !is_ignored(SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    if let Ok(mut signals) = Signals::new(wanted) {
         let counter = level.clone();
         thread::spawn(move || {
             for _ in signals.forever() {
@@ -27,4 +32,19 @@ pub fn count_into(level: &Arc<AtomicU8>) {
             }
         });
     }
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, where the
+/// system would end petal by SIGXFSZ.
+pub fn survive_file_size_limit() {
+    // Nothing looks at the flag: the write itself fails. Without a handler petal ends as before.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
+/// Whether petal was started with this signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Caller, Engine};
+use crate::settings::SCHEMAS_MAX;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
@@ -37,7 +38,7 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .short('s')
             .long("schemas")
             .value_name("N")
-            .value_parser(whole::<u32>(1, u64::MAX))
+            .value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
             .help(what),
     )
 }

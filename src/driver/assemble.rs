@@ -41,6 +41,8 @@ pub struct Measured {
     pub os_ranges: GaugeRanges,
     pub os_seconds: Vec<SecondSeen>,
     pub data_bytes: Option<u64>,
+    pub other_runs: Vec<String>,
+    pub data_vanished: Option<String>,
     pub lost: Vec<SessionLost>,
     pub first_done_ns: Option<u64>,
     pub last_done_ns: Option<u64>,
@@ -130,6 +132,7 @@ fn summary(
         endpoints: endpoints(
             &job.seats,
             job.engine.endpoints(),
+            &details.target.io_events.read,
             measured.counters.as_deref().unwrap_or_default(),
         ),
         sessions_lost: measured.lost,
@@ -153,6 +156,8 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         db_time_s: measured.totals.busy_ns as f64 / 1e9,
         think_time_s: measured.totals.think_ns as f64 / 1e9,
         data_bytes_after: measured.data_bytes,
+        other_runs: std::mem::take(&mut measured.other_runs),
+        data_vanished: measured.data_vanished.clone(),
         gaps: std::mem::take(&mut measured.gaps),
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
@@ -246,7 +251,7 @@ pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
 fn status(job: &Job<'_>, measured: &Measured) -> Status {
     if job.is_interrupted() {
         Status::Interrupted
-    } else if measured.lost.len() == job.seats.len() {
+    } else if measured.lost.len() == job.seats.len() || measured.data_vanished.is_some() {
         Status::Failed
     } else {
         Status::Complete
@@ -288,7 +293,12 @@ fn all_operations(totals: &Tally) -> Option<LatencySummary> {
     (all.count() > 0).then(|| all.summary())
 }
 
-fn endpoints(seats: &[Seat], endpoints: u32, counters: &[Counters]) -> Vec<Endpoint> {
+fn endpoints(
+    seats: &[Seat],
+    endpoints: u32,
+    read_event: &str,
+    counters: &[Counters],
+) -> Vec<Endpoint> {
     // What is told in one entry has all sessions there.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
@@ -300,8 +310,15 @@ fn endpoints(seats: &[Seat], endpoints: u32, counters: &[Counters]) -> Vec<Endpo
             sessions: sessions(at) as u32,
             is_beside: at >= endpoints as usize,
             io: counters.io,
+            read_us: read_us(counters, read_event),
         })
         .collect()
+}
+
+/// Time over waits; None where they were not counted, or there were none.
+fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
+    let rows = counters.waits.iter().filter(|wait| wait.name == read_event).map(WaitTotal::from);
+    figures::wait_rows(&rows.collect::<Vec<_>>()).first()?.avg_us
 }
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
@@ -356,7 +373,7 @@ mod tests {
             let counters = names
                 .iter()
                 .map(|name| Counters { endpoint: (*name).to_owned(), ..Counters::default() });
-            let told = endpoints(&seats, 2, &counters.collect::<Vec<_>>());
+            let told = endpoints(&seats, 2, "read", &counters.collect::<Vec<_>>());
             told.into_iter().map(|endpoint| (endpoint.sessions, endpoint.is_beside)).collect()
         };
         assert_eq!(of(&["a", "b", "c"]), [(1, false), (2, false), (0, true)]);

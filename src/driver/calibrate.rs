@@ -191,54 +191,41 @@ fn device_depth(device: &DeviceCounts, iops: f64) -> Option<f64> {
     (requests > 0 && ms > 0.0).then(|| iops * ms / 1000.0 / requests as f64)
 }
 
-/// Measures, round after round. An error means that nothing was measured.
+/// What was measured, and the error that ended it before its time.
+pub struct Calibrated {
+    pub calibration: Calibration,
+    pub failure: Option<EngineError>,
+}
+
+/// Measures, round after round. An error means that nothing was measured; a later one keeps what
+/// was measured before it.
 pub fn calibrate(
     gauge: &Gauge,
     plan: &Plan,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<Calibration, EngineError> {
-    let (rounds, length) = plan.rounds()?;
+) -> Result<Calibrated, EngineError> {
+    let timing = plan.rounds()?;
     let devices = devices::find(&[gauge.path().to_owned()]);
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
     let started_at = OffsetDateTime::now_utc();
     let began = Instant::now();
     let steps = plan.steps();
-    let mut sums: BTreeMap<Step, Sum> = BTreeMap::new();
-    let all = u64::from(rounds) * steps.len() as u64;
-    progress.phase("measuring", all, ProgressUnit::Items);
-    'rounds: for round in 0..rounds {
-        for at in 0..steps.len() {
-            // There and back again: what warms up or wears off does not favour one end.
-            let step = if round % 2 == 0 { steps[at] } else { steps[steps.len() - 1 - at] };
-            if stop.is_requested() {
-                break 'rounds;
-            }
-            let before = probe.as_ref().map(Probe::sample);
-            let seed = plan.seed ^ u64::from(round) << 48 ^ (at as u64) << 40;
-            let measured = match plan.work(step) {
-                Some(work) => gauge.measure(&work, length, seed, stop)?,
-                None => gauge.log(length, stop)?,
-            };
-            let after = probe.as_ref().map(Probe::sample);
-            if !plan.is_read_only(step) {
-                gauge.sync()?;
-            }
-            if stop.is_requested() {
-                break 'rounds; // Cut short, it is no measurement like the others.
-            }
-            let device =
-                before.zip(after).and_then(|(before, after)| after.since(&before).device());
-            sums.entry(step).or_default().add(&measured, device);
-            progress.advance(1);
-        }
-    }
+    let mut sums = BTreeMap::new();
+    progress.phase("measuring", u64::from(timing.0) * steps.len() as u64, ProgressUnit::Items);
+    let measuring = Measuring { gauge, plan, timing, probe: probe.as_ref(), progress, stop };
+    let failure = measuring.all_rounds(&steps, &mut sums).err();
     if sums.is_empty() {
-        return Err(EngineError::Interrupted);
+        return Err(failure.unwrap_or(EngineError::Interrupted));
     }
+    let (rounds, _) = timing;
     let is_whole = steps.iter().all(|step| sums.get(step).is_some_and(|sum| sum.rounds == rounds));
     let mut calibration = Calibration {
-        status: if is_whole { Status::Complete } else { Status::Interrupted },
+        status: match &failure {
+            Some(_) => Status::Failed,
+            None if is_whole => Status::Complete,
+            None => Status::Interrupted,
+        },
         started_at: moment::exact(started_at),
         elapsed_s: began.elapsed().as_secs_f64(),
         rounds,
@@ -254,7 +241,60 @@ pub fn calibrate(
         .collect();
     calibration.under = plan.bounds.iter().map(|bound| under(bound, &calibration)).collect();
     calibration.notes = notes(&calibration, &devices);
-    Ok(calibration)
+    calibration.notes.extend(failure.as_ref().map(|error| format!("ended by an error: {error}")));
+    Ok(Calibrated { calibration, failure })
+}
+
+/// What every measurement needs.
+struct Measuring<'a> {
+    gauge: &'a Gauge,
+    plan: &'a Plan,
+    /// How many rounds, and how long each measurement.
+    timing: (u32, Duration),
+    probe: Option<&'a Probe>,
+    progress: &'a dyn Progress,
+    stop: &'a Stop,
+}
+
+impl Measuring<'_> {
+    fn all_rounds(
+        &self,
+        steps: &[Step],
+        sums: &mut BTreeMap<Step, Sum>,
+    ) -> Result<(), EngineError> {
+        for round in 0..self.timing.0 {
+            for at in 0..steps.len() {
+                // There and back again: what warms up or wears off does not favour one end.
+                let step = if round % 2 == 0 { steps[at] } else { steps[steps.len() - 1 - at] };
+                if self.stop.is_requested() {
+                    return Ok(());
+                }
+                let seed = self.plan.seed ^ u64::from(round) << 48 ^ (at as u64) << 40;
+                let (measured, device) = self.once(step, seed)?;
+                if self.stop.is_requested() {
+                    return Ok(()); // Cut short, it is no measurement like the others.
+                }
+                sums.entry(step).or_default().add(&measured, device);
+                self.progress.advance(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
+        let (gauge, length) = (self.gauge, self.timing.1);
+        let before = self.probe.map(Probe::sample);
+        let measured = match self.plan.work(step) {
+            Some(work) => gauge.measure(&work, length, seed, self.stop)?,
+            None => gauge.log(length, self.stop)?,
+        };
+        let after = self.probe.map(Probe::sample);
+        if !self.plan.is_read_only(step) {
+            gauge.sync()?;
+        }
+        let device = before.zip(after).and_then(|(before, after)| after.since(&before).device());
+        Ok((measured, device))
+    }
 }
 
 fn about(gauge: &Gauge, plan: &Plan, devices: &DataDevices) -> Calibration {
@@ -309,7 +349,7 @@ fn put(calibration: &mut Calibration, plan: &Plan, step: Step, sum: &Sum) {
 fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
     let mut notes = Vec::new();
     if calibration.status != Status::Complete {
-        notes.push("interrupted: curves have fewer points, or points fewer rounds".to_owned());
+        notes.push("cut short: curves have fewer points, or points fewer rounds".to_owned());
     }
     if !calibration.direct_io.used {
         let reason = calibration.direct_io.reason.as_deref().unwrap_or("it was not asked for");

@@ -2,8 +2,8 @@
 //! ended, with `end` when all files are written; waited for, within a limit; must exit 0.
 //!
 //! What it prints is kept in the run's folder; lines `name=value unit` enter the record. It runs in
-//! a process group of its own, so that a time limit ends all that it started; what a script that
-//! exits 0 leaves running (a monitor, to be ended at `post`) is left alone.
+//! the run's [`HookGroup`], so that a time limit ends all that it started. What a script that exits 0
+//! leaves running (a monitor, to be ended at `post`) runs on until the run's end.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,14 +14,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
+use super::hook_group::HookGroup;
 use crate::record::{HookCall, HookValue};
 use crate::settings::read::secret_variables;
 
 const POLL: Duration = Duration::from_millis(20);
-/// Between asking a script to end and killing it.
-const GRACE: Duration = Duration::from_secs(2);
+/// A script that has not ended after so long is named, once.
+const NAMED_AFTER: Duration = Duration::from_secs(10);
 /// A script that was just written may still be open somewhere.
 const BUSY_LIMIT: Duration = Duration::from_secs(1);
 /// More than this of a script's output is not searched for values, nor are more kept.
@@ -50,30 +49,43 @@ pub enum HookError {
     Wait { script: PathBuf, moment: String, source: io::Error },
 }
 
-/// Calls the script and waits for it, at most `limit`, or until `give_up` says so. It sees the
-/// run's folder as PETAL_RUN_DIR and none of petal's secrets.
+/// How a script is waited for.
+pub struct Waiting<'a> {
+    pub limit: Duration,
+    /// True when petal was told to stop.
+    pub give_up: &'a dyn Fn() -> bool,
+    /// Is told of a script that takes long.
+    pub note: &'a dyn Fn(&str),
+}
+
+/// Calls the script in this group and waits for it. The script sees the run's folder as
+/// PETAL_RUN_DIR and none of petal's secrets.
 pub fn call(
     script: &Path,
     moment: &str,
     folder: &Path,
-    limit: Duration,
-    give_up: &dyn Fn() -> bool,
+    group: &HookGroup,
+    waiting: &Waiting<'_>,
 ) -> Result<HookCall, HookError> {
     let began = Instant::now();
+    let Waiting { limit, give_up, .. } = *waiting;
     let name = format!("hook-{moment}.log");
     let output = folder.join(&name);
-    let mut child = start(script, moment, folder, &output).map_err(|source| HookError::Start {
+    let started = group.id().and_then(|group| start(script, moment, folder, &output, group));
+    let mut child = started.map_err(|source| HookError::Start {
         script: script.into(),
         moment: moment.into(),
         source,
     })?;
-    let status = wait(&mut child, began + limit, give_up).map_err(|source| HookError::Wait {
+    let long = takes_long(script, moment, limit);
+    let status = wait(&mut child, began, waiting, &long).map_err(|source| HookError::Wait {
         script: script.into(),
         moment: moment.into(),
         source,
     })?;
     let Some(status) = status else {
-        end_group(&mut child);
+        group.end();
+        let _ = child.wait();
         let (script, moment) = (script.into(), moment.into());
         return Err(if give_up() {
             HookError::Interrupted { script, moment, output }
@@ -94,7 +106,27 @@ pub fn call(
     })
 }
 
-fn start(script: &Path, moment: &str, folder: &Path, output: &Path) -> io::Result<Child> {
+fn takes_long(script: &Path, moment: &str, limit: Duration) -> String {
+    let what_waits = match moment {
+        "pre" => "the run starts when it ends; start a monitor in the background (COMMAND &)",
+        _ => "petal goes on when it ends",
+    };
+    format!(
+        "EXTERNAL_SCRIPT {} has not ended {} s after `{moment}`: {what_waits}; after {} s it is \
+         killed",
+        script.display(),
+        NAMED_AFTER.as_secs(),
+        limit.as_secs()
+    )
+}
+
+fn start(
+    script: &Path,
+    moment: &str,
+    folder: &Path,
+    output: &Path,
+    group: i32,
+) -> io::Result<Child> {
     let log = File::create(output)?;
     let mut command = Command::new(fs::canonicalize(script)?);
     command
@@ -103,7 +135,7 @@ fn start(script: &Path, moment: &str, folder: &Path, output: &Path) -> io::Resul
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        .process_group(0);
+        .process_group(group);
     for (name, _) in std::env::vars_os().filter(|(name, value)| is_secret(name, value)) {
         command.env_remove(name);
     }
@@ -133,30 +165,28 @@ fn is_secret(variable: &OsStr, value: &OsStr) -> bool {
         || user.is_some_and(|user| user.contains(':'))
 }
 
-/// The status, or None at the deadline or when it is given up.
+/// The status, or None at the limit or when it is given up. Of a script that takes long, `long` is
+/// said.
 fn wait(
     child: &mut Child,
-    deadline: Instant,
-    give_up: &dyn Fn() -> bool,
+    began: Instant,
+    waiting: &Waiting<'_>,
+    long: &str,
 ) -> io::Result<Option<ExitStatus>> {
+    let mut is_named = false;
     loop {
-        match child.try_wait()? {
-            Some(status) => return Ok(Some(status)),
-            None if Instant::now() < deadline && !give_up() => thread::sleep(POLL),
-            None => return Ok(None),
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
+        if began.elapsed() >= waiting.limit || (waiting.give_up)() {
+            return Ok(None);
+        }
+        if began.elapsed() >= NAMED_AFTER && !is_named {
+            is_named = true;
+            (waiting.note)(long);
+        }
+        thread::sleep(POLL);
     }
-}
-
-/// The script and what it started, which share a process group: asked to end, then killed.
-fn end_group(child: &mut Child) {
-    let group = Pid::from_raw(child.id().cast_signed());
-    // They may have ended meanwhile.
-    let signal = |signal| group.map(|group| kill_process_group(group, signal).is_ok());
-    signal(Signal::TERM);
-    let _ = wait(child, Instant::now() + GRACE, &|| false);
-    signal(Signal::KILL);
-    let _ = child.wait();
 }
 
 fn words(status: ExitStatus) -> String {
@@ -206,7 +236,8 @@ mod tests {
     ) -> (tempfile::TempDir, Result<HookCall, HookError>) {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
-        let result = call(&script, "pre", folder.path(), limit, &|| false);
+        let waiting = Waiting { limit, give_up: &|| false, note: &|_| {} };
+        let result = call(&script, "pre", folder.path(), &HookGroup::default(), &waiting);
         (folder, result)
     }
 
@@ -261,7 +292,8 @@ mod tests {
         let script = script(folder.path(), "sleep 600");
         let began = Instant::now();
         let give_up = || began.elapsed() > Duration::from_millis(200);
-        let ended = call(&script, "post", folder.path(), LIMIT, &give_up);
+        let waiting = Waiting { limit: LIMIT, give_up: &give_up, note: &|_| {} };
+        let ended = call(&script, "post", folder.path(), &HookGroup::default(), &waiting);
         assert!(matches!(ended, Err(HookError::Interrupted { .. })), "{ended:?}");
         assert!(began.elapsed() < LIMIT);
     }
@@ -269,8 +301,9 @@ mod tests {
     #[test]
     fn a_script_that_cannot_be_run_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let error =
-            call(&folder.path().join("none"), "pre", folder.path(), LIMIT, &|| false).unwrap_err();
+        let waiting = Waiting { limit: LIMIT, give_up: &|| false, note: &|_| {} };
+        let (script, group) = (folder.path().join("none"), HookGroup::default());
+        let error = call(&script, "pre", folder.path(), &group, &waiting).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }
 
@@ -304,11 +337,8 @@ mod tests {
     #[test]
     fn what_a_script_leaves_running_is_not_waited_for() {
         let began = Instant::now();
-        let (folder, call) = call_script("sleep 30 & echo $!", LIMIT);
+        let (_folder, call) = call_script("sleep 600 & exit 0", LIMIT);
         assert!(call.is_ok() && began.elapsed() < LIMIT);
-        let pid = fs::read_to_string(folder.path().join("hook-pre.log")).unwrap();
-        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError};
 use crate::record::Folder;
 use crate::settings::Settings;
@@ -15,6 +16,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
 
+use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
 use super::{DriverError, Watch};
 
@@ -31,6 +33,8 @@ pub struct Job<'a> {
     pub os_data: Option<&'a Path>,
     /// How many times a signal asked to stop.
     pub signals: Arc<AtomicU8>,
+    /// What EXTERNAL_SCRIPT starts; it ends with this.
+    pub hooks: HookGroup,
     pub watch: &'a dyn Watch,
 }
 
@@ -53,6 +57,10 @@ impl Job<'_> {
 
 /// What is known before the trigger.
 pub struct Prepared {
+    /// Keeps setup and drop away from the data, for as long as this lives.
+    pub data_use: Box<dyn DataUse>,
+    /// Other petal runs on the same data, before the trigger.
+    pub other_runs: Vec<String>,
     pub target: Target,
     pub details: TargetDetails,
     /// Blocks of cache that each session fills before the trigger: WARM_UP=cache.

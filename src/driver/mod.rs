@@ -6,8 +6,10 @@ mod assemble;
 pub mod calibrate;
 mod calibrated;
 mod crew;
+pub mod hook_group;
 pub mod hooks;
 pub mod job;
+mod limits;
 pub mod load;
 pub mod os;
 pub mod page_cache;
@@ -18,6 +20,7 @@ pub mod run;
 mod sampler;
 mod server_report;
 mod session;
+mod suspension;
 pub mod sweep;
 #[cfg(test)]
 mod tests;

@@ -15,14 +15,19 @@ use crate::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
-use super::{DriverError, page_cache, quiet};
+use super::{DriverError, limits, page_cache, quiet};
 
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks, looks and settles. Nothing is connected yet.
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
-    raise_file_limit();
+    limits::check(job)?;
     check_admission(job)?;
+    let data_use = job.engine.begin_use(job.workload.schemas)?;
+    let other_runs = data_use.other_runs()?;
+    for run in &other_runs {
+        job.watch.note(&format!("{run} uses the same data: the figures are of both"));
+    }
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
@@ -49,6 +54,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
         None
     });
     Ok(Prepared {
+        data_use,
+        other_runs,
         target,
         details,
         cache_blocks,
@@ -81,7 +88,10 @@ fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
 fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) -> Probe {
     let database = match (details.local, details.in_process) {
         (true, true) => Database::InPetal,
-        (true, false) => job.engine.server_processes().map_or(Database::Unseen, Database::In),
+        (true, false) => match job.engine.server_processes() {
+            none if none.is_empty() => Database::Unseen,
+            servers => Database::In(servers),
+        },
         (false, _) => Database::Unseen,
     };
     let none = DataDevices::default();
@@ -149,12 +159,4 @@ fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, Drive
     let blocks = cache_bytes / target.block_size.max(1);
     let sessions = if job.engine.capabilities().cache_per_session { job.seats.len() } else { 1 };
     Ok(blocks / (sessions as u64).max(1))
-}
-
-/// Sessions need descriptors; the limit that a shell sets is often 1024, the allowed one higher.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // If it stays low, connecting fails with the system's own message.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -14,7 +14,7 @@ use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
-use crate::record::{HookCall, Run, SessionLost, UntilSteady};
+use crate::record::{HookCall, Run, SessionLost, Suspended, UntilSteady};
 use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
@@ -24,10 +24,11 @@ use crate::stats::timeline::Shards;
 use super::assemble::{self, Measured};
 use super::calibrated;
 use super::crew::Crew;
-use super::hooks::HookError;
+use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::prepare;
 use super::sampler::{Parts, Sampler, Standing};
+use super::suspension::SuspensionWatch;
 use super::trigger::Trigger;
 use super::watching::Watching;
 use super::{DriverError, hooks, server_report};
@@ -78,14 +79,15 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
-        let (crew, until_steady) = follow(job, &prepared, crew, &mut sampler, &stop);
+        let (crew, followed) = follow(job, &prepared, crew, &mut sampler, &stop);
         let measured = close(job, &prepared, crew, sampler, &stop, opening_os);
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
         let kept_in = job.settings.calibrations.as_deref();
         run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
-        run.details.until_steady = until_steady;
+        run.details.until_steady = followed.until_steady;
+        run.details.suspended = Some(followed.suspended);
         run.details.hooks = hooks;
         Ok(run)
     })
@@ -122,7 +124,9 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverErro
     };
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
-    match hooks::call(script, moment, folder.path(), HOOK_LIMIT, &give_up) {
+    let note = |line: &str| job.watch.note(line);
+    let waiting = Waiting { limit: HOOK_LIMIT, give_up: &give_up, note: &note };
+    match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
         Err(error) => Err(DriverError::Hook(error.to_string())),
@@ -183,6 +187,12 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     Bounds { trigger: now, deadline, cutting, enough }
 }
 
+/// What following a run told.
+struct Followed {
+    until_steady: Option<UntilSteady>,
+    suspended: Vec<Suspended>,
+}
+
 /// Follows the run second by second until the last session has ended.
 fn follow<'scope>(
     job: &Job<'_>,
@@ -190,17 +200,30 @@ fn follow<'scope>(
     mut crew: Crew<'scope>,
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
-) -> (Crew<'scope>, Option<UntilSteady>) {
-    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None };
+) -> (Crew<'scope>, Followed) {
+    let suspension = SuspensionWatch::begin(POLL);
+    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None, suspension };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
-    while !crew.wait(sampler.due().min(Instant::now() + POLL)) {
+    loop {
+        heed.suspension.resume();
+        let is_over = crew.wait(sampler.due().min(Instant::now() + POLL));
+        heed.suspension.look();
+        if is_over {
+            break;
+        }
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let (standing, known) = (standing(job, &crew), sampler.timeline.len());
             // A database that does not answer may hold this up: signals are heard meanwhile.
-            attended(|| sampler.tick(&standing), || heed.heed(job, &mut crew, bounds));
+            attended(
+                || sampler.tick(&standing),
+                || {
+                    heed.suspension.look();
+                    heed.heed(job, &mut crew, bounds);
+                },
+            );
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < heed.stop_at {
@@ -216,17 +239,18 @@ fn follow<'scope>(
         heed.heed(job, &mut crew, bounds);
     }
     job.watch.ended();
-    let outcome = terms.map(|terms| UntilSteady {
+    let until_steady = terms.map(|terms| UntilSteady {
         volume_bytes: terms.volume_bytes,
         steady_from_s: proven_from_s,
     });
-    (crew, outcome)
+    (crew, Followed { until_steady, suspended: heed.suspension.end() })
 }
 
 /// When the sessions are to stop, and since when they are cut.
 struct Heed {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
+    suspension: SuspensionWatch,
 }
 
 impl Heed {
@@ -330,6 +354,7 @@ fn close(
         gaps.push(format!("how large the data are at the end is unknown: {error}"));
         None
     });
+    let (other_runs, data_vanished) = still_in_use(prepared, &mut gaps);
     let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     crew.dismiss();
     let watched = sampler.take_watching();
@@ -344,6 +369,8 @@ fn close(
         os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
         os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
         data_bytes,
+        other_runs,
+        data_vanished,
         lost: standing.lost,
         first_done_ns: ends.iter().map(|end| end.0).min(),
         last_done_ns: ends.iter().map(|end| end.0).max(),
@@ -352,6 +379,20 @@ fn close(
         server_reports,
         bad_blocks,
     }
+}
+
+/// Who else runs on the same data, then or now, and why the data are gone, if so.
+fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Option<String>) {
+    let mut runs = prepared.other_runs.clone();
+    match prepared.data_use.other_runs() {
+        Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
+        Err(error) => gaps.push(format!("who else ran on the same data is not known: {error}")),
+    }
+    let vanished = prepared.data_use.vanished().unwrap_or_else(|error| {
+        gaps.push(format!("whether the data are still there is not known: {error}"));
+        None
+    });
+    (runs, vanished)
 }
 
 fn warm_up_s(settings: &Settings) -> f64 {

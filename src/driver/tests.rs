@@ -12,6 +12,7 @@ use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
 use crate::workload::plan::{Workload, seats};
 
 use super::DriverError;
+use super::hook_group::HookGroup;
 use super::job::Job;
 use super::run::run;
 
@@ -51,6 +52,7 @@ fn drive_with(
         folder: None,
         os_data: None,
         signals,
+        hooks: HookGroup::default(),
         watch: &Silent,
     })
 }

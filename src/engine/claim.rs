@@ -2,18 +2,20 @@
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 /// Let go when dropped.
 #[derive(Debug)]
-pub struct Claim(File);
+pub struct Claim(Arc<File>);
 
 impl Claim {
     /// None if another petal holds it. Where a file system has no such locks, two petals at once are
     /// the user's to avoid.
-    pub fn on(file: File) -> Option<Self> {
+    pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
+        let file = file.into();
         match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => None,
             _ => Some(Self(file)),

@@ -9,6 +9,7 @@ pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+pub mod in_use;
 #[cfg(any(feature = "postgres", feature = "oracle"))]
 mod kept_values;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
@@ -27,6 +28,8 @@ mod url_option;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+use in_use::{DataUse, Unshared};
 
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
@@ -112,6 +115,16 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
+    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(Unshared))
+    }
+
+    /// What a run of these sessions holds in petal's own process.
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
+        Ok(Needs { files: seats.len() as u64, memory_bytes: 0 })
+    }
+
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError>;
 
@@ -154,10 +167,10 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// The server's processes, where they run on this host and can be told from others. A database
-    /// within petal's process has none of its own.
-    fn server_processes(&self) -> Option<ServerProcesses> {
-        None
+    /// The processes of every server that serves a run, where all of them run on this host and can
+    /// be told from others; else none. A database within petal's process has none of its own.
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        Vec::new()
     }
 
     /// How many seconds the clock of a server on another host is ahead of this host's, where it
@@ -172,6 +185,15 @@ pub trait Engine: Send + Sync {
     /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
     /// line each.
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
+}
+
+/// What a run holds in petal's own process, beside what every run does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and sockets that are open at once.
+    pub files: u64,
+    /// Caches and buffers.
+    pub memory_bytes: u64,
 }
 
 /// One connection that executes operations.

@@ -5,6 +5,9 @@ use std::ops::RangeInclusive;
 use super::EngineError;
 use crate::settings::size::{format_bytes, parse_bytes};
 
+/// Stands for the value of an option that petal does not know: it may be a password.
+pub const HIDDEN: &str = "...";
+
 /// An option that is not as it must be: key, value, rule and way out.
 pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
     EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {way_out}"))

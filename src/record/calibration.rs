@@ -26,7 +26,8 @@ pub const MIX: &str = "mix";
 pub struct Calibration {
     pub format: String,
     pub petal_version: String,
-    /// `interrupted`: curves have fewer points, or points fewer rounds.
+    /// `interrupted` by a signal or `failed` by an error: curves have fewer points, or points fewer
+    /// rounds.
     pub status: Status,
     /// UTC, RFC 3339.
     pub started_at: String,
@@ -244,7 +245,7 @@ fn encode(path: &Path, calibration: &Calibration) -> Result<Vec<u8>, RecordError
 /// Reads one, by its folder or file.
 pub fn load(path: &Path) -> Result<Calibration, RecordError> {
     let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let text = format::contents(&path, format::BYTES_MAX)?;
     format::parse(&path, &text, FORMAT, "a calibration")
 }
 

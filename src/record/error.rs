@@ -24,6 +24,11 @@ pub enum RecordError {
     Format { path: PathBuf, found: String, wanted: &'static str },
     #[error("{} cannot be read as {wanted}: {why}; it is damaged or not petal's", path.display())]
     Damaged { path: PathBuf, wanted: &'static str, why: String },
+    #[error(
+        "{} is larger than {most}, which no file of petal's is; check that it is the right one",
+        path.display()
+    )]
+    TooLarge { path: PathBuf, most: String },
     #[error("{} is no table of figures: {why}", path.display())]
     Table { path: PathBuf, why: String },
     #[error(

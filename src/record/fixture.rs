@@ -131,6 +131,7 @@ fn target_details() -> TargetDetails {
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: None,
         settings: vec![
             ("journal_mode".into(), "wal".into()),
             ("synchronous".into(), "FULL".into()),
@@ -268,6 +269,8 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
             memory_some_us: Some(0),
             memory_full_us: Some(0),
             petal_cpu_us: Some(420_000),
+            petal_read_bytes: Some(device.read_bytes),
+            petal_write_bytes: Some(device.write_bytes),
             ..Counts::default()
         },
         gauges: Gauges {
@@ -356,6 +359,7 @@ fn build_mixed_run() -> Run {
     fill(&mut run, timeline(SECONDS));
     run.details.first_done_s = Some(59.99);
     run.details.last_done_s = Some(60.0);
+    run.details.suspended = Some(Vec::new());
     run.details.data_bytes_after = run.details.data_bytes_before;
     run.details.hooks = vec![HookCall {
         moment: "post".into(),
@@ -392,6 +396,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         sessions: 8,
         is_beside: false,
         io: totals.io,
+        read_us: Some(84.3),
     }];
     summary.waits = figures::wait_rows(&waits(totals));
     let merged = merged(timeline);

@@ -1,8 +1,9 @@
 //! A run's folder: its name, and files that appear whole or not at all.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -20,6 +21,8 @@ const NUMBER_MAX: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
+    /// Of a folder that petal is filling: locked until the last copy of this value is gone.
+    _held: Option<Arc<File>>,
 }
 
 impl Folder {
@@ -38,7 +41,7 @@ impl Folder {
         let mut path = out.join(&base);
         for number in 2..=NUMBER_MAX {
             match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path }),
+                Ok(()) => return Ok(Self::begun(path)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     path = out.join(format!("{base}-{number}"));
                 }
@@ -50,7 +53,20 @@ impl Folder {
 
     /// A folder that is there already.
     pub fn open(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), _held: None }
+    }
+
+    /// A folder that was just made and is now filled: [`is_live`](Self::is_live) for others as long
+    /// as this value is there. A file system without locks keeps nobody from filling it.
+    pub(super) fn begun(path: PathBuf) -> Self {
+        let held = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
+        Self { path, _held: held.map(Arc::new) }
+    }
+
+    /// Whether a petal is at work in this folder.
+    pub fn is_live(&self) -> bool {
+        let tried = File::open(&self.path).map(|folder| folder.try_lock_shared());
+        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
     }
 
     /// Removes the folder if nothing was written into it: the run was called off.
@@ -81,8 +97,14 @@ impl Folder {
     }
 }
 
+/// What lies under that name goes first: a draft of a killed petal, or a link to another file,
+/// which is never written through.
 fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -118,6 +140,32 @@ mod tests {
         folder.write_atomically("run.json", b"second").unwrap();
         assert_eq!(fs::read(out.path().join("run.json")).unwrap(), b"second");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_live_as_long_as_it_is_filled() {
+        let out = tempfile::tempdir().unwrap();
+        let begun = Folder::create(out.path(), "run", datetime!(2026-11-20 0:00 UTC)).unwrap();
+        let seen = Folder::open(begun.path());
+        let copy = begun.clone();
+        drop(begun);
+        assert!(seen.is_live());
+        drop(copy);
+        assert!(!seen.is_live());
+        assert!(!Folder::open(&out.path().join("nowhere")).is_live());
+    }
+
+    #[test]
+    fn a_draft_is_not_written_through_a_link() {
+        let out = tempfile::tempdir().unwrap();
+        let victim = out.path().join("victim");
+        fs::write(&victim, b"mine").unwrap();
+        std::os::unix::fs::symlink(&victim, out.path().join(".report.html.tmp")).unwrap();
+        Folder::open(out.path()).write_atomically("report.html", b"page").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        let written = out.path().join("report.html");
+        assert!(!fs::symlink_metadata(&written).unwrap().is_symlink());
+        assert_eq!(fs::read(&written).unwrap(), b"page");
     }
 
     #[test]

@@ -113,6 +113,12 @@ impl Told {
         line
     }
 
+    /// The totals as they stand after `last`, the line of the newest second.
+    fn counted(&self, seconds: usize, last: Option<&Line>) -> Option<Counted> {
+        let (waits, counters) = (self.waits.clone(), self.counters.clone());
+        Some(Counted { seconds, line: Line { waits, counters, ..last?.clone() } })
+    }
+
     fn take(&mut self, line: &Line) {
         if line.uncounted {
             *self = Self::default(); // To be told whole when it is known again.
@@ -134,9 +140,20 @@ pub struct Read {
     pub seconds: Vec<Second>,
     /// The last line, whose totals are those of the run; None of a run without a second.
     pub last: Option<Line>,
+    /// None when the database's counters are known of no second.
+    pub counted: Option<Counted>,
     pub sessions_lost: Vec<SessionLost>,
     /// True when something after the last readable line was cut off or damaged.
     pub torn: bool,
+}
+
+/// How far the seconds tell the database's counters without a break.
+#[derive(Debug)]
+pub struct Counted {
+    /// How many seconds, from the first on.
+    pub seconds: usize,
+    /// The line of the last of them, with the totals until then.
+    pub line: Line,
 }
 
 /// Reads a journal up to the first line that is torn or damaged.
@@ -145,6 +162,7 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
     let (mut seconds, mut last) = (Vec::new(), None);
     let mut told = Told::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
+    let mut until_break: Option<Option<Counted>> = None;
     let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, mut line: Line| {
         for lost in std::mem::take(&mut line.sessions_lost) {
             // Journals of petal's first days tell all in every line.
@@ -152,12 +170,16 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
                 sessions_lost.push(lost);
             }
         }
+        if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
+            until_break = Some(told.counted(seconds.len(), last.as_ref()));
+        }
         seconds.push(line.second.clone());
         told.take(&line);
         last = Some(line);
     })?;
+    let counted = until_break.unwrap_or_else(|| told.counted(seconds.len(), last.as_ref()));
     let last = last.map(|line| Line { waits: told.waits, counters: told.counters, ..line });
-    Ok(Read { opening, seconds, last, sessions_lost, torn })
+    Ok(Read { opening, seconds, last, counted, sessions_lost, torn })
 }
 
 #[cfg(test)]

@@ -26,11 +26,13 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use super::{Folder, RecordError};
+use super::{Folder, RecordError, format};
 use crate::stats::histogram::{LATENCY_NS_MAX, Latencies};
 
 pub const NAME: &str = "latency.hlog";
 const NS_PER_MS: f64 = 1e6;
+/// Some kilobytes a second, for several days.
+const BYTES_MAX: u64 = 4 << 30;
 const COLUMNS: &str =
     "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
 
@@ -155,7 +157,7 @@ pub struct Intervals {
 
 /// Reads a log up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Intervals, RecordError> {
-    let mut text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
+    let mut text = format::contents(path, BYTES_MAX)?;
     let whole = readable_bytes(&text);
     let torn = whole < text.len();
     text.truncate(whole);

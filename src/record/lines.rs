@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::{RecordError, format};
 
 /// What is no such file may have no end of a line.
-const FIRST_LINE_BYTES_MAX: u64 = 64 << 20;
+const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// A file that goes on.
 #[derive(Debug)]
@@ -84,12 +84,13 @@ pub(super) fn read<F: DeserializeOwned, L: DeserializeOwned>(
     let io = |source| RecordError::io("read", path, source);
     let mut reader = BufReader::new(File::open(path).map_err(io)?);
     let mut line = Vec::new();
-    let first = reader.by_ref().take(FIRST_LINE_BYTES_MAX).read_until(b'\n', &mut line);
+    let first = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
     first.map_err(io)?;
     let first = format::parse(path, &line, format, wanted)?;
     loop {
         line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(io)? == 0 {
+        let read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if read.map_err(io)? == 0 {
             return Ok((first, false));
         }
         match serde_json::from_slice(&line) {

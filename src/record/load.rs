@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::os_figures::OsFigures;
-use super::{FORMAT, Folder, RecordError, Run, format, journal, rebuild};
+use super::{FORMAT, Folder, RebuiltBecause, RecordError, Run, format, journal, rebuild};
 
 pub const NAME: &str = "run.json";
 
@@ -58,19 +58,26 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
     match (run_path.exists(), journal_path.exists()) {
         (true, has_journal) => whole(&run_path).or_else(|error| match error {
             RecordError::Damaged { .. } if has_journal => {
-                let mut run = rebuild::from_folder(path)?;
+                let mut run = rebuild::from_folder(path, RebuiltBecause::Damaged)?;
                 run.details.gaps.push(error.to_string());
                 Ok(run)
             }
             error => Err(error),
         }),
-        (false, true) => rebuild::from_folder(path),
+        (false, true) => {
+            let because = match Folder::open(path).is_live() {
+                true => RebuiltBecause::StillRunning,
+                false => RebuiltBecause::NotWritten,
+            };
+            rebuild::from_folder(path, because)
+        }
         (false, false) => Err(RecordError::NotARecord { path: path.to_owned() }),
     }
 }
 
-fn whole(path: &Path) -> Result<Run, RecordError> {
-    let text = std::fs::read(path).map_err(|source| RecordError::io("read", path, source))?;
+/// The record that stands in a run.json.
+pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
+    let text = format::contents(path, format::BYTES_MAX)?;
     format::parse(path, &text, FORMAT, "the record of a run")
 }
 
@@ -110,6 +117,11 @@ mod tests {
         };
         assert_eq!(run.summary.status, Status::Interrupted);
         assert!(run.details.rebuilt);
+        assert_eq!(run.details.rebuilt_because, Some(RebuiltBecause::NotWritten));
+        let filled = Folder::begun(dir.path().to_owned());
+        let because = load(dir.path()).unwrap().details.rebuilt_because;
+        assert_eq!(because, Some(RebuiltBecause::StillRunning));
+        drop(filled);
         assert_eq!(run.summary.ops, whole.summary.ops);
         assert_eq!(run.summary.per_second, whole.summary.per_second);
         assert_eq!(run.summary.waits, whole.summary.waits);
@@ -119,6 +131,53 @@ mod tests {
             (&run.summary.latency_us["update"], &whole.summary.latency_us["update"]);
         assert_eq!((rebuilt.count, rebuilt.p50, rebuilt.p99), (kept.count, kept.p50, kept.p99));
         assert_eq!(run.summary.steady, None, "warm-up was not over");
+    }
+
+    #[test]
+    fn a_last_second_without_counters_leaves_those_of_the_seconds_before() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), SECONDS);
+        let path = dir.path().join(journal::NAME);
+        let mut lines: Vec<serde_json::Value> = fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        // As a run ends: a stretch of a tenth of a second, and no counters of its own.
+        let mut stretch = lines.last().unwrap().clone();
+        stretch["second"]["from_s"] = 5.0.into();
+        stretch["second"]["length_s"] = 0.1.into();
+        stretch["second"]["io"] = serde_json::Value::Null;
+        stretch["second"]["device"] = serde_json::Value::Null;
+        stretch["counters"]["page_cache_misses"] = 1_u64.into();
+        lines.push(stretch);
+        let whole = load(dir.path()).unwrap();
+        for uncounted in [false, true] {
+            lines.last_mut().unwrap()["uncounted"] = uncounted.into();
+            let text: Vec<String> = lines.iter().map(|line| line.to_string() + "\n").collect();
+            fs::write(&path, text.concat()).unwrap();
+            let run = load(dir.path()).unwrap();
+            let seconds = &run.details.timeline;
+            assert_eq!(seconds.len() as u64, SECONDS + 1);
+            let sum = |count: fn(&crate::stats::counters::IoCounts) -> Option<u64>| {
+                seconds.iter().filter_map(|second| count(second.io.as_ref()?)).sum::<u64>()
+            };
+            assert_eq!(run.details.io, whole.details.io);
+            assert_eq!(
+                run.details.io.physical_read_requests,
+                Some(sum(|io| io.physical_read_requests))
+            );
+            assert_eq!(run.details.io.redo_bytes, Some(sum(|io| io.redo_bytes)));
+            assert_eq!(run.summary.counters, whole.summary.counters);
+            assert_eq!(run.summary.waits, whole.summary.waits);
+            assert!(run.summary.ops.total > whole.summary.ops.total);
+            let until = run.summary.counted_until.unwrap();
+            assert_eq!((until.second, until.db_time_s), (5.0, whole.details.db_time_s));
+            assert_eq!(run.counted().summary.ops, whole.summary.ops);
+            assert_eq!(run.summary.piops(), whole.summary.piops());
+            assert!(run.details.device.is_some(), "from the operating system's own file");
+            assert!(run.details.gaps.iter().any(|gap| gap.contains("after second 5")));
+        }
     }
 
     #[test]
@@ -139,7 +198,7 @@ mod tests {
         fixture::killed_run(dir.path(), SECONDS);
         fs::write(dir.path().join(NAME), b"{\"format\": \"petal-run/1\", \"sta").unwrap();
         let run = load(dir.path()).unwrap();
-        assert!(run.details.rebuilt);
+        assert_eq!(run.details.rebuilt_because, Some(RebuiltBecause::Damaged));
         assert!(run.details.gaps.iter().any(|gap| gap.contains("run.json cannot be read")));
     }
 

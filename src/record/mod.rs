@@ -23,12 +23,15 @@ pub mod os_merge;
 pub mod plain_csv;
 mod rebuild;
 pub mod server_report;
+mod serving;
 pub mod sweep;
 mod until;
 
 pub use error::RecordError;
 pub use folder::Folder;
 pub use load::{folder_of, is_one, load, save};
+pub use rebuild::RebuiltBecause;
+pub use serving::ServingBytes;
 pub use until::CountedUntil;
 
 use std::collections::BTreeMap;
@@ -72,8 +75,8 @@ pub struct Summary {
     pub started_at: String,
     /// From the trigger to the end of the last operation.
     pub elapsed_s: f64,
-    /// Where the database's totals end, if its closing snapshot failed; null where they are of
-    /// the whole run, or unknown.
+    /// Where the database's totals end, if its closing snapshot failed or the run was killed; null
+    /// where they are of the whole run, or unknown.
     #[serde(default)]
     pub counted_until: Option<CountedUntil>,
     pub ops: Ops,
@@ -122,7 +125,7 @@ pub enum Status {
     /// A signal, or petal was killed. What a run is until it says that it ended.
     #[default]
     Interrupted,
-    /// No session reached the end.
+    /// No session reached the end, or the data were taken away in the run.
     Failed,
 }
 
@@ -233,6 +236,9 @@ pub struct Endpoint {
     #[serde(default)]
     pub is_beside: bool,
     pub io: IoCounts,
+    /// Mean of one block read, as it timed it; null where nobody did.
+    #[serde(default)]
+    pub read_us: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -313,13 +319,19 @@ pub struct Details {
     /// Bytes of the data files, without the log, at start and end: moved rows would show here.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
+    /// Other petal runs on the same data, as the database told of them, a line each.
+    pub other_runs: Vec<String>,
+    /// Why the data at the end were not those that the run began with; None where they were.
+    pub data_vanished: Option<String>,
     pub hooks: Vec<HookCall>,
     /// What a part of the record lacks and why: a snapshot that failed, a full disk.
     pub gaps: Vec<String>,
     /// Blocks that were not what was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
-    /// True when petal was killed and this was rebuilt from the journal.
+    /// True when there was no whole run.json and this was rebuilt from the journal.
     pub rebuilt: bool,
+    /// Why it was; null of a run that was not, and in records of before it was told.
+    pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,
     /// Operations that visited other than the rows asked of them. None in records made before petal
@@ -329,8 +341,21 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
     pub until_steady: Option<UntilSteady>,
+    /// When petal itself did not run; None in records made before petal looked.
+    pub suspended: Option<Vec<Suspended>>,
     /// Beside what `petal calibrate` found on the same device; None where none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
+}
+
+/// A time in which petal did not run: stopped by a signal, suspended with its machine, or without
+/// a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Suspended {
+    /// Seconds after the trigger.
+    pub at_s: f64,
+    pub lost_s: f64,
+    /// Of these, so long the whole machine was suspended.
+    pub machine_s: f64,
 }
 
 /// A run that was to end as soon as it was proven to be steady.

@@ -4,18 +4,24 @@
 mod column;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::observation::{Observation, metric};
-use super::{RecordError, Status};
+use super::{RecordError, Status, format};
 use column::Column;
 
 /// Reads a file. `factors` names the factor columns; None leaves it to the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| RecordError::io("read", path, source))?;
+    // It may be a pipe.
+    let file = File::open(path).map_err(|source| RecordError::io("read", path, source))?;
+    let text = String::from_utf8(format::bounded(path, file, 0, format::BYTES_MAX)?);
+    let text = text.map_err(|_| RecordError::Table {
+        path: path.to_owned(),
+        why: "it is not text in UTF-8".to_owned(),
+    })?;
     let name = path.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     parse(&text, &name, factors).map_err(|why| RecordError::Table { path: path.to_owned(), why })
 }

@@ -3,27 +3,66 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::figures::{self, Totals};
-use super::journal;
+use super::journal::{self, Counted, Line};
 use super::latency_log::{self, Intervals};
-use super::{RecordError, Run, Second, Status, Steady};
+use super::{CountedUntil, PerSecond, RecordError, Run, Second, Status, Steady};
 use crate::stats::histogram::Latencies;
+use crate::stats::os::DeviceCounts;
 use crate::workload::op::{Hot, Kind};
 
 /// What only the end of a run tells.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
                              size of the data afterwards are not in a journal";
 
-pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
+/// Why a run is known from its journal only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RebuiltBecause {
+    /// Petal is at work on it.
+    StillRunning,
+    /// run.json is there and cannot be read.
+    Damaged,
+    /// There is no run.json: petal was killed before it was written, or it is lost.
+    NotWritten,
+}
+
+impl RebuiltBecause {
+    /// A clause such as `the run goes on`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::StillRunning => "the run goes on",
+            Self::Damaged => "run.json is damaged",
+            Self::NotWritten => "petal was killed, or its run.json is lost",
+        }
+    }
+}
+
+impl Run {
+    /// How it ended, or why that is not known.
+    pub fn status_words(&self) -> &'static str {
+        match self.details.rebuilt_because {
+            Some(RebuiltBecause::StillRunning) => "still running",
+            Some(RebuiltBecause::Damaged) => "not known",
+            _ => self.summary.status.name(),
+        }
+    }
+}
+
+pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run, RecordError> {
     let read = journal::read(&folder.join(journal::NAME))?;
     let mut run = read.opening.run;
     run.summary.status = Status::Interrupted;
     run.details.rebuilt = true;
+    run.details.rebuilt_because = Some(because);
     run.details.gaps.push(NOT_JOURNALED.to_owned());
     if read.torn {
         run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
     }
-    fill_totals(&mut run, read.seconds, read.last);
+    super::os::rebuild(folder, &mut run);
+    fill_totals(&mut run, read.seconds, read.last, read.counted);
     run.summary.sessions_lost = read.sessions_lost;
     let log = latency_log::read(&folder.join(latency_log::NAME));
     match &log {
@@ -34,43 +73,77 @@ pub(super) fn from_folder(folder: &Path) -> Result<Run, RecordError> {
         }
     }
     fill_steady(&mut run, log.as_ref().ok());
-    super::os::rebuild(folder, &mut run);
     Ok(run)
 }
 
-fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<journal::Line>) {
+/// Petal's figures are of all seconds, the database's of those at whose ends it told its counters:
+/// the short last stretch of a run has none of its own.
+fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<Line>, counted: Option<Counted>) {
     let totals = Totals::of(&timeline);
-    let summary = &mut run.summary;
+    let counted = counted.map(|counted| (&timeline[..counted.seconds], counted.line));
+    let io = counted.as_ref().map_or(totals.io, |(seconds, _)| Totals::of(*seconds).io);
+    let device = totals.device.or_else(|| watched_device(run));
+    let (summary, details) = (&mut run.summary, &mut run.details);
     // From the trigger to the end of the last second, as elapsed_s is meant.
-    summary.elapsed_s = timeline.last().map_or(0.0, |last| last.from_s + last.length_s);
+    summary.elapsed_s = timeline.last().map_or(0.0, end_s);
+    summary.counted_until = counted
+        .as_ref()
+        .filter(|(seconds, _)| seconds.len() < timeline.len())
+        .and_then(|(seconds, line)| Some(until(seconds.last()?, line, summary.elapsed_s)));
+    if let Some(until) = summary.counted_until {
+        details.gaps.push(format!(
+            "the database's counters were not told after second {:.0}, where its figures end",
+            until.second
+        ));
+    }
     summary.ops = totals.ops;
     summary.rows = totals.rows;
     summary.rows_asked = totals.rows_asked;
     summary.cpu = totals.cpu;
-    summary.per_second = super::PerSecond::over(
+    summary.per_second = PerSecond::over(
         totals.ops.total,
         totals.rows.total(),
         totals.ops.update,
-        &totals.io,
-        totals.device.as_ref(),
+        &io,
+        device.as_ref(),
         summary.elapsed_s,
-    );
-    run.details.io = totals.io;
-    run.details.device = totals.device;
+    )
+    .with_database_over(&io, summary.counted_until.map_or(summary.elapsed_s, |until| until.second));
+    details.io = io;
+    details.device = device;
     if let Some(last) = last {
-        summary.waits = figures::wait_rows(&last.waits);
-        summary.io_latency_us = figures::io_latencies(
-            &run.details.target.io_events,
-            &summary.waits,
-            &run.details.wait_histograms,
-        );
-        summary.counters = last.counters;
         summary.errors = last.errors;
         summary.petal_cpu_s = last.petal_cpu_s;
-        run.details.db_time_s = last.db_time_s;
-        run.details.think_time_s = last.think_time_s;
+        details.db_time_s = last.db_time_s;
+        details.think_time_s = last.think_time_s;
+        let (waits, counters) = match counted {
+            Some((_, line)) => (line.waits, line.counters),
+            None => (last.waits, last.counters),
+        };
+        summary.counters = counters;
+        summary.waits = figures::wait_rows(&waits);
+        summary.io_latency_us = figures::io_latencies(
+            &details.target.io_events,
+            &summary.waits,
+            &details.wait_histograms,
+        );
     }
-    run.details.timeline = timeline;
+    details.timeline = timeline;
+}
+
+fn end_s(second: &Second) -> f64 {
+    second.from_s + second.length_s
+}
+
+fn until(second: &Second, line: &Line, of_s: f64) -> CountedUntil {
+    let (db_time_s, think_time_s) = (line.db_time_s, line.think_time_s);
+    CountedUntil { second: end_s(second), of_s, db_time_s, think_time_s }
+}
+
+/// What the device did over the whole run, where the operating system was watched to its end.
+fn watched_device(run: &Run) -> Option<DeviceCounts> {
+    let seen = run.details.os.as_ref().filter(|seen| seen.whole.intervals > 0)?;
+    seen.whole.sum.device()
 }
 
 fn fill_latencies(run: &mut Run, intervals: &Intervals) {

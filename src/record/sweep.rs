@@ -59,7 +59,7 @@ pub struct Cell {
     pub status: Status,
 }
 
-/// An attempt at a cell that measured nothing.
+/// A cell without figures: an attempt that measured nothing, or a record that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub number: u32,
@@ -231,34 +231,68 @@ pub fn is_one(dir: &Path) -> bool {
 }
 
 /// Reads the index of a sweep and sets it right: a cell that is done and not yet in it comes in,
-/// one whose folder is gone goes out.
+/// one whose folder is gone goes out, and so does one whose record cannot be read, which is a
+/// failure then.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
-    let text = fs::read(&path).map_err(|source| RecordError::io("read", &path, source))?;
+    let text = format::contents(&path, format::BYTES_MAX)?;
     let mut sweep: Sweep = format::parse(&path, &text, FORMAT, "a sweep")?;
-    sweep.cells.retain(|cell| is_done(&dir.join(&cell.folder)));
-    adopt(dir, &mut sweep)?;
+    let mut damaged = Vec::new();
+    sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {
+        Ok(status) => status.is_some(),
+        Err(error) => {
+            damaged.push(Failure::of_record(cell.number, cell.repeat, &error));
+            false
+        }
+    });
+    adopt(dir, &mut sweep, &mut damaged);
+    if !damaged.is_empty() {
+        sweep.status = Status::Interrupted;
+    }
+    let is_new = |failure: &Failure| {
+        damaged.iter().all(|cell| (cell.number, cell.repeat) != (failure.number, failure.repeat))
+    };
+    sweep.failures.retain(is_new);
+    sweep.failures.extend(damaged);
     Ok(sweep)
 }
 
-fn is_done(folder: &Path) -> bool {
-    folder.join(super::load::NAME).is_file()
+/// How the run of a cell ended; None where the folder has no run.json.
+fn status_in(folder: &Path) -> Result<Option<Status>, RecordError> {
+    let path = folder.join(super::load::NAME);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    Ok(Some(super::load::whole(&path)?.summary.status))
+}
+
+impl Failure {
+    fn of_record(number: u32, repeat: u32, error: &RecordError) -> Self {
+        let message = format!("{error}; the command that began this sweep does the cell again");
+        Self { number, repeat, message }
+    }
 }
 
 /// Cells that were done just before petal was killed.
-fn adopt(dir: &Path, sweep: &mut Sweep) -> Result<(), RecordError> {
+fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<Failure>) {
     for (number, factors) in (1..).zip(sweep.plan.cells()) {
         for repeat in 1..=sweep.plan.repeats {
-            let folder = sweep.plan.folder_name(number, &factors, repeat);
-            if sweep.has(number, repeat) || !is_done(&dir.join(&folder)) {
+            let is_known =
+                damaged.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
+            if is_known || sweep.has(number, repeat) {
                 continue;
             }
-            let status = super::load(&dir.join(&folder))?.summary.status;
-            let factors = factors.clone();
-            sweep.cells.push(Cell { number, repeat, factors, folder, status });
+            let folder = sweep.plan.folder_name(number, &factors, repeat);
+            match status_in(&dir.join(&folder)) {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    let factors = factors.clone();
+                    sweep.cells.push(Cell { number, repeat, factors, folder, status });
+                }
+                Err(error) => damaged.push(Failure::of_record(number, repeat, &error)),
+            }
         }
     }
-    Ok(())
 }
 
 /// A sweep with the records of all its cells.
@@ -274,7 +308,7 @@ pub fn begin_cell(dir: &Path, name: &str) -> Result<Folder, RecordError> {
     let path = dir.join(format!("{name}{UNFINISHED}"));
     remove(&path)?;
     fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    Ok(Folder::open(&path))
+    Ok(Folder::begun(path))
 }
 
 /// The cell is done: its folder gets its name.
@@ -302,14 +336,30 @@ pub fn remove_half_cells(dir: &Path, plan: &Plan) -> Result<Vec<String>, RecordE
     Ok(removed)
 }
 
-/// Sets a failed cell's folder aside, so that the cell can be done again.
-pub fn set_aside(dir: &Path, name: &str) -> Result<(), RecordError> {
+/// Sets a failed cell's folder aside, so that the cell can be done again. Returns where it is.
+pub fn set_aside(dir: &Path, name: &str) -> Result<PathBuf, RecordError> {
     let path = dir.join(name);
     let aside = (1..)
         .map(|n| dir.join(format!("{name}{REPLACED}{n}")))
         .find(|aside| !aside.exists())
         .unwrap_or_else(|| dir.join(format!("{name}{REPLACED}")));
-    fs::rename(&path, &aside).map_err(|source| RecordError::io("rename", &path, source))
+    fs::rename(&path, &aside).map_err(|source| RecordError::io("rename", &path, source))?;
+    Ok(aside)
+}
+
+/// Sets aside the folders of cells that are not done and stand under a done cell's name: their
+/// records are damaged or lost. Returns where they are.
+pub fn set_damaged_aside(dir: &Path, sweep: &Sweep) -> Result<Vec<PathBuf>, RecordError> {
+    let mut aside = Vec::new();
+    for (number, factors) in (1..).zip(sweep.plan.cells()) {
+        for repeat in 1..=sweep.plan.repeats {
+            let name = sweep.plan.folder_name(number, &factors, repeat);
+            if !sweep.has(number, repeat) && dir.join(&name).is_dir() {
+                aside.push(set_aside(dir, &name)?);
+            }
+        }
+    }
+    Ok(aside)
 }
 
 fn remove(path: &Path) -> Result<bool, RecordError> {
@@ -355,6 +405,37 @@ mod tests {
         super::super::save(&folder, &fixture::mixed_run()).unwrap();
         finish_cell(dir, &name, &folder).unwrap();
         Cell { number, repeat, factors, folder: name, status: Status::Complete }
+    }
+
+    #[test]
+    fn a_damaged_cell_is_left_to_be_done_again_and_its_folder_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = plan(&[("sessions", &["1", "2"])]);
+        let mut before = sweep(plan.clone());
+        before.status = Status::Complete;
+        before.cells = vec![run_cell(dir.path(), &plan, 1, 1), run_cell(dir.path(), &plan, 2, 1)];
+        save(&Folder::open(dir.path()), &before).unwrap();
+        // One that is in the index, and one that is not yet.
+        run_cell(dir.path(), &plan, 2, 2);
+        for cell in [&before.cells[0].folder, "cell002-sessions2-r2"] {
+            fs::write(dir.path().join(cell).join("run.json"), b"{\"format\": \"petal-run/1\"")
+                .unwrap();
+        }
+        for _ in 0..2 {
+            let seen = read(dir.path()).unwrap();
+            assert_eq!(seen.cells, before.cells[1..]);
+            assert_eq!(seen.status, Status::Interrupted);
+            let missing: Vec<_> = seen.failures.iter().map(|f| (f.number, f.repeat)).collect();
+            assert_eq!(missing, [(1, 1), (2, 2)]);
+            assert!(seen.failures[0].message.contains("run.json cannot be read"));
+            save(&Folder::open(dir.path()), &seen).unwrap();
+            assert_eq!(load(dir.path()).unwrap().runs.len(), 1);
+        }
+        let aside = set_damaged_aside(dir.path(), &read(dir.path()).unwrap()).unwrap();
+        assert_eq!(aside.len(), 2);
+        assert!(aside.iter().all(|folder| folder.join("run.json").is_file()));
+        run_cell(dir.path(), &plan, 1, 1);
+        assert!(read(dir.path()).unwrap().has(1, 1));
     }
 
     #[test]

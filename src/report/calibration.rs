@@ -1,7 +1,7 @@
 //! A calibration as text: what to know in a few lines, then every point.
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
-use super::table::{Table, paragraph};
+use super::table::{Table, line, paragraph};
 use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
 use crate::stats::histogram::LatencySummary;
 
@@ -20,7 +20,8 @@ pub fn render(calibration: &Calibration) -> String {
     }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
-            out.push_str(&format!("\n{}\n", title(calibration, name)));
+            out.push('\n');
+            out.push_str(&line(&title(calibration, name)));
             out.push_str(&curve(points).render());
         }
     }
@@ -33,7 +34,8 @@ pub fn render(calibration: &Calibration) -> String {
 }
 
 fn head(calibration: &Calibration) -> String {
-    let mut out = format!("petal {} calibration\n\n", calibration.petal_version);
+    let mut out = line(&format!("petal {} calibration", calibration.petal_version));
+    out.push('\n');
     for (name, value) in facts(calibration) {
         out.push_str(&paragraph(&format!("{name:<14}"), &" ".repeat(14), &value));
     }

@@ -1,7 +1,7 @@
 //! `petal check`'s report: a table of every check, then the reason and the command for those that
 //! are not good.
 
-use super::table::{Align, Table, paragraph};
+use super::table::{Align, Table, line, paragraph};
 use crate::analysis::host::{Check, Verdict};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
@@ -14,10 +14,11 @@ pub fn render(checks: &[Check]) -> String {
     let mut out = table.render();
     for verdict in [Verdict::Warn, Verdict::Note] {
         for check in checks.iter().filter(|check| check.verdict == verdict) {
-            out.push_str(&format!("\n{}  {}: {}\n", word(verdict), check.name, check.value));
+            out.push('\n');
+            out.push_str(&line(&format!("{}  {}: {}", word(verdict), check.name, check.value)));
             out.push_str(&paragraph("    ", "    ", &check.why));
             if !check.advice.is_empty() {
-                out.push_str(&format!("    $ {}\n", check.advice));
+                out.push_str(&line(&format!("    $ {}", check.advice)));
             }
         }
     }

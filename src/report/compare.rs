@@ -1,5 +1,6 @@
 //! A comparison as text, and as a CSV with a row per cell, metric and side.
 
+use super::csv_rows::CsvRows;
 use super::numbers::{UNKNOWN, or_dash, rate};
 use super::table::{Align, Table, paragraph};
 use super::text::section;
@@ -207,8 +208,8 @@ pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
         "method",
         "significance",
     ];
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(factors.into_iter().chain(figures))?;
+    let mut writer = CsvRows::new();
+    writer.row(factors.into_iter().chain(figures))?;
     for cell in &comparison.cells {
         for figure in &cell.figures {
             for (at, change) in figure.changes.iter().enumerate() {
@@ -219,12 +220,11 @@ pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
                 row.extend(csv_side(figure.sides[0].as_ref()));
                 row.extend(csv_side(figure.sides[at + 1].as_ref()));
                 row.extend(csv_change(change.as_ref()));
-                writer.write_record(row)?;
+                writer.row(row)?;
             }
         }
     }
-    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    writer.finish()
 }
 
 fn known(value: Option<f64>) -> String {

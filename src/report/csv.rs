@@ -3,6 +3,7 @@
 //! a dot are those of [`super::csv_os`]. An empty field is unknown. docs/numbers.md describes every column.
 
 use super::csv_os::OsColumns;
+use super::csv_rows::CsvRows;
 use crate::record::{Run, Second};
 use crate::stats::counters::IoCounts;
 use crate::stats::histogram::LatencySummary;
@@ -81,13 +82,13 @@ const LATENCIES: [(&str, LatencyFigure); 4] =
 /// The whole file.
 pub fn timeline(run: &Run) -> Result<String, csv::Error> {
     let columns = columns();
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut writer = CsvRows::new();
     let latency_names = Kind::ALL.iter().flat_map(|kind| {
         LATENCIES.iter().map(move |(figure, _)| format!("{}_{figure}_us", kind.name()))
     });
     let os = OsColumns::of(run);
     let names = columns.iter().map(|(name, _)| (*name).to_owned()).chain(latency_names);
-    writer.write_record(names.chain(os.names()))?;
+    writer.row(names.chain(os.names()))?;
     for second in &run.details.timeline {
         let fields = columns.iter().map(|(_, field)| field(second));
         let latencies = Kind::ALL.iter().flat_map(|kind| {
@@ -95,10 +96,9 @@ pub fn timeline(run: &Run) -> Result<String, csv::Error> {
             LATENCIES.iter().map(move |(_, figure)| decimal(latency.and_then(figure)))
         });
         let fields = fields.chain(latencies).chain(os.fields(second));
-        writer.write_record(fields.map(Option::unwrap_or_default))?;
+        writer.row(fields.map(Option::unwrap_or_default))?;
     }
-    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    writer.finish()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! load within an objective; and the points as a table, with their intervals.
 
 use super::numbers::{micros, or_dash, rate, whole};
-use super::table::{Table, paragraph};
+use super::table::{self, Table, paragraph};
 use super::text::section;
 use crate::analysis::petals::{Estimate, Line, Petals};
 use crate::settings::objective::Objective;
@@ -92,7 +92,7 @@ pub fn points(petals: &Petals) -> String {
                 marks(line, at),
             ]);
         }
-        format!("{}\n\n{}", line.name, table.render())
+        format!("{}\n{}", table::line(&line.name), table.render())
     });
     tables.collect::<Vec<_>>().join("\n")
 }

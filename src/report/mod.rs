@@ -9,6 +9,9 @@ pub mod checks;
 pub mod compare;
 pub mod csv;
 mod csv_os;
+mod csv_rows;
+#[cfg(test)]
+mod hostile;
 pub mod html;
 pub mod json;
 pub mod lines;
@@ -28,6 +31,7 @@ use crate::record::calibration::Calibration;
 use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run};
 use crate::settings::objective::Objective;
+use crate::settings::printable::printable;
 
 pub const TEXT_NAME: &str = "report.txt";
 pub const CSV_NAME: &str = "timeline.csv";
@@ -42,9 +46,9 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
     })?;
     let page = html::run(run).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     Ok(vec![
-        folder.write_atomically(TEXT_NAME, text::render(run).as_bytes())?,
+        folder.write_atomically(TEXT_NAME, printable(&text::render(run)).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
-        folder.write_atomically(html::NAME, page.as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ])
 }
 
@@ -70,9 +74,12 @@ pub fn write_sweep(
     let page =
         html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     let mut written = vec![
-        folder.write_atomically(TEXT_NAME, sweep::render(swept, &petals, objective).as_bytes())?,
+        folder.write_atomically(
+            TEXT_NAME,
+            printable(&sweep::render(swept, &petals, objective)).as_bytes(),
+        )?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
-        folder.write_atomically(html::NAME, page.as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ];
     for what in petals::ALL.into_iter().filter(|&what| petals::can_draw(&petals, what)) {
         let name = format!("{}.svg", what.name());
@@ -90,8 +97,8 @@ pub fn write_calibration(
     let page =
         html::calibration(measured).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
     Ok(vec![
-        folder.write_atomically(TEXT_NAME, calibration::render(measured).as_bytes())?,
-        folder.write_atomically(html::NAME, page.as_bytes())?,
+        folder.write_atomically(TEXT_NAME, printable(&calibration::render(measured)).as_bytes())?,
+        folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ])
 }
 

@@ -9,6 +9,7 @@ use super::numbers::or_dash;
 use crate::record::Run;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::CpuPercents;
+use crate::settings::printable::printable_line;
 use crate::stats::os::iostat::Shown;
 use crate::stats::os::{CpuTicks, DeviceUse, Interval};
 
@@ -54,7 +55,8 @@ fn first_line(run: &Run, seen: &HostSeen, began: OffsetDateTime) -> String {
     let kernel = or_dash(host, |host| host.kernel.clone());
     let cpus = or_dash(seen.processors(), |count| count.to_string());
     let date = Moment::of(began.to_utc()).date;
-    format!("Linux {kernel} ({}) \t{date} \t_-_\t({cpus} CPU)\n", seen.host)
+    let (kernel, name) = (printable_line(&kernel), printable_line(&seen.host));
+    format!("Linux {kernel} ({name}) \t{date} \t_-_\t({cpus} CPU)\n")
 }
 
 fn vmstat(ends: &[(Moment, &Interval)]) -> String {
@@ -147,7 +149,7 @@ fn iostat_line(device: &DeviceUse, seconds: f64) -> String {
     };
     format!(
         "{:<13} {} {} {} {:>7} {:>7} {:>7} {:>6}\n",
-        device.name,
+        printable_line(&device.name),
         requests(shown.reads, shown.read_kib, shown.read_merges, shown.read_await_ms),
         requests(shown.writes, shown.write_kib, shown.write_merges, shown.write_await_ms),
         requests(None, None, None, None),

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::settings::printable::printable_line;
+
 /// Columns of a report in a file or a pipe, and the most on a terminal.
 pub const WIDTH: usize = 100;
 /// Narrower than this, lines are as of a terminal of this width.
@@ -41,7 +43,8 @@ pub struct Table {
 
 impl Table {
     pub fn new(columns: &[(&str, Align)]) -> Self {
-        let columns = columns.iter().map(|(name, align)| ((*name).to_owned(), *align)).collect();
+        let shown = |name: &str| printable_line(name).into_owned();
+        let columns = columns.iter().map(|(name, align)| (shown(name), *align)).collect();
         Self { columns, rows: Vec::new() }
     }
 
@@ -54,7 +57,8 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        let cells = cells.into_iter().map(|cell| printable_line(&cell.into()).into_owned());
+        self.rows.push(cells.collect());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -136,11 +140,16 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
+/// One line with its end, whatever the text holds.
+pub fn line(text: &str) -> String {
+    format!("{}\n", printable_line(text))
+}
+
 /// Breaks a text at spaces: the first line begins with `first`, the others with `rest`. A word
 /// longer than a line stays whole.
 pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     let mut shown = String::new();
-    let mut line = first.to_owned();
+    let mut line = printable_line(first).into_owned();
     let mut is_empty = true;
     for word in text.split_whitespace() {
         if !is_empty && length(&line) + 1 + length(word) > columns() {

@@ -47,7 +47,7 @@ fn redacted(args: &[OsString]) -> Vec<Option<String>> {
         .map(|arg| {
             let text = arg.to_string_lossy();
             if let Some(kind) = follows.take() {
-                return redacted_value(kind, &text);
+                return redacted_value(kind, &text, true);
             }
             let name = text.strip_prefix("--").unwrap_or_default();
             let (name, value) = match name.split_once('=') {
@@ -59,29 +59,40 @@ fn redacted(args: &[OsString]) -> Vec<Option<String>> {
                 .filter(|parameter| matches!(parameter.kind, Kind::Secret | Kind::Url))
                 .find(|parameter| parameter.flag() == name);
             match (hidden, value) {
-                (Some(parameter), Some(value)) => redacted_value(parameter.kind, value)
+                (Some(parameter), Some(value)) => redacted_value(parameter.kind, value, true)
                     .map(|instead| format!("--{name}={instead}")),
                 (Some(parameter), None) => {
                     follows = Some(parameter.kind);
                     None
                 }
                 // A URL may also stand alone, or after a flag of a command's own.
-                (None, _) => redacted_value(Kind::Url, &text),
+                (None, _) => redacted_value(Kind::Url, &text, false),
             }
         })
         .collect()
 }
 
-fn redacted_value(kind: Kind, text: &str) -> Option<String> {
+/// `is_meant`: the text stands where such a value does; else it may be anything.
+fn redacted_value(kind: Kind, text: &str, is_meant: bool) -> Option<String> {
     if kind == Kind::Secret {
         let is_file = text.starts_with('@') && !text.starts_with("@@");
         return (!is_file && !text.is_empty()).then(|| "***".to_owned());
     }
-    let looks_secret = text.contains("://") && text.contains('@') || text.contains("password=");
+    let looks_secret = is_meant || looks_like_login(text);
     match TargetUrl::parse(text) {
         Ok(url) => url.password.is_some().then(|| url.redacted()),
         Err(_) => looks_secret.then(|| redact_refused(text)),
     }
+}
+
+/// Whether an argument that may be anything looks like a URL, or other connection text, with a
+/// password.
+fn looks_like_login(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let scheme = lower.split(':').next().filter(|scheme| scheme.len() < lower.len());
+    let is_server = scheme.is_some_and(|scheme| redact_refused(scheme) != "***");
+    text.contains('@') && (is_server || text.contains("://"))
+        || ["password=", "passwd=", "pwd="].iter().any(|word| lower.contains(word))
 }
 
 fn overwrite(args: &[OsString], redacted: &[Option<String>]) -> io::Result<()> {

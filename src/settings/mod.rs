@@ -12,6 +12,7 @@ pub mod error;
 pub mod flags;
 pub mod gate;
 pub mod objective;
+pub mod printable;
 pub mod read;
 pub mod rules;
 pub mod size;
@@ -40,6 +41,9 @@ impl UntilSteady {
         Self { volume_bytes, window: Duration::from_secs(60) }
     }
 }
+
+/// The most schemas that can be asked for.
+pub const SCHEMAS_MAX: u32 = 10_000;
 
 /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
 /// checked again when the target is known.
@@ -105,7 +109,7 @@ pub struct Settings {
     pub destroy_data: Option<PathBuf>,
     /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
     pub until_steady: Option<UntilSteady>,
-    /// `-s`: schemas; None: all that are loaded (run) or one (setup).
+    /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
     pub schemas: Option<u32>,
     /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
     pub sessions: Option<u32>,

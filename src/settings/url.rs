@@ -123,6 +123,9 @@ impl TargetUrl {
             Some((body, query)) => (body, query),
             None => (after, ""),
         };
+        if holds_connection_text(body) {
+            return Err(connection_text());
+        }
         let mut url = Self { scheme: scheme.to_owned(), ..Self::default() };
         if PATH_SCHEMES.contains(&scheme) {
             url.rest = path_of(scheme, body)?;
@@ -195,6 +198,14 @@ impl TargetUrl {
         }
         self.rest.push_str(hosts);
         if let Some(name) = name {
+            // `u/password@host`, as SQL*Plus has it, or a password with a / of its own.
+            if name.contains('@') {
+                return Err(UrlError::new(
+                    "has an @ after the / that ends its hosts",
+                    "Write //user:password@host/name, and percent-encode / ? # @ in a password \
+                     or a name as %2F %3F %23 %40.",
+                ));
+            }
             self.rest.push('/');
             self.rest.push_str(name);
         }
@@ -209,6 +220,13 @@ impl TargetUrl {
             let (name, encoded) = (decode(name)?, value);
             let value = decode(encoded)?;
             let lower = name.to_ascii_lowercase();
+            if lower != "password" && (option.contains('@') || holds_connection_text(&value)) {
+                return Err(UrlError::new(
+                    "an option after the ? has an @ or key=value text in it",
+                    "Percent-encode / ? # in a password as %2F %3F %23, and an @ that belongs to \
+                     the option as %40.",
+                ));
+            }
             if lower == "password" {
                 if self.password.is_some() {
                     return Err(UrlError::new("it has two passwords", "Give one of them."));
@@ -216,7 +234,7 @@ impl TargetUrl {
                 self.password = Some(secret_of(encoded)?);
                 continue;
             }
-            if ["passw", "pwd", "secret", "token"].iter().any(|word| lower.contains(word)) {
+            if SECRET_WORDS.iter().any(|word| lower.contains(word)) {
                 return Err(UrlError::new(
                     "an option looks like a secret, and petal hides only `password`",
                     "Use the database's own password file for it.",
@@ -243,15 +261,33 @@ fn secret_of(encoded: &str) -> Result<Secret, UrlError> {
     }
 }
 
-/// What may be shown of a text that is meant as a URL but was refused: no more than is sure to
-/// hold no secret.
+/// Words in the names of options that hold a secret.
+const SECRET_WORDS: [&str; 5] = ["pass", "pwd", "secret", "token", "credential"];
+
+/// Whether a text is meant as `host=... password=...`, which is no URL.
+fn holds_connection_text(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let is_assigned = |word: &&str| {
+        lower.match_indices(*word).any(|(at, _)| {
+            let rest = &lower[at + word.len()..];
+            rest.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_')
+                .trim_start()
+                .starts_with('=')
+        })
+    };
+    SECRET_WORDS.iter().any(is_assigned)
+}
+
+fn connection_text() -> UrlError {
+    UrlError::new(
+        "holds key=value connection text with a secret in it",
+        "Write its parts as a URL, scheme://user:password@host:port/name.",
+    )
+}
+
+/// What may be shown of a text that is meant as a URL but was refused: its scheme. Nobody knows
+/// where in the rest a secret stands.
 pub fn redact_refused(text: &str) -> String {
-    let known =
-        |scheme: &&str| text.len() > scheme.len() && text.starts_with(&format!("{scheme}:"));
-    let is_path = PATH_SCHEMES.iter().any(known) || !text.contains(':');
-    if is_path && !text.contains(['@', '?']) {
-        return text.to_owned();
-    }
     let scheme = text.split(':').next().unwrap_or_default();
     let names = ALIASES.iter().map(|(alias, _)| alias).chain(&PATH_SCHEMES).chain(&SERVER_SCHEMES);
     match names.into_iter().find(|name| **name == scheme) {
@@ -266,7 +302,7 @@ fn split_scheme(text: &str) -> Result<(&'static str, &str), UrlError> {
     let Some((given, after)) = text.split_once(':') else {
         return Err(UrlError::new(
             "names no kind of database",
-            format!("For a folder of SQLite files write sqlite:{}.", redact_refused(text)),
+            "For a folder of SQLite files write sqlite:DIR.",
         ));
     };
     let lower = given.to_ascii_lowercase();
@@ -368,7 +404,7 @@ fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '%' | '&' | '=' | '?' | '#' | ' ' => {
+            '%' | '&' | '=' | '?' | '#' | '@' | ' ' => {
                 encoded.push_str(&format!("%{:02X}", u32::from(character)));
             }
             other => encoded.push(other),

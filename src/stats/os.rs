@@ -14,6 +14,7 @@ mod measured;
 mod memory;
 mod network;
 mod pressure;
+mod process_io;
 mod server;
 
 use std::fs;
@@ -32,6 +33,7 @@ pub use figures::{Counts, GaugeRanges, Gauges, Range};
 pub use interval::{Interval, Whole};
 pub use memory::{Memory, meminfo_bytes};
 use network::Interfaces;
+use process_io::ProcessIo;
 pub use server::ServerProcesses;
 
 /// Reads what the kernel counts, for given devices.
@@ -40,7 +42,7 @@ pub struct Probe {
     roots: Roots,
     /// The processors that the database may use; None where that cannot be read.
     allowed: Option<Arc<[u32]>>,
-    server: Option<ServerProcesses>,
+    servers: Vec<ServerProcesses>,
     /// Around the database, and around petal.
     group: WatchedGroup,
     petal_group: WatchedGroup,
@@ -51,12 +53,12 @@ pub struct Probe {
 }
 
 /// Where the database runs, as a probe of this host sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
     /// Within petal's process.
     InPetal,
-    /// In these processes.
-    In(ServerProcesses),
+    /// In the processes of these servers, one or more.
+    In(Vec<ServerProcesses>),
     /// In others, here or on another host, that are not seen.
     Unseen,
 }
@@ -103,22 +105,25 @@ impl Probe {
         Self::watching(devices, Database::InPetal, false)
     }
 
-    /// With the processes of a server on this host, whose processors and control group then
+    /// With the processes of servers on this host, whose processors and control group then
     /// matter beside petal's own, and with the network where it carries the work. Of a database
     /// that is not seen no control group is known.
     pub fn watching(devices: &DataDevices, database: Database, network: bool) -> Self {
         let roots = devices.roots.clone();
-        let server = match database {
-            Database::In(server) => Some(server),
-            Database::InPetal | Database::Unseen => None,
+        let is_unseen = database == Database::Unseen;
+        let servers = match database {
+            Database::In(servers) => servers,
+            Database::InPetal | Database::Unseen => Vec::new(),
         };
-        let who = server.map_or_else(|| "self".to_owned(), |server| server.parent.to_string());
+        // Of several servers the first one's limits stand for all.
+        let first = servers.first();
+        let who = first.map_or_else(|| "self".to_owned(), |server| server.parent.to_string());
         Self {
             allowed: cpu::allowed(&roots, &who).map(Into::into),
-            server,
-            group: match database {
-                Database::Unseen => WatchedGroup::default(),
-                Database::InPetal | Database::In(_) => WatchedGroup::around(&roots, &who),
+            servers,
+            group: match is_unseen {
+                true => WatchedGroup::default(),
+                false => WatchedGroup::around(&roots, &who),
             },
             petal_group: WatchedGroup::around(&roots, "self"),
             interfaces: network.then(|| Interfaces::find(&roots)),
@@ -160,6 +165,7 @@ impl Probe {
         pressure::counts(|name| self.read(name), &mut counts);
         self.network(&mut counts);
         self.group(&mut counts);
+        self.petal_io(&mut counts);
         let log_writer_on = self.server(&mut counts, &mut gauges);
         Sample {
             at_ns: nanoseconds(ClockId::Monotonic),
@@ -191,12 +197,22 @@ impl Probe {
         counts.petal_group_throttled_us = petal.throttled_us;
     }
 
+    fn petal_io(&self, counts: &mut Counts) {
+        let io = ProcessIo::read(&self.roots.proc, "self");
+        counts.petal_read_bytes = io.map(|io| io.read_bytes);
+        counts.petal_write_bytes = io.map(|io| io.write_bytes);
+        counts.petal_call_read_bytes = io.map(|io| io.call_read_bytes);
+    }
+
     /// Returns the processor that the log writer last ran on.
     fn server(&self, counts: &mut Counts, gauges: &mut Gauges) -> Option<u32> {
-        let time = self.server?.time(&self.roots)?;
-        counts.server_cpu_us = Some(time.cpu_us);
-        gauges.server_processes = Some(time.processes);
-        let (cpu_us, processor) = time.log_writer?;
+        let used = ServerProcesses::used_by_all(&self.servers, &self.roots)?;
+        counts.server_cpu_us = Some(used.cpu_us);
+        counts.server_read_bytes = used.io.map(|io| io.read_bytes);
+        counts.server_write_bytes = used.io.map(|io| io.write_bytes);
+        counts.server_call_read_bytes = used.io.map(|io| io.call_read_bytes);
+        gauges.server_processes = Some(used.processes);
+        let (cpu_us, processor) = used.log_writer?;
         counts.log_writer_cpu_us = Some(cpu_us);
         Some(processor)
     }
@@ -336,7 +352,7 @@ mod tests {
             tree.write("/sys/fs/cgroup/petal/cpu.stat", &text);
         };
         petal_waited(10);
-        let probe = Probe::watching(&devices, Database::In(server), true);
+        let probe = Probe::watching(&devices, Database::In(vec![server]), true);
         assert_eq!(probe.allowed(), Some(&[2, 3][..]));
         let limit = |limit: Option<&GroupLimit>| limit.map(|limit| limit.processors);
         assert_eq!(

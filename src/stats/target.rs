@@ -26,6 +26,8 @@ pub struct TargetDetails {
     pub host_unseen: Option<String>,
     /// True when the database runs inside petal's own process: its processor time is petal's.
     pub in_process: bool,
+    /// What one session's own cache holds of one schema, in bytes; None where sessions share one.
+    pub session_cache_bytes: Option<u64>,
     /// Settings that decide durability and I/O, by the database's own names.
     pub settings: Vec<(String, String)>,
     /// The files or folders that hold data and log, to find their devices.

@@ -98,6 +98,20 @@ impl Workload {
     }
 }
 
+/// The most sessions of a run: each is a thread of petal's, with four mappings of memory, of which
+/// the kernel gives a process 65,530 (vm.max_map_count).
+pub const SESSIONS_MAX: u32 = 10_000;
+
+/// How many sessions the settings ask for on so many schemas.
+pub fn sessions(settings: &Settings, schemas: u32) -> u64 {
+    match (settings.readers, settings.writers) {
+        (None, None) => settings
+            .sessions
+            .map_or_else(|| u64::from(schemas) * u64::from(settings.threads_per_schema), u64::from),
+        (readers, writers) => u64::from(readers.unwrap_or(0)) + u64::from(writers.unwrap_or(0)),
+    }
+}
+
 /// Seats every session: as many of a mix as the settings say, or `schemas` x `threads_per_schema`;
 /// or `readers` and `writers`. Sessions go round the schemas, so that the first ones cover them
 /// all; fewer sessions than schemas share them out by [`schemas_of`].

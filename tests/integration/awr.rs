@@ -173,6 +173,42 @@ fn large_and_hostile_files_end() {
     work.petal(["awr", "nested.html"]).exits(1).telling(&["nested.html"]);
 }
 
+#[test]
+fn archives_and_texts_of_several_reports_give_a_row_each() {
+    let work = Workplace::new();
+    let [text, statspack] =
+        ["awr_12c.txt", "sp_10g.txt"].map(|name| fs::read(sample(name)).unwrap());
+    let both = [text.as_slice(), b"\nSQL> @spreport\n", &statspack].concat();
+    let mut zip = zip::ZipWriter::new(fs::File::create(work.path("all.zip")).unwrap());
+    let options = zip::write::SimpleFileOptions::default();
+    for (name, bytes) in
+        [("a/awr.txt.8", &text), ("both.lst", &both), ("notes.md", &b"no report".to_vec())]
+    {
+        zip.start_file(name, options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap();
+    let read = work.petal(["awr", "--json", "all.zip"]).exits(0);
+    let read = read.telling(&["1 other file is no report"]);
+    let json: Value = serde_json::from_str(&read.stdout).unwrap();
+    let reports = json["reports"].as_array().unwrap();
+    let files: Vec<&str> = reports.iter().map(|it| it["file"].as_str().unwrap()).collect();
+    assert_eq!(files, ["all.zip/a/awr.txt.8", "all.zip/both.lst", "all.zip/both.lst#2"]);
+    let hosts = reports.iter().map(|it| it["header"]["host"]["value"].as_str().unwrap());
+    assert_eq!(hosts.collect::<Vec<_>>(), ["pond02.example.c", "pond02.example.c", "rockery"]);
+    assert_eq!(reports[0]["factors"]["sessions"], "8");
+    // An archive cut short, and one of nothing that is a report.
+    let bytes = fs::read(work.path("all.zip")).unwrap();
+    work.write("cut.zip", &bytes[..bytes.len() / 2]);
+    work.petal(["awr", "cut.zip"]).exits(3).telling(&["cut.zip"]);
+    let mut zip = zip::ZipWriter::new(fs::File::create(work.path("none.zip")).unwrap());
+    zip.start_file("notes.md", options).unwrap();
+    zip.finish().unwrap();
+    work.petal(["awr", "none.zip"]).exits(1).telling(&["none.zip: no report is in the archive"]);
+    // A folder with both: the rest is shown.
+    work.petal(["awr", "--csv", "."]).exits(3).telling(&["cut.zip"]);
+}
+
 /// A run of an old petal, in whose folder somebody put the database's reports afterwards.
 fn run_with(files: &[(&str, &[u8])]) -> Workplace {
     let work = Workplace::new();

@@ -44,7 +44,7 @@ fn a_killed_load_is_not_accepted_and_the_next_setup_works() {
 fn an_interrupted_load_exits_130_and_leaves_what_was_there() {
     let work = Workplace::loaded(1, "8M");
     let before = contents(&work.path("petal-data"));
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut setup = work.petal(["setup", "-s", "2", "--scale", "900M", "--replace"]).start();
         let loading = work.path("petal-data/petal2.db.loading");
         setup.until("a load under way", || {
@@ -99,7 +99,7 @@ fn a_killed_run_is_reported_as_far_as_it_came() {
 #[test]
 fn a_run_that_is_interrupted_once_is_reported() {
     let work = Workplace::loaded(1, "16M");
-    for (at, signal) in [Signal::INT, Signal::TERM].into_iter().enumerate() {
+    for (at, signal) in [Signal::INT, Signal::TERM, Signal::HUP].into_iter().enumerate() {
         let mut run = work.petal(["run", "-t", "2", "--run-time", "100", "--json"]).start();
         run.until("a second of a run", || work.runs().len() > at && !work.journal().is_empty());
         run.signal(signal);
@@ -113,6 +113,17 @@ fn a_run_that_is_interrupted_once_is_reported() {
         let report = fs::read_to_string(folder.join("report.txt")).unwrap();
         assert!(report.contains("status interrupted"), "{report}");
     }
+}
+
+#[test]
+fn a_run_under_nohup_outlives_its_terminal() {
+    let work = Workplace::loaded(1, "16M");
+    let args = ["run", "-t", "2", "--run-time", "4", "--json"];
+    let mut run = work.petal(args).after("trap '' HUP").start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    run.signal(Signal::HUP);
+    run.signal(Signal::HUP);
+    assert_eq!(run.ends().exited(0).json()["status"], "complete");
 }
 
 #[test]

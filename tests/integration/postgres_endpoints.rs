@@ -1,8 +1,10 @@
 //! Several PostgreSQL servers that serve one run: a primary and its standbys.
 
-use crate::engine_postgres::load;
+use std::collections::BTreeSet;
+
+use crate::engine_postgres::{load, open};
 use crate::server_postgres::{Server, is_there};
-use crate::support::{Workplace, count};
+use crate::support::{Workplace, count, number};
 
 #[test]
 fn standbys_read_and_the_primary_writes() {
@@ -28,7 +30,15 @@ fn standbys_read_and_the_primary_writes() {
         assert!(count(endpoint, "/io/logical_reads") >= 80 * 64, "{endpoint}");
         let writes = count(endpoint, "/io/redo_bytes") > 0;
         assert_eq!(writes, port == primary.port, "{endpoint}");
+        // A standby began with an empty cache: it read, and timed it.
+        assert!(port == primary.port || number(endpoint, "/read_us") > 0.0, "{endpoint}");
     }
+    // All three run on this host: none of them is somebody else's work.
+    let servers = open(&url).server_processes();
+    let parents: BTreeSet<u32> = servers.iter().map(|server| server.parent).collect();
+    assert_eq!(parents.len(), 3, "{servers:?}");
+    let log_writers = servers.iter().filter(|server| server.log_writer.is_some()).count();
+    assert_eq!(log_writers, 1, "{servers:?}");
 }
 
 #[test]

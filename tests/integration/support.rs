@@ -53,6 +53,15 @@ impl Workplace {
         work
     }
 
+    /// With the same files.
+    pub fn copy_of(other: &Self) -> Self {
+        let work = Self::new();
+        for (path, bytes) in contents(other.folder.path()) {
+            work.write(path.strip_prefix(other.folder.path()).unwrap().to_str().unwrap(), bytes);
+        }
+        work
+    }
+
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -81,7 +90,7 @@ impl Workplace {
         command.env("NO_OS_PERF_DATA", "TRUE");
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let log = |what: &str| self.logs.path().join(format!("{call}.{what}"));
-        Petal { command, stdout: log("out"), stderr: log("err") }
+        Petal { command, stdout: log("out"), stderr: log("err"), into: None }
     }
 
     /// The folders of the runs so far, oldest first.
@@ -113,6 +122,8 @@ pub struct Petal {
     command: Command,
     stdout: PathBuf,
     stderr: PathBuf,
+    /// Where its results go instead; they are not read.
+    into: Option<Stdio>,
 }
 
 impl Petal {
@@ -132,6 +143,20 @@ impl Petal {
         self
     }
 
+    /// Calls it by another program, which gets petal's path and arguments behind its own.
+    pub fn under(self, program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).arg(self.command.get_program()).args(self.command.get_args());
+        command.current_dir(self.command.get_current_dir().unwrap()).env_clear();
+        command.envs(self.command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        Self { command, ..self }
+    }
+
+    /// After these lines of shell, such as `ulimit -n 64`.
+    pub fn after(self, shell: &str) -> Self {
+        self.under("/bin/sh", &["-c", &format!("{shell}\nexec \"$@\""), "sh"])
+    }
+
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
@@ -143,11 +168,18 @@ impl Petal {
         self
     }
 
+    /// Its results go there, and cannot be seen.
+    pub fn into(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.into = Some(stdout.into());
+        self
+    }
+
     pub fn start(mut self) -> Running {
+        let stdout = self.into.unwrap_or_else(|| File::create(&self.stdout).unwrap().into());
         let child = self
             .command
             .stdin(Stdio::null())
-            .stdout(File::create(&self.stdout).unwrap())
+            .stdout(stdout)
             .stderr(File::create(&self.stderr).unwrap())
             .spawn()
             .unwrap();

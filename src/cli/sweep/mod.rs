@@ -142,6 +142,13 @@ pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), 
     for name in &held.removed {
         console.warn(&format!("{name} was cut off and is removed; its cell is done again"));
     }
+    for folder in &held.damaged {
+        console.warn(&format!(
+            "the record of a cell is damaged or lost; the cell is done again, and what was there \
+             is kept in {}",
+            folder.display()
+        ));
+    }
     let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
     match left(&held.sweep).len() {
         0 => console.warn("this sweep is complete: nothing is run; --fresh begins it anew"),

@@ -23,6 +23,8 @@ pub struct Held {
     pub sweep: Sweep,
     /// Half cells that were removed.
     pub removed: Vec<String>,
+    /// Where cells are whose records were damaged or lost.
+    pub damaged: Vec<PathBuf>,
     _lock: Claim,
 }
 
@@ -62,11 +64,12 @@ pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
         sweep.cells.retain(|cell| cell.status != Status::Failed);
     }
     let removed = kept::remove_half_cells(dir, &sweep.plan)?;
+    let damaged = kept::set_damaged_aside(dir, &sweep)?;
     let is_done = left(&sweep).is_empty();
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
     let folder = Folder::open(dir);
     kept::save(&folder, &sweep)?;
-    Ok(Held { folder, sweep, removed, _lock: lock })
+    Ok(Held { folder, sweep, removed, damaged, _lock: lock })
 }
 
 fn begun(planned: &Planned) -> Sweep {

@@ -14,6 +14,7 @@ use crate::driver::sweep::{Pace, left};
 use crate::engine::{self, Engine, Stop};
 use crate::record::sweep::{Axis, Plan, Sweep};
 use crate::report::numbers::{bytes, whole};
+use crate::report::table::line;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
@@ -21,7 +22,7 @@ use crate::stats::target::LoadedSchema;
 
 use super::super::console::Console;
 use super::super::failure::{Exit, Failure};
-use super::super::series::{InUse, draw_seed, setup_command};
+use super::super::series::{InUse, check_sessions, draw_seed, setup_command};
 use super::super::source;
 use super::Request;
 
@@ -234,6 +235,7 @@ fn load_unless_there(
 
 /// Asks the server how many sessions it admits, before the first cell.
 fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failure> {
+    check_sessions(cell, data.schemas)?;
     let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
     match engine.sessions_max()? {
         Some(most) if wanted > most => Err(Failure::usage(format!(
@@ -399,18 +401,16 @@ pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
     let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
-        let _ = writeln!(
-            text,
-            "target   {}: {} schemas, {} in use",
-            target.url,
-            data.schemas,
-            bytes(main_bytes(data)),
-        );
+        let in_use = bytes(main_bytes(data));
+        text.push_str(&line(&format!(
+            "target   {}: {} schemas, {in_use} in use",
+            target.url, data.schemas
+        )));
     }
     for axis in &plan.axes {
-        let _ = writeln!(text, "axis     {}: {}", axis.key, axis.values.join(", "));
+        text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
     }
-    let _ = writeln!(text, "folder   {}", planned.dir.display());
+    text.push_str(&line(&format!("folder   {}", planned.dir.display())));
     let left = standing.map_or(runs, |sweep| left(sweep).len());
     if left < runs {
         let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
@@ -425,13 +425,13 @@ pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
         span(pace.left(left, run_time)),
     );
     for note in &planned.notes {
-        let _ = writeln!(text, "note     {note}");
+        text.push_str(&line(&format!("note     {note}")));
     }
     text.push_str("\ncells\n");
     for (number, factors) in (1..).zip(&cells) {
         let told: Vec<String> =
             factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        let _ = writeln!(text, "{:>5}  {}", whole(number), told.join(", "));
+        text.push_str(&line(&format!("{:>5}  {}", whole(number), told.join(", "))));
     }
     text.push_str("\norder\n");
     if standing.is_none() && !planned.seed_is_given {

@@ -173,14 +173,38 @@ impl Context {
 
     pub fn fatal(&self, what: &str, error: &std::io::Error) -> SessionError {
         SessionError {
-            code: error.raw_os_error().map_or_else(
-                || "device-error".to_owned(),
-                |number| format!("{:?}", rustix::io::Errno::from_raw_os_error(number)),
-            ),
+            code: error.raw_os_error().map_or_else(|| "device-error".to_owned(), error_name),
             message: format!(
                 "{}: {what} failed: {error}; look into the system's log for the device",
                 self.target.path.display()
             ),
         }
     }
+}
+
+/// The system's name of an error number, as its manual pages have it.
+fn error_name(number: i32) -> String {
+    let name = match number {
+        libc::EIO => "EIO",
+        libc::ENOSPC => "ENOSPC",
+        libc::EDQUOT => "EDQUOT",
+        libc::EFBIG => "EFBIG",
+        libc::EROFS => "EROFS",
+        libc::EINVAL => "EINVAL",
+        libc::EAGAIN => "EAGAIN",
+        libc::EBUSY => "EBUSY",
+        libc::EINTR => "EINTR",
+        libc::ENOMEM => "ENOMEM",
+        libc::ENXIO => "ENXIO",
+        libc::ENODEV => "ENODEV",
+        libc::EBADF => "EBADF",
+        libc::EPERM => "EPERM",
+        libc::EACCES => "EACCES",
+        libc::EILSEQ => "EILSEQ",
+        libc::ENODATA => "ENODATA",
+        libc::EREMOTEIO => "EREMOTEIO",
+        libc::ETIMEDOUT => "ETIMEDOUT",
+        _ => return format!("errno {number}"),
+    };
+    name.to_owned()
 }

@@ -29,6 +29,7 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: None,
         settings: settings(shared, &data, &target, &means, sessions),
         data_files: vec![std::path::absolute(&shared.path).unwrap_or(shared.path.clone())],
         clock_resolution_ns: 1,

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Count;
 use super::target::AlignedBuffer;
-use crate::engine::{CUT, EngineError, SessionError};
+use crate::engine::{CUT, EngineError, Needs, SessionError};
 use crate::workload::op::Operation;
 
 /// What is under way. The ring belongs to the thread that made it.
@@ -77,12 +77,23 @@ pub enum Next {
 }
 
 impl Flow {
+    /// What each session's holds.
+    pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {
+        let bytes = shared.io_depth as usize * block_bytes;
+        let log_bytes = Self::log_slot_bytes(shared, block_bytes);
+        Needs { files: 1, memory_bytes: (bytes + log_bytes) as u64 }
+    }
+
+    fn log_slot_bytes(shared: &Shared, block_bytes: usize) -> usize {
+        if shared.only_reads { block_bytes } else { PIECE_BYTES_MAX as usize }
+    }
+
     /// A queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
     pub fn new(context: &Context) -> Result<Self, EngineError> {
         let shared: &Arc<Shared> = &context.shared;
         let depth = shared.io_depth as usize;
         let block_bytes = context.data.header.block_bytes as usize;
-        let log_slot_bytes = if shared.only_reads { block_bytes } else { PIECE_BYTES_MAX as usize };
+        let log_slot_bytes = Self::log_slot_bytes(shared, block_bytes);
         let mut slots: Vec<_> = (0..depth).map(|_| AlignedBuffer::new(block_bytes)).collect();
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;

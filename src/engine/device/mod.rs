@@ -43,9 +43,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ProgressUnit,
-    Session, Silent, Stop,
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress,
+    ProgressUnit, Session, Silent, Stop,
 };
 use crate::settings::{LoopSide, RedoStress, Settings, Verify};
 use crate::stats::counters::Counters;
@@ -56,6 +57,7 @@ use crate::workload::seat::Seat;
 use context::BAD_BLOCK;
 use data::Data;
 use dirty::Dirty;
+use flow::Flow;
 use layout::{Found, HEADER_BYTES, Header};
 use options::Options;
 use queue::Means;
@@ -305,6 +307,16 @@ impl Engine for Device {
         describe::describe(&self.shared, sessions)
     }
 
+    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs, EngineError> {
+        let shared = &self.shared;
+        let each = Flow::needs(shared, shared.data()?.header.block_bytes as usize);
+        let sessions = seats.len() as u64;
+        Ok(Needs {
+            files: sessions * each.files,
+            memory_bytes: sessions.saturating_mul(each.memory_bytes),
+        })
+    }
+
     fn load(
         &self,
         plan: &LoadPlan,
@@ -313,6 +325,10 @@ impl Engine for Device {
     ) -> Result<LoadSummary, EngineError> {
         self.shared.write_behind()?;
         load::Loader { shared: &self.shared, plan, progress, stop }.run()
+    }
+
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(self.shared.target()?))
     }
 
     fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled, EngineError> {

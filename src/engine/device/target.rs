@@ -3,13 +3,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
 use crate::engine::claim::Claim;
+use crate::engine::in_use::DataUse;
 use crate::stats::target::DirectIo;
 
 /// Every common device takes it, and pages have it.
@@ -140,6 +141,22 @@ impl Target {
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
         let file = Arc::new(file);
         Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _claim: Arc::new(claim) })
+    }
+}
+
+impl DataUse for Target {
+    /// A block device keeps its data, whatever its node is called.
+    fn vanished(&self) -> Result<Option<String>, EngineError> {
+        if self.kind == Kind::BlockDevice {
+            return Ok(None);
+        }
+        let open = self.file.metadata().map_err(|error| unusable(&self.path, &error))?;
+        let path = self.path.display();
+        Ok(match std::fs::metadata(&self.path) {
+            Ok(now) if (now.dev(), now.ino()) == (open.dev(), open.ino()) => None,
+            Ok(_) => Some(format!("{path} is another file now")),
+            Err(error) => Some(format!("{path}: {error}")),
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -18,6 +19,10 @@ const FILE: types::Fixed = types::Fixed(0);
 /// So many requests are submitted by one call. The target has nothing to do with a request that
 /// waits here for others: a call each would keep it busiest, and cost most.
 const SUBMIT_TOGETHER: usize = 2;
+
+/// Before the kernel is asked again that had no room for the moment; then it is an error.
+const PAUSES: [Duration; TRIES_MORE as usize] =
+    [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
 
 /// The request of a slot.
 #[derive(Clone, Copy)]
@@ -62,11 +67,9 @@ impl Ring {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
             .map_err(io::Error::other)?;
-        loop {
-            match self.ring.submit_and_wait(1) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                ended => break ended.map(drop)?,
-            };
+        let mut pauses = PAUSES.into_iter();
+        while let Err(error) = self.ring.submit_and_wait(1) {
+            may_ask_again(error, &mut pauses)?;
         }
         self.ring.completion().for_each(drop);
         Ok(())
@@ -130,19 +133,15 @@ impl Ring {
     /// Submits, and waits for so many completions. False if the kernel has no room for a request
     /// now, and others are on their way, whose end makes room.
     fn enter(&mut self, wanted: usize) -> io::Result<bool> {
+        let mut pauses = PAUSES.into_iter();
         loop {
             match self.ring.submit_and_wait(wanted.min(self.busy)) {
                 Ok(submitted) => {
                     self.queued -= submitted.min(self.queued);
                     return Ok(true);
                 }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    Some(libc::EAGAIN | libc::EBUSY) if self.busy > self.queued => {
-                        return Ok(false);
-                    }
-                    _ => return Err(error),
-                },
+                Err(error) if has_no_room(&error) && self.busy > self.queued => return Ok(false),
+                Err(error) => may_ask_again(error, &mut pauses)?,
             }
         }
     }
@@ -150,13 +149,18 @@ impl Ring {
     /// Waits for a completion of what was submitted before.
     fn wait_only(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1; // IORING_ENTER_GETEVENTS
+        let mut pauses = PAUSES.into_iter();
         loop {
             // SAFETY: no argument is passed and nothing is submitted.
             let waited =
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
             match waited {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                waited => return waited.map(drop),
+                // Whoever takes what has ended makes room.
+                Err(error) if has_no_room(&error) && !self.ring.completion().is_empty() => {
+                    return Ok(());
+                }
+                Err(error) => may_ask_again(error, &mut pauses)?,
+                Ok(_) => return Ok(()),
             }
         }
     }
@@ -238,6 +242,20 @@ impl Drop for Ring {
     }
 }
 
+fn has_no_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
+}
+
+/// Whether the kernel may be asked again: at once after a signal, after a pause where it had no room
+/// for the moment, not after another error or when all pauses are used up.
+fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) -> io::Result<()> {
+    if error.raw_os_error() == Some(libc::EINTR) {
+        return Ok(());
+    }
+    let pause = if has_no_room(&error) { pauses.next() } else { None };
+    pause.map(std::thread::sleep).ok_or(error)
+}
+
 /// One issuer and completions on its own thread from 6.1 on, less on older kernels.
 fn build(entries: u32) -> io::Result<IoUring> {
     let entries = entries.next_power_of_two();
@@ -248,4 +266,21 @@ fn build(entries: u32) -> io::Result<IoUring> {
         .build(entries)
         .or_else(|_| IoUring::builder().setup_coop_taskrun().build(entries))
         .or_else(|_| IoUring::builder().build(entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_again_after_a_signal_and_so_many_times_for_room() {
+        let times = |errno: i32| {
+            let mut pauses = PAUSES.into_iter();
+            let again = || may_ask_again(io::Error::from_raw_os_error(errno), &mut pauses).is_ok();
+            std::iter::repeat_with(again).take(20).take_while(|again| *again).count()
+        };
+        assert_eq!(times(libc::EINTR), 20);
+        assert_eq!((times(libc::EAGAIN), times(libc::EBUSY)), (3, 3));
+        assert_eq!(times(libc::EIO), 0);
+    }
 }

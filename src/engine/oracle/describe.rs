@@ -55,6 +55,7 @@ pub fn describe(
         host_unseen: None,
         io_untimed: None,
         in_process: false,
+        session_cache_bytes: None,
         settings: settings(about, admin, &parameters, &files),
         data_files: local,
         clock_resolution_ns: match about.manner.loop_side {

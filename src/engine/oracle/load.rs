@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::errors::engine_error;
 use super::link::{Connector, Link, LinkError, Value};
 use super::meta::{self, Meta, Tables, cell, column_bytes, number};
-use super::sql;
+use super::{in_use, sql};
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
@@ -99,7 +99,10 @@ impl Loader<'_> {
                 }
             }
         }
-        if !there.iter().any(|table| table == "PETAL_META") {
+        let has_meta = there.iter().any(|table| table == "PETAL_META");
+        if has_meta {
+            in_use::refuse_in_use(link, self.place)?;
+        } else {
             for name in ["create_meta", "comment_meta"] {
                 self.run_one(link, "making petal_meta", &filled(name, "petal_meta"))?;
             }
@@ -260,6 +263,9 @@ pub fn marked_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, En
 /// Drops what bears the mark; petal_meta last, so that a drop that is cut off can go on.
 pub fn drop_all(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
     let mut marked = marked_tables(link, place)?;
+    if marked.iter().any(|table| table == "PETAL_META") {
+        in_use::refuse_in_use(link, place)?;
+    }
     marked.sort_by_key(|table| table == "PETAL_META");
     let mut dropped = Vec::new();
     for table in marked {

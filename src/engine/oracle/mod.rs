@@ -20,6 +20,7 @@ mod counters;
 mod describe;
 mod driver;
 mod errors;
+mod in_use;
 mod link;
 mod load;
 mod meta;
@@ -42,6 +43,7 @@ mod work;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
     Session, Stop,
@@ -280,8 +282,8 @@ impl Engine for Oracle {
     }
 
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
-        // Counters, reports, whoever connects between two steps, and who asks whether it lives.
-        const PETALS_OWN: u64 = 4;
+        // Counters, reports, the lock of a run, whoever connects between two steps, and who asks whether it lives.
+        const PETALS_OWN: u64 = 5;
         let mut admin = self.connect_admin()?;
         let Ok(rows) = admin.query(&sql::section(sql::LOOK, "free_sessions"), &[]) else {
             return Ok(None);
@@ -290,6 +292,22 @@ impl Engine for Oracle {
         // Each endpoint may be an instance of its own; the view tells of one.
         let each = free.map(|free| free.saturating_sub(PETALS_OWN) * u64::from(self.endpoints()));
         Ok(each.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+    }
+
+    /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads
+    /// takes no locks, and cannot be loaded or dropped there either.
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        const READ_ONLY: [&str; 2] = ["ORA-16000", "ORA-16456"];
+        if self.use_slob_schemas {
+            return Ok(Box::new(Unshared));
+        }
+        match in_use::begin(self.connect_first()?, self.place()) {
+            Ok(held) => Ok(Box::new(held)),
+            Err(error) if READ_ONLY.iter().any(|code| error.to_string().contains(code)) => {
+                Ok(Box::new(Unshared))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {

@@ -108,9 +108,9 @@ const EXAMPLE: &str =
 fn check_options(options: &std::collections::BTreeMap<String, String>) -> Result<(), EngineError> {
     match options.iter().find(|(key, _)| !OPTIONS.contains(&key.as_str())) {
         None => Ok(()),
-        Some((key, value)) => Err(refused(
+        Some((key, _)) => Err(refused(
             key,
-            value,
+            url_option::HIDDEN,
             "is no option of oracle:",
             &format!("it has {}", OPTIONS.join(", ")),
         )),
@@ -328,7 +328,7 @@ mod tests {
         insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=1: cache is no option of oracle:; it has connect_timeout, protocol, tablespace, wallet");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has connect_timeout, protocol, tablespace, wallet");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));
     }
 }

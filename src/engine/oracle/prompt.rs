@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
+use crate::settings::printable::printable_line;
 use crate::settings::url::Secret;
 
 /// None where nobody is there to ask, or nothing was answered. Asks once for each user.
@@ -17,7 +18,7 @@ pub fn password(user: &str) -> Option<Secret> {
     let mut unseen = usual.clone();
     unseen.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&terminal, OptionalActions::Flush, &unseen).ok()?;
-    let answer = write!(terminal, "password of {user}: ").and_then(|()| {
+    let answer = write!(terminal, "password of {}: ", printable_line(user)).and_then(|()| {
         let mut line = String::new();
         BufReader::new(&terminal).read_line(&mut line)?;
         Ok(line)

@@ -107,6 +107,7 @@ impl CounterReader {
         if let Some(requested) = requested_checkpoints(&raw) {
             raw.insert("checkpoints_by_log_size".to_owned(), requested);
         }
+        raw.extend(named_rest(&raw));
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
         let facts = Facts { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
@@ -180,6 +181,34 @@ fn requested_checkpoints(raw: &BTreeMap<String, u64>) -> Option<u64> {
     ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"]
         .into_iter()
         .find_map(|name| raw.get(name).copied())
+}
+
+/// What the database counted of petal's own tables: blocks found in its cache, and read.
+fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
+    let sum = |what: &str| -> Option<u64> {
+        let of = ["cf1.heap_blks", "cf1.idx_blks", "cf2.heap_blks"];
+        of.iter().map(|name| raw.get(&format!("{name}_{what}")).copied()).sum()
+    };
+    sum("hit").zip(sum("read"))
+}
+
+/// The work in this database that was not on petal's tables, and all rows that anybody fetched from
+/// these, under names that every engine may use.
+fn named_rest(raw: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let get = |name: &str| raw.get(name).copied();
+    let database = |name: &str| get(&format!("pg_stat_database.{name}"));
+    let own = own_blocks(raw);
+    let rest = |all: Option<u64>, own: Option<u64>| Some(all?.saturating_sub(own?));
+    let visited = database("blks_hit").zip(database("blks_read")).map(|(hit, read)| hit + read);
+    let changed: Option<u64> =
+        ["tup_inserted", "tup_updated", "tup_deleted"].into_iter().map(database).sum();
+    let named = [
+        ("other_logical_reads", rest(visited, own.map(|(hit, read)| hit + read))),
+        ("other_read_blocks", rest(database("blks_read"), own.map(|(_, read)| read))),
+        ("other_rows_changed", rest(changed, get("tables.n_tup_upd"))),
+        ("rows_fetched", get("tables.idx_tup_fetch")),
+    ];
+    named.into_iter().filter_map(|(name, count)| Some((name.to_owned(), count?))).collect()
 }
 
 /// An UPDATE that is not HOT puts the row's new version into another page: no indexed column
@@ -291,10 +320,12 @@ impl Facts<'_> {
 
     fn io(&self) -> IoCounts {
         let bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * self.block_bytes);
-        let read_blocks = self.get("pg_stat_database.blks_read");
+        // Of petal's own tables: others' reads in the same database are told apart.
+        let own = own_blocks(self.raw);
+        let read_blocks = own.map(|(_, read)| read);
         let written = self.written_blocks();
         IoCounts {
-            logical_reads: self.sum(&["pg_stat_database.blks_read", "pg_stat_database.blks_hit"]),
+            logical_reads: own.map(|(hit, read)| hit + read),
             physical_read_blocks: read_blocks,
             // Until 16 every block is a read of its own; 17 merges them and counts blocks.
             physical_read_requests: match self.timing.version {
@@ -358,7 +389,8 @@ impl Facts<'_> {
         let (reads, read_time) = match self.timing.version {
             170_000..180_000 => (None, ""),
             160_000.. => (self.get("pg_stat_io.session_reads"), "pg_stat_io.session_read_time_us"),
-            _ => (self.io().physical_read_requests, "pg_stat_database.blk_read_time_us"),
+            // Of the whole database, as its time is.
+            _ => (self.get("pg_stat_database.blks_read"), "pg_stat_database.blk_read_time_us"),
         };
         let writes = self.get("pg_stat_io.session_writes");
         // Before 18 syncs of the log writer are among them, timed only where it is set for all.
@@ -409,7 +441,12 @@ mod tests {
     fn what_a_version_does_not_count_is_unknown() {
         let raw: BTreeMap<String, u64> = [
             ("pg_stat_database.blks_read", 10),
-            ("pg_stat_database.blks_hit", 90),
+            ("cf1.heap_blks_read", 8),
+            ("cf1.heap_blks_hit", 40),
+            ("cf1.idx_blks_read", 2),
+            ("cf1.idx_blks_hit", 50),
+            ("cf2.heap_blks_read", 0),
+            ("cf2.heap_blks_hit", 0),
             ("pg_stat_wal.wal_sync", 5),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -427,6 +464,37 @@ mod tests {
         assert_eq!(facts(170_000, true).io().physical_read_requests, None);
         assert_eq!(facts(150_000, false).io().log_syncs, None);
         assert!(facts(150_000, true).waits().is_empty(), "nothing was timed");
+    }
+
+    #[test]
+    fn what_others_do_in_the_database_is_no_work_of_petals() {
+        let mut raw: BTreeMap<String, u64> = [
+            ("pg_stat_database.blks_read", 500),
+            ("pg_stat_database.blks_hit", 1000),
+            ("pg_stat_database.tup_inserted", 3),
+            ("pg_stat_database.tup_updated", 70),
+            ("pg_stat_database.tup_deleted", 0),
+            ("tables.n_tup_upd", 64),
+            ("tables.idx_tup_fetch", 90),
+            ("cf1.heap_blks_read", 80),
+            ("cf1.heap_blks_hit", 10),
+            ("cf1.idx_blks_read", 2),
+            ("cf1.idx_blks_hit", 270),
+            ("cf2.heap_blks_read", 5),
+            ("cf2.heap_blks_hit", 1),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let timing = Timing { version: 150_000, io: true, log: true };
+        let facts = Facts { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
+        let io = facts.io();
+        assert_eq!((io.logical_reads, io.physical_read_blocks), (Some(368), Some(87)));
+        let rest: BTreeMap<String, u64> = named_rest(&raw).into_iter().collect();
+        assert_eq!(rest["other_logical_reads"] + 368, 1500);
+        assert_eq!(rest["other_read_blocks"] + 87, 500);
+        assert_eq!((rest["other_rows_changed"], rest["rows_fetched"]), (9, 90));
+        raw.remove("cf2.heap_blks_hit");
+        assert!(named_rest(&raw).iter().all(|(name, _)| name != "other_read_blocks"));
     }
 
     #[test]

@@ -99,6 +99,7 @@ pub fn describe(
         host_unseen,
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
         in_process: false,
+        session_cache_bytes: None,
         settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: match shared.loop_side {

@@ -10,9 +10,22 @@ use crate::stats::os::ServerProcesses;
 /// The quickest answer of so many tells most.
 const CLOCK_QUESTIONS: usize = 5;
 
-/// Each session is a process of its own, all children of one. None where it cannot be asked or
-/// seen: then its processor time is unknown.
-pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+/// Of each server once, also where two endpoints are one server. None of them where one cannot be
+/// asked or seen: then what the database used is unknown.
+pub fn processes_of_all<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<ServerProcesses> {
+    let mut all: Vec<ServerProcesses> = Vec::new();
+    for endpoint in endpoints {
+        match processes(endpoint) {
+            Some(found) if all.contains(&found) => {}
+            Some(found) => all.push(found),
+            None => return Vec::new(),
+        }
+    }
+    all
+}
+
+/// Each session is a process of its own, all children of one.
+fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let row = client
         .query_one(

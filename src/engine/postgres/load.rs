@@ -4,7 +4,7 @@
 //! or drop removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::account::{Account, IndexWatch};
 use super::before_load::BeforeLoad;
@@ -12,17 +12,12 @@ use super::client::{Client, Error};
 use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::meta::relation_bytes;
-use super::{lock_wait, long_work, placement, routine, schema};
+use super::{in_use, lock_wait, long_work, placement, routine, schema};
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
 };
-
-/// How long the lock of a setup that ended may still be held.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// Two setups at once would be in each other's way.
-const LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
 /// One load under way.
 pub struct Loader<'a> {
@@ -43,12 +38,7 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
-        if !self.is_alone(&mut client)? {
-            return Err(EngineError::Environment(format!(
-                "{}: another petal setup works in this database; wait for it or stop it",
-                self.endpoint.name
-            )));
-        }
+        in_use::hold_alone(&mut client, &self.endpoint.name)?;
         let (endpoint, plan, tablespace) = (self.endpoint, self.plan, self.tablespace);
         BeforeLoad { endpoint, plan, tablespace }.check(&mut client)?;
         self.check_names(&mut client)?;
@@ -72,19 +62,6 @@ impl Loader<'_> {
                 ("vacuum", named.elapsed().as_secs_f64()),
             ],
         })
-    }
-
-    /// A server lets go of the lock a moment after the setup before has left.
-    fn is_alone(&self, client: &mut Client) -> Result<bool, EngineError> {
-        let begin = Instant::now();
-        loop {
-            let row = client.query_one(LOCK, &[]).map_err(|error| self.error("locking", &error))?;
-            let is_alone = row.get(0);
-            if is_alone || begin.elapsed() > LOCK_PATIENCE {
-                return Ok(is_alone);
-            }
-            std::thread::sleep(LOCK_PATIENCE / 20);
-        }
     }
 
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it

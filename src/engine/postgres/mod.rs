@@ -2,6 +2,7 @@
 //!
 //! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`, `servers`:
 //!   the way in, and what errors mean
+//! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
 //!   waiting for one ends
 //! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
@@ -24,6 +25,7 @@ mod describe;
 mod filling;
 mod host;
 mod hosts;
+mod in_use;
 mod libpq;
 mod load;
 mod lock_wait;
@@ -50,6 +52,7 @@ mod work;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
     Caller, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session,
     Stop,
@@ -62,6 +65,7 @@ use crate::workload::seat::{Role, Seat};
 use client::Client;
 use connect::{Endpoint, check_version};
 use counters::CounterReader;
+use in_use::TablesInUse;
 use meta::{Meta, relation_bytes};
 use servers::{Servers, free_connections, is_standby};
 use session::PostgresSession;
@@ -257,8 +261,9 @@ impl Engine for Postgres {
         describe::describe(&self.shared, self.first()?, &metas)
     }
 
-    fn server_processes(&self) -> Option<ServerProcesses> {
-        host::processes(self.first().ok()?)
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        let counted = self.counted().unwrap_or(self.endpoints);
+        host::processes_of_all(self.servers.iter().take(counted))
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
@@ -291,6 +296,10 @@ impl Engine for Postgres {
             least = Some(least.map_or(free, |least: u32| least.min(free)));
         }
         Ok(least)
+    }
+
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
@@ -360,6 +369,7 @@ impl Engine for Postgres {
         let server = endpoint.name.as_str();
         let mut client = long_work::open(endpoint, "petal drop")?.client;
         check_version(&mut client, server)?;
+        in_use::hold_alone(&mut client, server)?;
         load::drop_marked(&mut client, server)
     }
 }

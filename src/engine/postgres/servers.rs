@@ -61,8 +61,8 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
 /// Free for this role: what is kept for superusers, from 16 on for others too, and what others hold
 /// is not.
 pub fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    // Counters, waits, and whoever connects between two steps.
-    const PETALS_OWN: i64 = 3;
+    // Counters, waits, the lock of a run, and whoever connects between two steps.
+    const PETALS_OWN: i64 = 4;
     let row = client
         .query_one(
             "SELECT current_setting('max_connections')::bigint \

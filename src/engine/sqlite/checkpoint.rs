@@ -67,6 +67,8 @@ pub struct Checkpointers {
     /// Kept between checkpoints.
     connections: Mutex<HashMap<u32, Checkpointer>>,
     stopping: AtomicBool,
+    /// The last checkpoint's that failed.
+    failure: Mutex<Option<EngineError>>,
 }
 
 impl Checkpointers {
@@ -136,15 +138,26 @@ impl Checkpointers {
     fn checkpoint(&self, shared: &Arc<Shared>, schema: u32) {
         let kept = locked(&self.connections).remove(&schema);
         let opened = kept.map_or_else(|| Checkpointer::open(shared, schema), Ok);
-        let Ok(checkpointer) = opened else {
-            shared.statistics.count(Count::CheckpointErrors, 1);
-            return;
-        };
-        if checkpointer.run(&self.stopping).is_err() {
-            shared.statistics.count(Count::CheckpointErrors, 1);
-            return;
+        let checkpointed = opened.and_then(|checkpointer| {
+            let path = shared.folder.database(schema);
+            let run = checkpointer.run(&self.stopping);
+            run.map_err(|error| engine_error("a checkpoint", &path, &error))?;
+            Ok(checkpointer)
+        });
+        match checkpointed {
+            Ok(checkpointer) => {
+                locked(&self.connections).insert(schema, checkpointer);
+            }
+            Err(error) => {
+                shared.statistics.count(Count::CheckpointErrors, 1);
+                *locked(&self.failure) = Some(error);
+            }
         }
-        locked(&self.connections).insert(schema, checkpointer);
+    }
+
+    /// What the last checkpoint that failed met, once.
+    pub fn take_failure(&self) -> Option<EngineError> {
+        locked(&self.failure).take()
     }
 }
 

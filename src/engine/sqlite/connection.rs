@@ -6,7 +6,8 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::io::Context;
+use super::files::IO_ADVICE;
+use super::io::{Context, take_failure};
 use super::vfs;
 use crate::engine::EngineError;
 
@@ -107,15 +108,26 @@ pub fn way_out(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             "load it again: petal setup --replace"
         }
-        Some(ErrorCode::SystemIoFailure) => "see the kernel's log for the device's errors",
+        Some(ErrorCode::SystemIoFailure) => IO_ADVICE,
         _ => "this is SQLite's answer to a statement of petal's own: please report it",
     }
 }
 
+/// SQLite's words for a failure on this thread, and the system's where it is one of the system.
+pub fn in_words(error: &rusqlite::Error) -> String {
+    let said = take_failure().filter(|_| {
+        matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::DiskFull)
+        )
+    });
+    said.map_or_else(|| error.to_string(), |said| format!("{error}: {said}"))
+}
+
 /// A failure of SQLite's as a caller acts on it.
 pub fn engine_error(doing: &str, path: &Path, error: &rusqlite::Error) -> EngineError {
-    let code = code_name(error);
-    let text = format!("{}: {doing} failed: {error} ({code}); {}", path.display(), way_out(error));
+    let (code, words) = (code_name(error), in_words(error));
+    let text = format!("{}: {doing} failed: {words} ({code}); {}", path.display(), way_out(error));
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => EngineError::Interrupted,
         Some(

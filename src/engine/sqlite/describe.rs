@@ -9,8 +9,8 @@ use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::{CAPABILITIES, direct, layout};
-use crate::engine::EngineError;
+use super::{CAPABILITIES, direct, files, layout};
+use crate::engine::{EngineError, Needs};
 use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::devices;
@@ -32,13 +32,15 @@ pub fn describe(
     let path = shared.folder.database(first.schema);
     // The plan rests on the schema and its statistics, which never change after the load.
     let connection = open(&path, Access::Unchanging, &Context::default())?;
-    let direct_io = direct_io(shared, &path);
+    let direct_io = direct_io(shared, &path)?;
     let synchronous = shared.options.synchronous;
     let target = Target {
         product: CAPABILITIES.product.to_owned(),
         version: rusqlite::version().to_owned(),
         block_size: u64::from(first.block_bytes),
-        cache_bytes: Some(cache_bytes(shared, metas, sessions)),
+        cache_bytes: Some(sum_of_connections(shared, metas, sessions, &|meta| {
+            cache_bytes_of(shared, meta)
+        })),
         url: shared.url.clone(),
     };
     let details = TargetDetails {
@@ -46,6 +48,7 @@ pub fn describe(
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
         data_files: metas.iter().map(|meta| shared.folder.database(meta.schema)).collect(),
         clock_resolution_ns: 1,
@@ -74,10 +77,33 @@ pub fn describe(
     Ok((target, details))
 }
 
-/// Each session has a cache of each schema that it visits: its home, or where sessions are fewer
-/// than schemas, its share of them.
-fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
-    let of = |meta: &Meta| shared.cache_pages(meta) * u64::from(meta.block_bytes);
+/// Of each connection, the database file and its WAL.
+const FILES_PER_CONNECTION: u64 = 2;
+/// Of each schema: direct, buffered and shared memory, and a checkpointer's connection.
+const FILES_PER_SCHEMA: u64 = 5;
+
+/// What the sessions' connections hold. A cache holds no more than there is.
+pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
+    let connections = sum_of_connections(shared, metas, sessions, &|_| 1);
+    let cache = |meta: &Meta| cache_bytes_of(shared, meta).min(meta.loaded().bytes);
+    Needs {
+        files: connections * FILES_PER_CONNECTION + metas.len() as u64 * FILES_PER_SCHEMA,
+        memory_bytes: sum_of_connections(shared, metas, sessions, &cache),
+    }
+}
+
+fn cache_bytes_of(shared: &Shared, meta: &Meta) -> u64 {
+    shared.cache_pages(meta) * u64::from(meta.block_bytes)
+}
+
+/// Each session has a connection to each schema that it visits: its home, or where sessions are
+/// fewer than schemas, its share of them; and with a hot schema, to that.
+fn sum_of_connections(
+    shared: &Shared,
+    metas: &[Meta],
+    sessions: u32,
+    of: &dyn Fn(&Meta) -> u64,
+) -> u64 {
     let connections = metas.len().max(sessions as usize);
     let homes: u64 = metas.iter().cycle().take(connections).map(of).sum();
     let hot = if shared.hot_schema {
@@ -89,13 +115,12 @@ fn cache_bytes(shared: &Shared, metas: &[Meta], sessions: u32) -> u64 {
     homes + hot
 }
 
-fn direct_io(shared: &Shared, path: &Path) -> DirectIo {
-    let found = if shared.direct { Some(direct::direct(path)) } else { None };
-    DirectIo {
-        asked: shared.direct,
-        used: matches!(found, Some(Ok(_))),
-        reason: found.and_then(Result::err),
+fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo, EngineError> {
+    if !shared.direct {
+        return Ok(DirectIo::default());
     }
+    let found = direct::direct(path).map_err(|error| files::unusable(path, &error))?;
+    Ok(DirectIo { asked: true, used: found.is_ok(), reason: found.err() })
 }
 
 fn settings(shared: &Shared, meta: &Meta, direct_io: &DirectIo) -> Vec<(String, String)> {

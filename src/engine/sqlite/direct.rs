@@ -36,8 +36,8 @@ struct Entry {
     /// For headers and fsync.
     buffered: Option<Arc<File>>,
     direct: Option<Result<Arc<DirectFile>, String>>,
-    /// A descriptor that turned out useless, kept open all the same.
-    _unused: Option<File>,
+    /// Descriptors that turned out useless, kept open all the same.
+    unused: Vec<File>,
 }
 
 static FILES: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
@@ -75,24 +75,26 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why there is none.
-pub fn direct(path: &Path) -> Result<Arc<DirectFile>, String> {
-    let id = FileId::of(path).map_err(|error| format!("{}: {error}", path.display()))?;
+/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system fails:
+/// the next call tries again.
+pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
+    let id = FileId::of(path)?;
     let mut files = locked(&FILES);
     let entry = files.entry(id).or_default();
     if let Some(known) = &entry.direct {
-        return known.clone();
+        return Ok(known.clone());
     }
-    let (found, unused) = DirectFile::open(path);
-    entry._unused = unused;
+    let found = DirectFile::open(path, &mut entry.unused)?;
     entry.direct = Some(found.clone());
-    found
+    Ok(found)
 }
 
 /// Where the kernel does not say (before 6.1), this serves every common device.
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
+/// A call that was interrupted, refused for the moment or served in part is made so many times more.
+const TRIES_MORE: u32 = 3;
 
 /// An O_DIRECT descriptor, proved by a read.
 #[derive(Debug)]
@@ -103,27 +105,28 @@ pub struct DirectFile {
 }
 
 impl DirectFile {
-    /// The file if it works; else why not, and the descriptor, which must stay open.
-    fn open(path: &Path) -> (Result<Arc<Self>, String>, Option<File>) {
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_DIRECT)
-            .open(path)
-            .or_else(|_| OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path));
-        let file = match opened {
+    /// The file if its file system has direct I/O; else why not. A descriptor that is of no use goes
+    /// to `unused`.
+    fn open(path: &Path, unused: &mut Vec<File>) -> io::Result<Result<Arc<Self>, String>> {
+        let file = match open_direct(path) {
             Ok(file) => file,
-            Err(error) => return (Err(format!("O_DIRECT is refused at open: {error}")), None),
+            Err(error) if is_unsupported(&error) => {
+                return Ok(Err(format!("O_DIRECT is refused at open: {error}")));
+            }
+            Err(error) => return Err(error),
         };
         let Some((offset_alignment, memory_alignment)) = alignments(&file) else {
-            return (Err("the file system has no direct I/O for this file".into()), Some(file));
+            unused.push(file);
+            return Ok(Err("the file system has no direct I/O for this file".into()));
         };
         let direct = Self { file, offset_alignment, memory_alignment };
         let mut probe = vec![0; PROBE_BYTES.max(offset_alignment)];
-        match direct.read(&mut probe, 0) {
-            Ok(_) => (Ok(Arc::new(direct)), None),
-            Err(error) => (Err(format!("a direct read is refused: {error}")), Some(direct.file)),
+        let Err(error) = direct.read(&mut probe, 0) else { return Ok(Ok(Arc::new(direct))) };
+        unused.push(direct.file);
+        if !is_unsupported(&error) {
+            return Err(error);
         }
+        Ok(Err(format!("a direct read is refused: {error}")))
     }
 
     /// Whether a call of this size at this place can go direct.
@@ -135,24 +138,64 @@ impl DirectFile {
     /// Bytes read; fewer than asked at the end of the file.
     pub fn read(&self, page: &mut [u8], offset: u64) -> io::Result<usize> {
         if (page.as_ptr() as usize).is_multiple_of(self.memory_alignment) {
-            return self.file.read_at(page, offset);
+            return repeated(page.len(), || self.file.read_at(page, offset));
         }
         with_bounce(page.len(), self.memory_alignment, |bounce| {
-            let bytes = self.file.read_at(bounce, offset)?;
+            let bytes = repeated(bounce.len(), || self.file.read_at(bounce, offset))?;
             page[..bytes].copy_from_slice(&bounce[..bytes]);
             Ok(bytes)
         })
     }
 
-    pub fn write(&self, page: &[u8], offset: u64) -> io::Result<usize> {
-        if (page.as_ptr() as usize).is_multiple_of(self.memory_alignment) {
-            return self.file.write_at(page, offset);
+    /// Writes all of it.
+    pub fn write(&self, page: &[u8], offset: u64) -> io::Result<()> {
+        let write = |page: &[u8]| repeated(page.len(), || self.file.write_at(page, offset));
+        let bytes = if (page.as_ptr() as usize).is_multiple_of(self.memory_alignment) {
+            write(page)?
+        } else {
+            with_bounce(page.len(), self.memory_alignment, |bounce| {
+                bounce.copy_from_slice(page);
+                write(bounce)
+            })?
+        };
+        if bytes == page.len() {
+            return Ok(());
         }
-        with_bounce(page.len(), self.memory_alignment, |bounce| {
-            bounce.copy_from_slice(page);
-            self.file.write_at(bounce, offset)
-        })
+        Err(io::Error::other(format!("{bytes} of {} bytes were written", page.len())))
     }
+}
+
+/// Makes a call again that may yet move all of its bytes: the end of a file stays where it is.
+fn repeated(wanted: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    let mut tries_left = TRIES_MORE;
+    loop {
+        let answer = call();
+        let is_final = match &answer {
+            Ok(moved) => *moved == wanted || *moved == 0,
+            Err(error) => {
+                !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+            }
+        };
+        if is_final || tries_left == 0 {
+            return answer;
+        }
+        tries_left -= 1;
+    }
+}
+
+/// For reading and writing, or on a file that may not be written for reading.
+fn open_direct(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECT);
+    options.clone().write(true).open(path).or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => options.open(path),
+        _ => Err(error),
+    })
+}
+
+/// What a file system without direct I/O answers.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 /// Alignment of offsets and of memory; None where the file cannot be read directly.
@@ -184,4 +227,29 @@ fn with_bounce<T>(bytes: usize, alignment: usize, work: impl FnOnce(&mut [u8]) -
         let start = buffer.as_ptr().align_offset(alignment).min(alignment);
         work(&mut buffer[start..start + bytes])
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_yet_succeed_is_done_again() {
+        let calls = |answers: &[Result<usize, i32>]| {
+            let mut made = 0;
+            let answer = repeated(4096, || {
+                made += 1;
+                let answer = answers[(made - 1).min(answers.len() - 1)];
+                answer.map_err(io::Error::from_raw_os_error)
+            });
+            (made, answer.map_err(|error| error.raw_os_error().unwrap()))
+        };
+        assert_eq!(calls(&[Ok(4096)]), (1, Ok(4096)));
+        assert_eq!(calls(&[Ok(0)]), (1, Ok(0)));
+        assert_eq!(calls(&[Ok(512), Ok(4096)]), (2, Ok(4096)));
+        assert_eq!(calls(&[Ok(512)]), (4, Ok(512)), "the file ends within the page");
+        assert_eq!(calls(&[Err(libc::EINTR), Ok(4096)]), (2, Ok(4096)));
+        assert_eq!(calls(&[Err(libc::EAGAIN)]), (4, Err(libc::EAGAIN)));
+        assert_eq!(calls(&[Err(libc::EIO), Ok(4096)]), (1, Err(libc::EIO)));
+    }
 }

@@ -131,6 +131,9 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
     (schema > 0 && schema.to_string() == number).then_some((schema, loading))
 }
 
+/// Where a device that failed is told of.
+pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
+
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     let way_out = match error.kind() {
@@ -142,6 +145,7 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some room or name another folder"
         }
+        _ if error.raw_os_error() == Some(libc::EIO) => IO_ADVICE,
         _ => "check the path (--db sqlite:DIR)",
     };
     EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
@@ -205,6 +209,31 @@ pub fn leave_page_cache(path: &Path) {
     if let Ok(file) = direct::buffered(path) {
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     }
+}
+
+/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It goes
+/// through the descriptor that is kept (see [`direct`]).
+pub fn claim(path: &Path) -> Result<Option<Claim>, EngineError> {
+    let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
+    if !has_locks_apart(&file) {
+        return Ok(None);
+    }
+    Claim::on(file).map(Some).ok_or_else(|| {
+        EngineError::Environment(format!(
+            "{}: another petal run uses this file, by this path or by another link to it; wait until \
+             it is done, or stop it",
+            path.display()
+        ))
+    })
+}
+
+/// Network file systems make this lock one of all bytes, which is in the way of SQLite's own.
+fn has_locks_apart(file: &File) -> bool {
+    const NFS: u32 = 0x6969;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type as u32);
+    kind.is_ok_and(|kind| ![NFS, CIFS, SMB2].contains(&kind))
 }
 
 /// Removes a database file and what SQLite put beside it.

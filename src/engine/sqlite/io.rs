@@ -30,6 +30,17 @@ pub enum FileKind {
     Temp,
 }
 
+impl FileKind {
+    /// For a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Main => "the database file",
+            Self::Wal => "the WAL",
+            Self::Temp => "a temporary file",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     Read,
@@ -87,7 +98,8 @@ pub enum Count {
     CheckpointErrors,
     WalResets,
     WalResetFailures,
-    DirectFallbacks,
+    /// Calls on files that failed, whoever made them.
+    IoErrors,
 }
 
 const COUNTS: [(Count, &str); 10] = [
@@ -100,7 +112,7 @@ const COUNTS: [(Count, &str); 10] = [
     (Count::CheckpointErrors, "checkpoint_errors"),
     (Count::WalResets, "wal_resets"),
     (Count::WalResetFailures, "wal_reset_failures"),
-    (Count::DirectFallbacks, "direct_fallbacks"),
+    (Count::IoErrors, "io_errors"),
 ];
 
 /// All that an engine counted since it was opened.
@@ -267,11 +279,24 @@ pub struct Context {
 
 thread_local! {
     static CONTEXT: RefCell<Context> = RefCell::default();
+    static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps what the system said of a call that failed, for [`take_failure`]: SQLite's own codes do
+/// not tell it.
+pub fn keep_failure(what: String) {
+    FAILURE.with(|failure| *failure.borrow_mut() = Some(what));
+}
+
+/// What the system said of this thread's last call that failed, once.
+pub fn take_failure() -> Option<String> {
+    FAILURE.with(|failure| failure.borrow_mut().take())
 }
 
 impl Context {
     /// Runs `work` with every file opened in it served by this context.
     pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        take_failure();
         let before = CONTEXT.with(|context| context.replace(self.clone()));
         let result = work();
         CONTEXT.with(|context| context.replace(before));

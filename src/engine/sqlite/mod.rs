@@ -16,6 +16,7 @@ mod describe;
 mod direct;
 mod files;
 mod gate;
+mod in_use;
 pub mod io;
 mod layout;
 mod load;
@@ -32,8 +33,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session,
+    Stop,
 };
 use crate::settings::{LoopSide, RedoStress, Settings};
 use crate::stats::counters::Counters;
@@ -202,6 +205,12 @@ impl Engine for Sqlite {
         describe::describe(&self.shared, &metas, sessions)
     }
 
+    fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs, EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
+    }
+
     fn load(
         &self,
         plan: &LoadPlan,
@@ -210,6 +219,12 @@ impl Engine for Sqlite {
     ) -> Result<LoadSummary, EngineError> {
         let Shared { folder, statistics, direct, .. } = &*self.shared;
         load::Loader { folder, plan, statistics, direct: *direct, progress, stop }.run()
+    }
+
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        let metas = self.metas_in_use()?;
+        let paths = metas.iter().map(|meta| self.shared.folder.database(meta.schema));
+        Ok(Box::new(in_use::FilesInUse::begin(paths.collect())?))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
@@ -257,7 +272,7 @@ impl Engine for Sqlite {
 
     fn quiesce(&self) -> Result<(), EngineError> {
         self.shared.checkpointers.stop(&self.shared);
-        Ok(())
+        self.shared.checkpointers.take_failure().map_or(Ok(()), Err)
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
@@ -288,9 +303,9 @@ impl Engine for Sqlite {
         if files.is_empty() {
             return Ok(Vec::new());
         }
-        self.quiesce()?;
+        self.shared.checkpointers.stop(&self.shared);
         let _alone = folder.lock()?;
-        let mut dropped = Vec::new();
+        let mut petals = Vec::new();
         for file in files {
             let is_petals = match files::header(&file.path)? {
                 Header::Petal { .. } => true,
@@ -298,9 +313,15 @@ impl Engine for Sqlite {
                 Header::Foreign => false,
             };
             if is_petals {
-                files::remove(&file.path)?;
-                dropped.push(file.path.display().to_string());
+                // All are free before the first goes.
+                let claim = files::claim(&file.path)?;
+                petals.push((file, claim));
             }
+        }
+        let mut dropped = Vec::new();
+        for (file, _claim) in &petals {
+            files::remove(&file.path)?;
+            dropped.push(file.path.display().to_string());
         }
         if !dropped.is_empty() && folder.remove_if_empty() {
             dropped.push(format!("{} (empty)", folder.path().display()));

@@ -82,7 +82,7 @@ impl Options {
                 _ => {
                     return Err(refused(
                         key,
-                        value,
+                        url_option::HIDDEN,
                         "is no option of sqlite:",
                         "it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA",
                     ));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn refusals_name_key_value_rule_and_way_out() {
-        insta::assert_snapshot!(parse(&[("cahce", "1M")]).unwrap_err(), @"DB=sqlite:...?cahce=1M: cahce is no option of sqlite:; it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA");
+        insta::assert_snapshot!(parse(&[("cahce", "1M")]).unwrap_err(), @"DB=sqlite:...?cahce=...: cahce is no option of sqlite:; it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA");
         insta::assert_snapshot!(parse(&[("cache", "lots")]).unwrap_err(), @"DB=sqlite:...?cache=lots: cache is not a size; give a size such as 512K, 16M or 1G");
         insta::assert_snapshot!(parse(&[("checkpoint", "1K")]).unwrap_err(), @"DB=sqlite:...?checkpoint=1K: checkpoint is not between 64K and 64G; give a size such as 512K, 16M or 1G");
         insta::assert_snapshot!(parse(&[("synchronous", "2")]).unwrap_err(), @"DB=sqlite:...?synchronous=2: synchronous is not known; use FULL, NORMAL, OFF or EXTRA");

@@ -8,7 +8,9 @@ use std::time::Instant;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
-use super::connection::{Access, code_name, engine_error, open, set_cache_pages, way_out};
+use super::connection::{
+    Access, code_name, engine_error, in_words, open, set_cache_pages, way_out,
+};
 use super::gate::{Gate, Waiter};
 use super::io::{Context, Count, Event, Recorder, Role, locked};
 use super::layout;
@@ -127,6 +129,8 @@ impl SqliteSession {
     }
 
     fn failure(&self, attached: &Attached, error: &rusqlite::Error, stop: &Stop) -> Failure {
+        // Before anything else is called, which might fail in its turn.
+        let words = in_words(error);
         attached.roll_back();
         let is_cut = self.cancelling.requested.load(Ordering::Relaxed) || stop.is_cutting();
         match error.sqlite_error_code() {
@@ -144,7 +148,7 @@ impl SqliteSession {
             Some(ErrorCode::OperationInterrupted) => Failure::Transient(CUT),
             _ => Failure::Fatal(SessionError {
                 code: code_name(error).into(),
-                message: format!("{}: {error}; {}", attached.path.display(), way_out(error)),
+                message: format!("{}: {words}; {}", attached.path.display(), way_out(error)),
             }),
         }
     }

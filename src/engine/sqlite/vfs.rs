@@ -19,7 +19,7 @@ use std::time::Instant;
 use rusqlite::{Connection, ffi};
 
 use super::direct::{self, DirectFile, FileId};
-use super::io::{Call, Context, Count, Event, FileKind, Recorder};
+use super::io::{self, Call, Context, Count, Event, FileKind, Recorder};
 
 /// The name under which connections ask for the shim.
 pub const NAME: &CStr = c"petal";
@@ -116,10 +116,17 @@ impl FileState {
         }
     }
 
-    fn fell_back(&self) {
+    /// Counts a call that failed, and keeps the system's words for it.
+    fn failed(&self, doing: &str, error: &std::io::Error) {
         if let Some(recorder) = &self.recorder {
-            recorder.count(Count::DirectFallbacks, 1);
+            recorder.count(Count::IoErrors, 1);
         }
+        io::keep_failure(format!("{doing} {}: {error}", self.kind.words()));
+    }
+
+    /// The same of a call of the real VFS, which leaves the system's error where C does.
+    fn failed_below(&self, doing: &str) {
+        self.failed(doing, &std::io::Error::last_os_error());
     }
 }
 
@@ -159,17 +166,21 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// What the file is served with: by this thread's context.
-fn describe(path: Option<&Path>, flags: c_int) -> FileState {
+/// What the file is served with: by this thread's context. An error where a direct descriptor could
+/// be had, and the system fails to give one.
+fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
     let context = Context::current();
     let main_path = path.filter(|_| kind == FileKind::Main);
     let id = main_path.and_then(|path| FileId::of(path).ok());
+    let direct = match main_path.filter(|_| context.direct) {
+        Some(path) => direct::direct(path)?.ok(),
+        None => None,
+    };
     if let Some(id) = id {
         direct::opened(id);
     }
-    let direct = main_path.filter(|_| context.direct).and_then(|path| direct::direct(path).ok());
-    FileState { kind, recorder: context.recorder, direct, id }
+    Ok(FileState { kind, recorder: context.recorder, direct, id })
 }
 
 unsafe extern "C" fn open(
@@ -187,19 +198,31 @@ unsafe extern "C" fn open(
         let vfs = REAL.load(Ordering::Acquire);
         let Some(real_open) = (*vfs).xOpen else { return ffi::SQLITE_CANTOPEN };
         let code = real_open(vfs, name, real_file, flags, out_flags);
-        if code != ffi::SQLITE_OK {
+        let failed = |error: &std::io::Error| {
+            io::keep_failure(format!("opening {}: {error}", kind_of(flags).words()));
             if let Some(methods) = (*real_file).pMethods.as_ref()
                 && let Some(real_close) = methods.xClose
             {
                 real_close(real_file);
             }
+        };
+        if code != ffi::SQLITE_OK {
+            failed(&std::io::Error::last_os_error());
             return code;
         }
         let path = (!name.is_null())
             .then(|| Path::new(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())));
-        (*shim).state = Box::into_raw(Box::new(describe(path, flags)));
-        (*shim).base.pMethods = &METHODS;
-        ffi::SQLITE_OK
+        match describe(path, flags) {
+            Ok(state) => {
+                (*shim).state = Box::into_raw(Box::new(state));
+                (*shim).base.pMethods = &METHODS;
+                ffi::SQLITE_OK
+            }
+            Err(error) => {
+                failed(&error);
+                ffi::SQLITE_CANTOPEN
+            }
+        }
     }
 }
 
@@ -235,8 +258,15 @@ unsafe extern "C" fn read(
                     state.record(Call::Read, begin, read as u64);
                     return ffi::SQLITE_OK;
                 }
-                // Short or refused: the real VFS knows what SQLite wants to be told.
-                _ => state.fell_back(),
+                Ok(read) => {
+                    // SQLite wants zeros past the end of the file.
+                    page[read..].fill(0);
+                    return ffi::SQLITE_IOERR_SHORT_READ;
+                }
+                Err(error) => {
+                    state.failed(&format!("reading at byte {offset} of"), &error);
+                    return ffi::SQLITE_IOERR_READ;
+                }
             }
         }
         let real_file = real(file);
@@ -244,8 +274,15 @@ unsafe extern "C" fn read(
             Some(real_read) => real_read(real_file, buffer, bytes, offset),
             None => ffi::SQLITE_IOERR_READ,
         };
-        if code == ffi::SQLITE_OK {
-            state.record(Call::Read, begin, bytes as u64);
+        match code {
+            ffi::SQLITE_OK => state.record(Call::Read, begin, bytes as u64),
+            ffi::SQLITE_IOERR_SHORT_READ => {}
+            _ => {
+                state.failed_below(&format!("reading at byte {offset} of"));
+                // The unix VFS has a code of its own for a device that fails, which SQLite tells as
+                // a malformed database.
+                return ffi::SQLITE_IOERR_READ;
+            }
         }
         code
     }
@@ -274,7 +311,8 @@ unsafe extern "C" fn write(
     }
 }
 
-/// Writes direct where that can be, else as the real VFS does.
+/// Writes direct where that can be, else as the real VFS does. Keeps what the system said of a
+/// failure.
 ///
 /// # Safety
 /// As for xWrite: `file` is open, `buffer` holds `bytes` bytes.
@@ -291,16 +329,24 @@ unsafe fn write_now(
             && direct.takes(offset.cast_unsigned(), bytes as usize)
         {
             let page = std::slice::from_raw_parts(buffer.cast::<u8>(), bytes as usize);
-            match direct.write(page, offset.cast_unsigned()) {
-                Ok(written) if written == page.len() => return ffi::SQLITE_OK,
-                _ => state.fell_back(),
-            }
+            let Err(error) = direct.write(page, offset.cast_unsigned()) else {
+                return ffi::SQLITE_OK;
+            };
+            state.failed(&format!("writing at byte {offset} of"), &error);
+            return match error.kind() {
+                std::io::ErrorKind::StorageFull => ffi::SQLITE_FULL,
+                _ => ffi::SQLITE_IOERR_WRITE,
+            };
         }
         let real_file = real(file);
-        match (*(*real_file).pMethods).xWrite {
+        let code = match (*(*real_file).pMethods).xWrite {
             Some(real_write) => real_write(real_file, buffer, bytes, offset),
             None => ffi::SQLITE_IOERR_WRITE,
+        };
+        if code != ffi::SQLITE_OK {
+            state.failed_below(&format!("writing at byte {offset} of"));
         }
+        code
     }
 }
 
@@ -313,7 +359,11 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
             Some(real_sync) => real_sync(real_file, flags),
             None => ffi::SQLITE_IOERR_FSYNC,
         };
-        state(file).record(Call::Sync, begin, 0);
+        let state = state(file);
+        state.record(Call::Sync, begin, 0);
+        if code != ffi::SQLITE_OK {
+            state.failed_below("syncing");
+        }
         code
     }
 }
@@ -325,10 +375,14 @@ macro_rules! forwarded {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
                 let real_file = real(file);
-                match (*(*real_file).pMethods).$method {
+                let code = match (*(*real_file).pMethods).$method {
                     Some(real_method) => real_method(real_file $(, $argument)*),
                     None => $code,
+                };
+                if code & 0xff == ffi::SQLITE_IOERR {
+                    state(file).failed_below(concat!("SQLite's ", stringify!($method), " on"));
                 }
+                code
             }
         }
     )+};

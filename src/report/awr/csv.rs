@@ -1,22 +1,23 @@
 //! CSV: a row per report; file, kind and format, its factors, then
-//! [`COLUMNS`](crate::awr::derived::COLUMNS). Plain numbers without thousands apart; an empty field
+//! [`COLUMNS`](crate::awr::columns::COLUMNS). Plain numbers without thousands apart; an empty field
 //! is unknown.
 
-use crate::awr::derived::COLUMNS;
+use crate::awr::columns::COLUMNS;
 use crate::awr::figure::Figure;
 use crate::awr::number::Scalar;
 use crate::awr::report::Report;
 
+use super::super::csv_rows::CsvRows;
 use super::factor_names;
 
 /// The whole file.
 pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut writer = CsvRows::new();
     let factors = factor_names(reports);
     let names = COLUMNS.iter().map(|column| column.name);
     let fixed = ["file", "kind", "format"];
     let all = fixed.into_iter().chain(factors.iter().copied()).chain(names).chain(["findings"]);
-    writer.write_record(all)?;
+    writer.row(all)?;
     for report in reports {
         let mut row = vec![report.file.clone(), word(&report.kind), word(&report.format)];
         row.extend(factors.iter().map(|name| report.factor(name).unwrap_or("").to_owned()));
@@ -24,10 +25,9 @@ pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
         let findings: Vec<&str> =
             report.findings.iter().map(|finding| finding.id.as_str()).collect();
         row.push(findings.join(" "));
-        writer.write_record(row)?;
+        writer.row(row)?;
     }
-    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    writer.finish()
 }
 
 /// How the JSON names a kind or format.

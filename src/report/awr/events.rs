@@ -2,7 +2,7 @@
 //! as people print beside their petals. Latency is in microseconds, IOPS are the database's read
 //! requests per second.
 
-use crate::awr::derived::{column, value};
+use crate::awr::columns::{column, value};
 use crate::awr::figure::{Figure, number};
 use crate::awr::report::{Event, Report, event};
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, whole};

@@ -1,9 +1,9 @@
 //! Where each figure of a report came from: its section, as printed, and what was computed.
 
-use crate::awr::derived::COLUMNS;
+use crate::awr::columns::COLUMNS;
 use crate::awr::report::Report;
 use crate::report::numbers::UNKNOWN;
-use crate::report::table::{Align, Table};
+use crate::report::table::{Align, Table, line};
 
 use super::csv::plain;
 
@@ -31,5 +31,5 @@ fn of(report: &Report) -> String {
         let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
         table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);
     }
-    format!("{}\n\n{}", report.file, table.render())
+    format!("{}\n{}", line(&report.file), table.render())
 }

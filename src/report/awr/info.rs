@@ -1,9 +1,10 @@
 //! The pipe-separated columns of SLOB's awr_info, for scripts that read them. An empty field is
 //! unknown; latencies are whole microseconds, never 0 for what was too short to be shown.
 
-use crate::awr::derived::value;
+use crate::awr::columns::value;
 use crate::awr::figure::Figure;
 use crate::awr::report::{Event, Report};
+use crate::settings::printable::printable_line;
 
 pub const NAMES: [&str; 18] = [
     "FILE",
@@ -45,8 +46,8 @@ fn row(report: &Report) -> [String; 18] {
     };
     let whole = |name| shown(name, 1.0, 0);
     [
-        report.file.replace('|', "_"),
-        report.factor("sessions").unwrap_or("").replace('|', "_"),
+        text(&report.file),
+        text(report.factor("sessions").unwrap_or("")),
         shown("elapsed_min", 60.0, 0),
         shown("db_cpu_per_s", 1.0, 1),
         shown("db_time_per_s", 1.0, 1),
@@ -62,8 +63,13 @@ fn row(report: &Report) -> [String; 18] {
         latency(report, "parallel_read_us"),
         latency(report, "write_us"),
         latency(report, "log_write_us"),
-        report.top_events.first().map(top).unwrap_or_default().replace('|', "_"),
+        text(&report.top_events.first().map(top).unwrap_or_default()),
     ]
+}
+
+/// What ends neither its column nor its line.
+fn text(cell: &str) -> String {
+    printable_line(cell).replace('|', "_")
 }
 
 /// Under a microsecond with decimals, so that it is not 0.

@@ -1,10 +1,10 @@
 //! The table that `petal awr` prints: a line per report, then what stands out.
 
-use crate::awr::derived::{column, value};
+use crate::awr::columns::{column, value};
 use crate::awr::report::Report;
 use crate::record::Severity;
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
-use crate::report::table::{Align, Table, paragraph};
+use crate::report::table::{Align, Table, line, paragraph};
 
 use super::factor_names;
 
@@ -42,7 +42,8 @@ pub fn render(reports: &[Report]) -> String {
     }
     let mut text = table.render();
     for report in reports.iter().filter(|report| !report.findings.is_empty()) {
-        text.push_str(&format!("\n{}\n", report.file));
+        text.push('\n');
+        text.push_str(&line(&report.file));
         for finding in &report.findings {
             let mark = match finding.severity {
                 Severity::Info => "  note: ",

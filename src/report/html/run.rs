@@ -78,7 +78,7 @@ fn status(run: &Run) -> (&'static str, String) {
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database told {until}"));
-    (class, format!("{}{partial}{until}", run.summary.status.name()))
+    (class, format!("{}{partial}{until}", run.status_words()))
 }
 
 fn tiles(run: &Run) -> Vec<Tile> {
@@ -99,7 +99,10 @@ fn tiles(run: &Run) -> Vec<Tile> {
         layer: String::new(),
         is_text: true,
     };
-    vec![
+    let logical = verdict.logical_reads.map(|reads| {
+        number("Logical reads", rate(reads), "/s", &format!("{}'s cache", run.told_by()))
+    });
+    let physical = [
         number("Physical reads", or_dash(verdict.read_piops, rate), "/s", &requests),
         number("Physical writes", or_dash(verdict.write_piops, rate), "/s", &requests),
         number(
@@ -111,7 +114,8 @@ fn tiles(run: &Run) -> Vec<Tile> {
         number("Redo", or_dash(verdict.redo_mb, rate), "MB/s", &format!("{}'s log", run.told_by())),
         text("Served by", &verdict.served_by),
         text("Limited by", &verdict.limited_by),
-    ]
+    ];
+    logical.into_iter().chain(physical).collect()
 }
 
 fn findings(run: &Run) -> Vec<Shown> {

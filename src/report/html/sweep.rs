@@ -293,7 +293,7 @@ fn missing(swept: &Swept) -> Vec<String> {
     });
     let failures = swept.sweep.failures.iter().map(|failure| {
         let (number, repeat) = (failure.number, failure.repeat);
-        format!("cell {number} of round {repeat} measured nothing: {}", failure.message)
+        format!("cell {number} of round {repeat} has no figures: {}", failure.message)
     });
     cells.chain(failures).collect()
 }

@@ -1,48 +1,16 @@
+use super::super::hostile;
 use super::super::petals::fixture as made;
 use super::super::sweep::tests::swept;
 use super::*;
 use crate::analysis;
 use crate::analysis::petals::Petals;
-use crate::record::sweep::{Axis, Failure, Sweep, Swept};
+use crate::record::sweep::{Sweep, Swept};
 use crate::record::{Run, Second, fixture};
 
 fn judged() -> Run {
     let mut run = fixture::mixed_run();
     run.summary.findings = analysis::judge(&run);
     run
-}
-
-/// A text that would be markup, in every string of a record.
-const HOSTILE: &str = "</title><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{";
-
-fn poison(value: &mut serde_json::Value, key: &str) {
-    use serde_json::Value;
-    // What the record itself reads: names of its own, not texts.
-    const OWN: [&str; 6] = ["status", "severity", "class", "source", "format", "origin"];
-    match value {
-        Value::String(text) if !OWN.contains(&key) => *text = HOSTILE.to_owned(),
-        Value::Array(all) => all.iter_mut().for_each(|value| poison(value, key)),
-        Value::Object(all) => {
-            for (key, value) in all.iter_mut() {
-                let is_own = OWN.contains(&key.as_str());
-                if !is_own {
-                    poison(value, key);
-                }
-            }
-            let is_open =
-                matches!(key, "settings" | "counters" | "evidence" | "errors" | "histograms");
-            if is_open && let Some(first) = all.values().next().cloned() {
-                all.insert(HOSTILE.to_owned(), first);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn hostile_run() -> Run {
-    let mut value = serde_json::to_value(judged()).unwrap();
-    poison(&mut value, "");
-    serde_json::from_value(value).unwrap()
 }
 
 /// Only the page's own script and no handler, wherever the texts went.
@@ -55,7 +23,7 @@ fn assert_harmless(page: &str) {
 
 #[test]
 fn a_hostile_text_anywhere_in_a_record_stays_text() {
-    let page = run(&hostile_run()).unwrap();
+    let page = run(&hostile::run()).unwrap();
     assert!(
         page.matches("script&#62;alert(1)").count() + page.matches("script&gt;alert(1)").count()
             > 20
@@ -65,18 +33,8 @@ fn a_hostile_text_anywhere_in_a_record_stays_text() {
 
 #[test]
 fn a_hostile_text_anywhere_in_a_sweep_stays_text() {
-    let mut swept = swept();
-    swept.runs = vec![hostile_run(); swept.sweep.cells.len()];
-    let hostile = || HOSTILE.to_owned();
-    swept.sweep.failures.push(Failure { number: 1, repeat: 1, message: hostile() });
-    swept.sweep.engine = hostile();
-    swept.sweep.started_at = hostile();
-    swept.sweep.petal_version = hostile();
-    swept.sweep.plan.axes[0] = Axis { key: hostile(), values: vec![hostile()] };
-    swept.sweep.cells.iter_mut().for_each(|cell| {
-        cell.folder = format!("javascript:{HOSTILE}");
-        cell.factors = vec![(hostile(), hostile())];
-    });
+    let swept = hostile::sweep();
+    let hostile = || hostile::HOSTILE.to_owned();
     let mut petals = made::petals();
     petals.notes = vec![hostile()];
     for line in &mut petals.lines {

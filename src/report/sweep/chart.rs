@@ -3,6 +3,7 @@
 //! each line has a letter and each point its number of sessions.
 
 use super::super::numbers::rate;
+use super::super::table::line;
 use crate::analysis::petals::Petals;
 
 const WIDTH: usize = 80;
@@ -31,7 +32,8 @@ pub fn petals(petals: &Petals) -> String {
     let mut text = plot(&curves);
     for (letter, curve) in letters().zip(&curves) {
         let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
-        text.push_str(&format!("{letter}  {}: {} sessions\n", curve.name, sessions.join(", ")));
+        let legend = format!("{letter}  {}: {} sessions", curve.name, sessions.join(", "));
+        text.push_str(&line(&legend));
     }
     if curves.len() > LINES_MAX {
         text.push_str(&format!("{} further lines are not drawn\n", curves.len() - LINES_MAX));

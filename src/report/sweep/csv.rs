@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::csv_rows::CsvRows;
 use super::table::{Row, Rows};
 use crate::record::Run;
 use crate::record::sweep::Swept;
@@ -54,18 +55,17 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
     });
     let metrics: BTreeSet<&String> =
         rows.0.iter().flat_map(|row| row.seen.metrics.keys()).collect();
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut writer = CsvRows::new();
     let names = factors.iter().map(String::as_str);
     let names = names.chain(KNOWN_OF_A_RUN).chain(metrics.iter().map(|name| name.as_str()));
-    writer.write_record(names)?;
+    writer.row(names)?;
     for row in &rows.0 {
         let of_factors =
             factors.iter().map(|key| row.seen.factor(key).unwrap_or_default().to_owned());
         let of_metrics = metrics.iter().map(|name| decimal(row.seen.metric(name)));
-        writer.write_record(of_factors.chain(known(row)).chain(of_metrics))?;
+        writer.row(of_factors.chain(known(row)).chain(of_metrics))?;
     }
-    let bytes = writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    writer.finish()
 }
 
 fn known(row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {

@@ -7,7 +7,7 @@ mod commits;
 pub mod csv;
 pub mod table;
 
-use super::table::paragraph;
+use super::table::{line, paragraph};
 use super::text::section;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{Axis, Swept};
@@ -59,7 +59,8 @@ pub fn of_runs(named: &[(&str, &Run)]) -> String {
 fn head(out: &mut String, swept: &Swept) {
     let sweep = &swept.sweep;
     let plan = &sweep.plan;
-    out.push_str(&format!("petal {} sweep report\n\n", sweep.petal_version));
+    out.push_str(&line(&format!("petal {} sweep report", sweep.petal_version)));
+    out.push('\n');
     let cells = plan.cells().len();
     let (done, all) = (sweep.cells.len(), cells * plan.repeats as usize);
     let state = match (sweep.status, done == all) {
@@ -112,7 +113,7 @@ fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
     }
     for failure in &swept.sweep.failures {
         notes.push(format!(
-            "cell {} of round {} measured nothing: {}",
+            "cell {} of round {} has no figures: {}",
             failure.number, failure.repeat, failure.message
         ));
     }
@@ -282,7 +283,7 @@ pub(crate) mod tests {
         });
         let shown = render(&swept, &Petals::of(&swept.observations()), None);
         assert!(shown.contains("cell001-update_pct0-sessions1-r1: failed"), "{shown}");
-        assert!(shown.contains("cell 5 of round 2 measured nothing: the server went away"));
+        assert!(shown.contains("cell 5 of round 2 has no figures: the server went away"));
         let means = table::means(&Rows::of(&swept));
         let first = means.lines().nth(2).unwrap();
         assert_eq!(first.split_whitespace().nth(2), Some("1"), "{first}");

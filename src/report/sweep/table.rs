@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::numbers::{micros, or_dash, rate};
-use super::super::table::Table;
+use super::super::table::{Table, line};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
 use crate::record::{Run, Status};
@@ -188,7 +188,7 @@ fn grouped(names: &[&str], rows: impl Iterator<Item = (String, Vec<String>)>) ->
     }
     let shown = tables.iter().map(|(heading, table)| match heading.as_str() {
         "" => table.render(),
-        heading => format!("{heading}\n\n{}", table.render()),
+        heading => format!("{}\n{}", line(heading), table.render()),
     });
     shown.collect::<Vec<_>>().join("\n")
 }

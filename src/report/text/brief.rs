@@ -1,7 +1,7 @@
 //! A run's end on one screen of a terminal: the line to paste, what to beware of, and where the
 //! whole report is.
 
-use super::super::table::paragraph;
+use super::super::table::{line, paragraph};
 use super::judgement;
 use crate::analysis;
 use crate::record::{Run, Severity};
@@ -11,14 +11,16 @@ const FINDINGS_LINES: usize = 14;
 
 /// `place` is the run's folder.
 pub fn brief(run: &Run, place: &str) -> String {
-    let mut out = format!("{}\n\nstatus {}\n", analysis::verdict(run), run.summary.status.name());
+    let mut out = line(&analysis::verdict(run).to_string());
+    out.push_str(&format!("\nstatus {}\n", run.status_words()));
     if let Some(cut_short) = super::cut_short(run) {
         out.push_str(&paragraph("", "  ", &cut_short));
     }
     judgement::summary(&mut out, run);
     out.push_str(&findings(run));
     let rest = "report.txt and report.html there hold the whole report; --full prints it here";
-    out.push_str(&paragraph("\nrecord ", "  ", &format!("{place}: {rest}")));
+    out.push('\n');
+    out.push_str(&paragraph("record ", "  ", &format!("{place}: {rest}")));
     out
 }
 

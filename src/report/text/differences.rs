@@ -2,6 +2,7 @@
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
 use super::super::table::paragraph;
+use crate::analysis::served;
 use crate::record::Run;
 
 /// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
@@ -46,33 +47,71 @@ fn cached(run: &Run) -> Option<String> {
     ))
 }
 
-/// From the database's reads to the device's: page cache and read-ahead.
+/// From the database's reads to the device's: page cache, read-ahead, and others' reads.
 fn read(run: &Run) -> Option<String> {
     let asked = run.details.io.physical_read_bytes?;
-    let served = run.details.device.as_ref()?.read_bytes;
-    if asked == 0 && served == 0 {
+    let device = run.details.device.as_ref()?.read_bytes;
+    if asked == 0 && device == 0 {
         return None;
     }
-    let is_direct = run.details.target.direct_io.as_ref().is_some_and(|direct| direct.used);
-    Some(match differ(asked, served) {
-        None => {
+    let Some(own) = run.serving_bytes() else { return Some(read_unseen(run, asked, device)) };
+    let who = run.serving_processes();
+    let storage = match differ(asked, own.read) {
+        None => format!("physical reads against what {who} read from storage: alike in bytes"),
+        Some(Differ::Less(missing)) => {
+            format!("physical reads: {} never left {}", megabytes(missing), cache_between(run))
+        }
+        Some(Differ::More(extra)) => format!(
+            "{who} read {} more from storage than the physical reads, by read-ahead or from other \
+             files, such as the log's",
+            megabytes(extra)
+        ),
+    };
+    let device = match differ(own.read, device) {
+        None => "the device served them".to_owned(),
+        Some(Differ::Less(missing)) => {
+            format!("{} of that were served by storage that is not counted", megabytes(missing))
+        }
+        Some(Differ::More(extra)) => {
+            format!("the device read {} more for somebody else", megabytes(extra))
+        }
+    };
+    Some(format!("{storage}; {device}"))
+}
+
+/// What was not asked of storage stayed there.
+fn cache_between(run: &Run) -> &'static str {
+    match served::is_direct(run) {
+        true => "memory, though they passed by the page cache",
+        false => "the operating system's page cache, which served them",
+    }
+}
+
+/// The same where nobody tells what the processes had read: the device's bytes are everybody's.
+fn read_unseen(run: &Run, asked: u64, device: u64) -> String {
+    match (differ(asked, device), served::reads(run)) {
+        (None | Some(Differ::More(_)), Err(why)) => {
+            format!("physical against device reads: who served them is unknown: {why}")
+        }
+        (None, Ok(_)) => {
             "physical against device reads: alike in bytes, so the device served them".to_owned()
         }
-        Some(Differ::Less(missing)) if is_direct => format!(
+        (Some(Differ::Less(missing)), _) if served::is_direct(run) => format!(
             "physical less device reads: {} did not reach the device; past the page cache only \
              reads of the log's file, or of files elsewhere, can be missing",
             megabytes(missing)
         ),
-        Some(Differ::Less(missing)) => format!(
-            "physical less device reads: {} were served by the operating system's page cache",
+        (Some(Differ::Less(missing)), _) => format!(
+            "physical less device reads: at least {} were served by the operating system's page \
+             cache",
             megabytes(missing)
         ),
-        Some(Differ::More(extra)) => format!(
+        (Some(Differ::More(extra)), Ok(_)) => format!(
             "device above physical reads: {} more, by read-ahead, the file system's own blocks, or \
              somebody else",
             megabytes(extra)
         ),
-    })
+    }
 }
 
 /// From the blocks that were changed to those that the database wrote: checkpoints.
@@ -205,16 +244,39 @@ mod tests {
         render(&run)
     }
 
-    #[test]
-    fn the_page_cache_and_read_ahead_are_named() {
-        let cached = with(|run| {
+    /// Through the page cache, with so many quarters of the bytes read by the device and by petal.
+    fn read_by(device: u64, own: Option<u64>) -> String {
+        with(|run| {
             run.details.target.direct_io =
                 Some(DirectIo { asked: false, used: false, reason: None });
-            run.details.device.as_mut().unwrap().read_bytes /= 4;
-        });
-        assert!(cached.contains("page cache"), "{cached}");
-        let ahead = with(|run| run.details.device.as_mut().unwrap().read_bytes *= 2);
-        assert!(ahead.contains("read-ahead"), "{ahead}");
+            let asked = run.details.io.physical_read_bytes.unwrap();
+            run.details.device.as_mut().unwrap().read_bytes = asked / 4 * device;
+            let counts = &mut run.details.os.as_mut().unwrap().whole.sum.counts;
+            counts.petal_read_bytes = own.map(|quarters| asked / 4 * quarters);
+        })
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+    }
+
+    #[test]
+    fn the_page_cache_read_ahead_and_others_are_named() {
+        let text = read_by(4, Some(0));
+        assert!(text.contains("page cache, which served them; the device read"), "{text}");
+        assert!(text.contains("more for somebody else"), "{text}");
+        let text = read_by(4, Some(4));
+        assert!(text.contains("alike in bytes; the device served them"), "{text}");
+        let text = read_by(5, Some(5));
+        assert!(text.contains("more from storage than the physical reads"), "{text}");
+        let text = read_by(2, Some(4));
+        assert!(text.contains("storage that is not counted"), "{text}");
+    }
+
+    #[test]
+    fn a_device_whose_bytes_may_be_others_is_not_said_to_have_served_them() {
+        let text = read_by(1, None);
+        assert!(text.contains("at least") && text.contains("page cache"), "{text}");
+        assert!(read_by(8, None).contains("who served them is unknown"));
     }
 
     #[test]

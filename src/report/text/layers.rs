@@ -72,6 +72,18 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(io.physical_write_requests, whole),
         or_dash(io.physical_write_bytes, megabytes),
     ]);
+    let other = |name: &str| summary.counters.get(name).copied();
+    if let Some(read) = other("other_read_blocks") {
+        table.row([
+            format!("{above}, other tables"),
+            whole(read),
+            dash(),
+            megabytes(read * block),
+            dash(),
+            dash(),
+            dash(),
+        ]);
+    }
     table.row([
         format!("{above}, log"),
         or_dash(io.log_read_blocks, whole),
@@ -80,6 +92,16 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         dash(),
         dash(),
         or_dash(io.redo_bytes, megabytes),
+    ]);
+    let serving = run.serving_bytes();
+    table.row([
+        format!("{}, storage", run.serving_processes()),
+        dash(),
+        dash(),
+        or_dash(serving.map(|bytes| bytes.read), megabytes),
+        dash(),
+        dash(),
+        or_dash(serving.map(|bytes| bytes.write), megabytes),
     ]);
     let device = run.details.device.as_ref();
     let name = if run.details.devices.is_empty() {
@@ -139,6 +161,7 @@ pub(in crate::report) fn endpoints(run: &Run) -> Table {
         "sessions",
         "read requests",
         "read MB",
+        "read us",
         "write requests",
         "write MB",
         "redo MB",
@@ -150,6 +173,7 @@ pub(in crate::report) fn endpoints(run: &Run) -> Table {
             endpoint.sessions.to_string(),
             or_dash(io.physical_read_requests, whole),
             or_dash(io.physical_read_bytes, megabytes),
+            or_dash(endpoint.read_us, micros),
             or_dash(io.physical_write_requests, whole),
             or_dash(io.physical_write_bytes, megabytes),
             or_dash(io.redo_bytes, megabytes),

@@ -16,9 +16,9 @@ pub(super) mod seconds;
 pub(super) mod server_report;
 mod steadiness;
 
-use super::table::{columns, paragraph};
+use super::table::{columns, line, paragraph};
 use crate::analysis;
-use crate::record::Run;
+use crate::record::{RebuiltBecause, Run};
 
 /// The whole report, no wider than [`columns`] but for the line to paste, without colours.
 pub fn render(run: &Run) -> String {
@@ -42,15 +42,17 @@ pub fn render(run: &Run) -> String {
 }
 
 fn top(out: &mut String, run: &Run) {
-    let summary = &run.summary;
-    out.push_str(&format!("petal {} run report\n\n", run.details.petal_version));
+    out.push_str(&line(&format!("petal {} run report", run.details.petal_version)));
+    out.push('\n');
     // The one line that may be wider than the page: it is for pasting, so it is not broken.
-    out.push_str(&format!("{}\n\n", analysis::verdict(run)));
+    out.push_str(&line(&analysis::verdict(run).to_string()));
+    out.push('\n');
     if run.details.rebuilt {
-        let partial = "PARTIAL: petal was killed; these are the seconds that it had journaled.";
-        out.push_str(&paragraph("", "  ", partial));
+        let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
+        let partial = format!("PARTIAL: {}; these are its journaled seconds.", because.words());
+        out.push_str(&paragraph("", "  ", &partial));
     }
-    out.push_str(&format!("status {}\n", summary.status.name()));
+    out.push_str(&format!("status {}\n", run.status_words()));
     if let Some(cut_short) = cut_short(run) {
         out.push_str(&paragraph("", "  ", &cut_short));
     }
@@ -79,10 +81,10 @@ pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let layer = if layer.is_empty() { String::new() } else { format!("[{layer}]") };
     let used = title.chars().count() + layer.chars().count();
     let title = match columns().checked_sub(used).filter(|&space| space > 1) {
-        Some(space) => format!("{title}{}{layer}", " ".repeat(space)),
-        None => format!("{title}\n{layer:>width$}", width = columns()),
+        Some(space) => line(format!("{title}{}{layer}", " ".repeat(space)).trim_end()),
+        None => line(&title) + &line(&format!("{layer:>width$}", width = columns())),
     };
-    out.push_str(&format!("\n{}\n{}\n", title.trim_end(), "=".repeat(columns())));
+    out.push_str(&format!("\n{title}{}\n", "=".repeat(columns())));
 }
 
 /// `name   value`, the values under each other; long ones go on in the same column.

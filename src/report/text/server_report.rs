@@ -1,7 +1,7 @@
 //! What the database's own report of the run says, beside what petal counted.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::super::table::{Align, Table, paragraph};
+use super::super::table::{Align, Table, line, paragraph};
 use super::section;
 use crate::analysis::server_report::{Comparison, compare};
 use crate::record::Run;
@@ -29,7 +29,8 @@ pub(super) fn render(out: &mut String, run: &Run) {
             [("figures", figures(report)), ("top timed events", top_events(report))]
         {
             if !table.is_empty() {
-                out.push_str(&format!("\n{title} of {}\n", report.file));
+                out.push('\n');
+                out.push_str(&line(&format!("{title} of {}", report.file)));
                 out.push_str(&table.render());
             }
         }
@@ -209,8 +210,11 @@ mod tests {
         figures of statspack.txt
         figure                             value  unit      section
         ---------------------------  -----------  --------  ------------------------------------------------
+        aas                                 31.9  sessions  report header: DB time over elapsed
         block_bytes                        8,192  bytes     Cache Sizes
+        block_changes_per_s                1,005  1/s       Load Profile
         buffer_cache_bytes           268,435,456  bytes     Cache Sizes
+        cores                               8.00  count     report header
         cpu_idle_pct                        84.8  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
         cpu_iowait_pct                      70.1  per cent  OS Statistics: a share of BUSY_TIME and IDLE_TIM
         cpus                                16.0  count     report header

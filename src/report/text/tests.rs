@@ -178,11 +178,13 @@ fn a_complete_mixed_run() {
     database, logical               10,533,120          -  86,287.3             -         -         -
     database, physical               3,565,900  3,565,900  29,211.9       600,000   600,000   4,915.2
     database, log                       98,748          -     808.9             -         -   5,769.3
+    petal's process, storage                 -          -  29,211.9             -         -  10,684.5
     device vda                               -  3,565,900  29,211.9             -   632,916  10,684.5
     device flushes 10,972, time with I/O in flight 58.20 s
     - logical less physical reads: 56,266.5 MB (65.2 %) were found in the database's cache, index and
       inner blocks mostly; 808.9 MB came from the log's file
-    - physical against device reads: alike in bytes, so the device served them
+    - physical reads against what petal's process read from storage: alike in bytes; the device served
+      them
     - blocks changed less written: 837.3 MB were changed twice before a checkpoint wrote them, or not
       yet written at the end (6 checkpoints ended in the run)
     - log: 5,769.3 MB for 702,208 updated rows, 8,216 bytes each: whole blocks are logged
@@ -353,7 +355,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     AT THE TOP
       PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time)
-      PARTIAL: petal was killed; these are the seconds that it had journaled.
+      PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions
       WARNINGS: partial-record, gaps, short-run, deferred-writes
@@ -424,6 +426,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       database, logical                  706,560         -  5,788.1             -         -      -
       database, physical                 239,200   239,200  1,959.5             0         0    0.0
       database, log                        6,624         -     54.3             -         -  387.0
+      petal's process, storage                 -         -  1,959.5             -         -  387.0
       device vda                               -   239,200  1,959.5             -     2,208  387.0
       device flushes 736, time with I/O in flight 3.88 s
       - logical less physical reads: 3,774.3 MB (65.2 %) were found in the database's cache, index and
@@ -472,8 +475,8 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         disk I/O error (SQLITE_IOERR_READ)
         advice: Find out why before using the figures: the load was not the one that was asked for.
         evidence: codes=["SQLITE_IOERR_READ"], sessions=8, sessions_lost=1
-      WARNING partial-record: petal was killed: this is rebuilt from 4 journaled seconds, and what came
-        after them is not in it
+      WARNING partial-record: petal was killed, or its run.json is lost: this is rebuilt from 4 journaled
+        seconds, and what came after them is not in it
         advice: Do not compare it with whole runs; run it again.
         evidence: seconds=4
       WARNING gaps: parts of the record are missing: percentiles of waits, I/O by kind of file, endpoints,
@@ -491,6 +494,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       INFO too-short-to-judge: 4 s are too short to judge steadiness, which takes 5 windows of 60 s
         evidence: seconds=4.0
     NOT JUDGED HERE
+      petal-suspended: whether petal always ran is not in this record
       moved-rows: the size of the data before or after the run is not known
     "#);
 }

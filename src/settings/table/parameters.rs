@@ -477,7 +477,7 @@ pub static PARAMETERS: &[Parameter] = &[
         default_told: None,
         also: "an executable file",
         meaning: "called with pre before the start, post right after the end, and end when all \
-                  files are written",
+                  files are written; waited for, at most 600 s each time",
         group: Group::Evidence,
         taken_by: TakenBy::Run,
         in_force: |settings| {

@@ -84,6 +84,15 @@ counts! {
     server_cpu_us,
     /// Of them, the one that writes the log.
     log_writer_cpu_us,
+    /// Bytes that petal's process had block devices read, that it changed in the page cache or wrote
+    /// past it, and that its system calls read from anywhere.
+    petal_read_bytes,
+    petal_write_bytes,
+    petal_call_read_bytes,
+    /// The same of the database server's processes on this host.
+    server_read_bytes,
+    server_write_bytes,
+    server_call_read_bytes,
     /// The control group that grants the database least processor time: what it used, periods in
     /// which it ran, those in which it was made to wait, and the time of that.
     group_used_us,
@@ -128,6 +137,9 @@ impl Counts {
     pub fn without_petal(self) -> Self {
         Self {
             petal_cpu_us: None,
+            petal_read_bytes: None,
+            petal_write_bytes: None,
+            petal_call_read_bytes: None,
             petal_group_used_us: None,
             petal_group_periods: None,
             petal_group_throttled_periods: None,

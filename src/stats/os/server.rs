@@ -1,10 +1,11 @@
-//! The processor time of a database server's processes on this host: a parent and its children, as
-//! proc_pid_stat(5) tells it. A child that ended is in its parent's sum as soon as that has taken
-//! notice of it.
+//! What a database server's processes on this host used: a parent and its children. Their processor
+//! time is from proc_pid_stat(5), their bytes from proc_pid_io(5). A child that ended is in its
+//! parent's sums as soon as that has taken notice of it.
 
 use std::fs;
 use std::path::Path;
 
+use super::process_io::ProcessIo;
 use crate::stats::devices::Roots;
 
 const US_PER_SECOND: u64 = 1_000_000;
@@ -20,11 +21,13 @@ pub struct ServerProcesses {
 
 /// What they have used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ServerTime {
+pub(super) struct ServerUse {
     pub cpu_us: u64,
     pub processes: u64,
     /// The log writer's, and the processor that it last ran on.
     pub log_writer: Option<(u64, u32)>,
+    /// None where one of them may not be seen.
+    pub io: Option<ProcessIo>,
 }
 
 /// One process, from its stat.
@@ -56,24 +59,47 @@ impl ServerProcesses {
         Some(Self { parent: session.parent, log_writer: log_writer.filter(is_ours) })
     }
 
+    /// All that several servers used together; None without any, or when one of them is gone or
+    /// may not be seen.
+    pub(super) fn used_by_all(servers: &[Self], roots: &Roots) -> Option<ServerUse> {
+        let each = servers.iter().map(|server| server.used(roots));
+        each.reduce(|sum, one| Some(sum?.plus(one?)))?
+    }
+
     /// None when the parent is gone or may not be seen.
-    pub(super) fn time(&self, roots: &Roots) -> Option<ServerTime> {
+    fn used(&self, roots: &Roots) -> Option<ServerUse> {
         let children = children(&roots.proc, self.parent);
-        let mut time = ServerTime::default();
+        let io_of = |pid: u32| ProcessIo::of_child(&roots.proc, &pid.to_string());
+        let mut sum = ServerUse { io: Some(ProcessIo::default()), ..ServerUse::default() };
         let mut ticks = 0;
         for pid in children {
             // One that ended meanwhile is in its parent's sum.
             let Some(stat) = Stat::read(&roots.proc, pid) else { continue };
             ticks += stat.own_ticks + stat.ended_children_ticks;
-            time.processes += 1;
+            sum.processes += 1;
+            sum.io = sum.io.zip(io_of(pid)).map(|(sum, one)| sum.plus(one));
             if self.log_writer == Some(pid) {
-                time.log_writer = Some((us(stat.own_ticks), stat.processor));
+                sum.log_writer = Some((us(stat.own_ticks), stat.processor));
             }
         }
         let parent = Stat::read(&roots.proc, self.parent)?;
-        time.processes += 1;
-        time.cpu_us = us(ticks + parent.own_ticks + parent.ended_children_ticks);
-        Some(time)
+        sum.processes += 1;
+        sum.io = sum.io.zip(io_of(self.parent)).map(|(sum, one)| sum.plus(one));
+        sum.cpu_us = us(ticks + parent.own_ticks + parent.ended_children_ticks);
+        Some(sum)
+    }
+}
+
+impl ServerUse {
+    /// Of two servers; the log writer is the first one's that has one, as only a primary writes
+    /// a log.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_us: self.cpu_us.saturating_add(other.cpu_us),
+            processes: self.processes + other.processes,
+            log_writer: self.log_writer.or(other.log_writer),
+            io: self.io.zip(other.io).map(|(sum, one)| sum.plus(one)),
+        }
     }
 }
 
@@ -136,6 +162,11 @@ mod tests {
         )
     }
 
+    fn server_stat(pid: u32, parent: u32, user: u64) -> String {
+        let text = stat(pid, "postgres", parent, [user, 0, 0, 0], 0);
+        text.split_once(" = ").map(|(_, stat)| stat.to_owned()).unwrap_or_default()
+    }
+
     fn server() -> Recorded {
         Recorded::of(
             &[
@@ -154,13 +185,16 @@ mod tests {
         let tree = server();
         let found = ServerProcesses::of_session_under(&tree.roots(), 72, Some(71)).unwrap();
         assert_eq!(found, ServerProcesses { parent: 70, log_writer: Some(71) });
-        let time = found.time(&tree.roots()).unwrap();
+        let used = |servers: &[ServerProcesses]| {
+            ServerProcesses::used_by_all(servers, &tree.roots()).unwrap()
+        };
+        let time = used(&[found]);
         let us = |ticks| us(ticks);
         assert_eq!((time.cpu_us, time.processes), (us(744), 3));
         assert_eq!(time.log_writer, Some((us(10), 3)));
         // The kernel's own list, where there is one, is believed.
         tree.write("/proc/70/task/70/children", "72\n");
-        assert_eq!(found.time(&tree.roots()).unwrap().cpu_us, us(734));
+        assert_eq!(used(&[found]).cpu_us, us(734));
     }
 
     #[test]
@@ -169,10 +203,42 @@ mod tests {
         assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 81, None), None);
         assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 99, None), None);
         let gone = ServerProcesses { parent: 99, log_writer: None };
-        assert_eq!(gone.time(&tree.roots()), None);
+        let used =
+            |servers: &[ServerProcesses]| ServerProcesses::used_by_all(servers, &tree.roots());
+        assert_eq!(used(&[gone]), None);
+        assert_eq!(used(&[]), None);
         // A log writer of somebody else's is none.
         let found = ServerProcesses::of_session_under(&tree.roots(), 71, Some(81)).unwrap();
         assert_eq!(found.log_writer, None);
+    }
+
+    #[test]
+    fn what_its_processes_read_is_known_if_all_of_them_may_be_seen() {
+        let tree = server();
+        let server = ServerProcesses { parent: 70, log_writer: None };
+        let io = || ServerProcesses::used_by_all(&[server], &tree.roots()).unwrap().io;
+        let io_of = |read: u64| format!("rchar: 9\nread_bytes: {read}\nwrite_bytes: 1\n");
+        for (pid, read) in [(70, 4096), (71, 8192), (81, 1 << 30)] {
+            tree.write(&format!("/proc/{pid}/io"), &io_of(read));
+        }
+        assert_eq!(io(), None, "72 is not seen");
+        tree.write("/proc/72/io", &io_of(512));
+        let sum = ProcessIo { read_bytes: 12_800, write_bytes: 3, call_read_bytes: 27 };
+        assert_eq!(io(), Some(sum));
+    }
+
+    #[test]
+    fn two_servers_are_added_up_and_the_primary_has_the_log_writer() {
+        let tree = server();
+        tree.write("/proc/90/stat", &server_stat(90, 1, 100));
+        tree.write("/proc/91/stat", &server_stat(91, 90, 7));
+        let standby = ServerProcesses { parent: 90, log_writer: None };
+        let primary = ServerProcesses { parent: 70, log_writer: Some(71) };
+        let both = ServerProcesses::used_by_all(&[standby, primary], &tree.roots()).unwrap();
+        assert_eq!((both.cpu_us, both.processes), (us(744 + 107), 5));
+        assert_eq!(both.log_writer, Some((us(10), 3)));
+        let gone = ServerProcesses { parent: 99, log_writer: None };
+        assert_eq!(ServerProcesses::used_by_all(&[primary, gone], &tree.roots()), None);
     }
 
     #[test]

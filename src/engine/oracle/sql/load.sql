@@ -14,6 +14,13 @@ CREATE TABLE petal_meta (
 -- name: comment_meta
 COMMENT ON TABLE petal_meta IS '{mark}'
 
+-- name: lock_for_run
+-- Held until its session ends: other runs share it, setup and drop do not get theirs.
+LOCK TABLE petal_meta IN ROW SHARE MODE
+
+-- name: lock_alone
+LOCK TABLE petal_meta IN EXCLUSIVE MODE NOWAIT
+
 -- name: insert_meta
 INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3)
 

@@ -143,6 +143,32 @@ fn a_tablespace_of_another_block_size_is_told() {
 }
 
 #[test]
+fn data_in_use_are_not_dropped_nor_loaded_over() {
+    let busy = || {
+        let meta: [&[&str]; 2] = [&["PETAL_META"], &["PETAL1_CF1"]];
+        loaded().answers("FROM user_tab_comments", &meta).answers("FROM user_tables", &meta).fails(
+            "EXCLUSIVE MODE NOWAIT",
+            54,
+            "resource busy and acquire with NOWAIT specified",
+        )
+    };
+    let dropping = busy();
+    let error = engine(&dropping, &settings()).drop_data().unwrap_err();
+    assert!(matches!(error, EngineError::Environment(_)), "{error:?}");
+    insta::assert_snapshot!(error, @"db1:1521/svc: another petal uses petal's tables (ORA-00054: resource busy and acquire with NOWAIT specified); wait until it is done, or stop it");
+    let loading = busy();
+    let loaded = engine(&loading, &settings()).load(&plan_of(1, true), &Silent, &unlimited());
+    assert!(loaded.unwrap_err().to_string().contains("another petal"));
+    for scripted in [dropping, loading] {
+        assert!(!scripted.sent().iter().any(|line| line.contains("DROP")));
+    }
+    let running = super::loaded();
+    let held = engine(&running, &settings()).begin_use(1).unwrap();
+    assert!(running.sent().iter().any(|line| line.contains("ROW SHARE MODE")));
+    drop(held);
+}
+
+#[test]
 fn only_marked_tables_are_dropped() {
     let tables: [&[&str]; 3] = [&["PETAL_META"], &["PETAL1_CF1"], &["PETALUMA"]];
     let scripted = loaded().answers("FROM user_tab_comments", &tables);

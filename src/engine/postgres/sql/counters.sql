@@ -4,7 +4,7 @@ SELECT json_build_object(
     {views}
     'pg_stat_database', (SELECT row_to_json(v) FROM (
         SELECT blks_read, blks_hit, xact_commit, xact_rollback, deadlocks, conflicts, temp_bytes,
-               blk_read_time, blk_write_time
+               blk_read_time, blk_write_time, tup_inserted, tup_updated, tup_deleted
         FROM pg_stat_database WHERE datname = current_database()) AS v),
     'tables', (SELECT row_to_json(v) FROM (
         SELECT coalesce(sum(n_tup_upd), 0) AS n_tup_upd,

@@ -1,0 +1,45 @@
+//! Zip archives of reports: each file in one as a text.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::source::{self, Source};
+
+/// How an archive begins, also one of no files.
+const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+pub const MAGIC_BYTES: usize = 4;
+/// What a Mac adds beside each file.
+const FORKS: &str = "__MACOSX/";
+
+pub fn is_zip(begin: &[u8]) -> bool {
+    MAGIC.iter().any(|magic| begin.starts_with(magic))
+}
+
+/// Hands each file of the archive to `take`, one after the other, by its name.
+pub fn each(file: File, mut take: impl FnMut(&str, io::Result<Source>)) -> io::Result<()> {
+    let mut archive = ZipArchive::new(BufReader::new(file))?;
+    for at in 0..archive.len() {
+        let name = archive
+            .name_for_index(at)
+            .and_then(Result::ok)
+            .map_or_else(|| format!("file {}", at + 1), |name| name.into_owned());
+        if name.ends_with('/') || name.starts_with(FORKS) {
+            continue;
+        }
+        let unpacked = archive.by_index(at).map_err(reason);
+        take(&name, unpacked.and_then(source::unpacked));
+    }
+    Ok(())
+}
+
+fn reason(error: ZipError) -> io::Error {
+    match error {
+        ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED) => io::Error::other(
+            "is locked with a password; unpack the archive yourself, and name the folder",
+        ),
+        other => other.into(),
+    }
+}

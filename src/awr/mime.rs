@@ -1,0 +1,191 @@
+//! A page that a browser saved as one file (.mht): the report out of its parts. Knows nothing of
+//! reports beyond which part is a text.
+
+use base64::Engine as _;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+
+/// Bytes in which the head of such a file ends.
+const HEAD_MAX: usize = 8 << 10;
+/// Parts within parts.
+const DEPTH_MAX: usize = 4;
+/// Base64 as it comes in mails: the padding may be lost.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// The first HTML or plain text of a MIME file; None where the bytes are no such file.
+pub fn text_part(bytes: &[u8]) -> Option<Vec<u8>> {
+    let head = bytes.get(..HEAD_MAX).unwrap_or(bytes);
+    let (head, _) = split_head(head)?;
+    header(&head, "mime-version")?;
+    part(bytes, DEPTH_MAX)
+}
+
+fn part(bytes: &[u8], depth: usize) -> Option<Vec<u8>> {
+    let (head, body) = split_head(bytes)?;
+    let kind = header(&head, "content-type").unwrap_or_default();
+    let lower = kind.to_ascii_lowercase();
+    if lower.starts_with("multipart/") {
+        let mark = format!("--{}", parameter(&kind, "boundary")?);
+        let parts = between(body, mark.as_bytes());
+        return parts.filter_map(|inner| part(inner, depth.checked_sub(1)?)).next();
+    }
+    if !lower.starts_with("text/html") && !lower.starts_with("text/plain") {
+        return None;
+    }
+    let encoding = header(&head, "content-transfer-encoding").unwrap_or_default();
+    Some(match encoding.to_ascii_lowercase().as_str() {
+        "quoted-printable" => quoted_printable(body),
+        "base64" => {
+            let is_digit =
+                |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(**byte, b'+' | b'/');
+            let mut digits: Vec<u8> = body.iter().filter(is_digit).copied().collect();
+            // A cut file ends within a group of four.
+            if digits.len() % 4 == 1 {
+                digits.pop();
+            }
+            BASE64.decode(digits).ok()?
+        }
+        _ => body.to_vec(),
+    })
+}
+
+/// The lines before the first blank one, with those joined that go on, and what follows.
+fn split_head(bytes: &[u8]) -> Option<(Vec<String>, &[u8])> {
+    let mut head: Vec<String> = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let to = rest.iter().position(|&byte| byte == b'\n')?;
+        let (line, after) = (rest.get(..to)?, rest.get(to + 1..)?);
+        let line = String::from_utf8_lossy(line).trim_end().to_owned();
+        rest = after;
+        if line.is_empty() {
+            // Blank lines may stand before the first.
+            if head.is_empty() {
+                continue;
+            }
+            return Some((head, rest));
+        }
+        match head.last_mut() {
+            Some(last) if line.starts_with([' ', '\t']) => last.push_str(&line),
+            _ => head.push(line),
+        }
+    }
+}
+
+fn header(head: &[String], name: &str) -> Option<String> {
+    let of = |line: &String| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    };
+    head.iter().find_map(of)
+}
+
+/// `boundary` of `multipart/related; type="text/html"; boundary="xyz"`.
+fn parameter(value: &str, name: &str) -> Option<String> {
+    value.split(';').find_map(|part| {
+        let (key, value) = part.split_once('=')?;
+        let value = value.trim().trim_matches('"').to_owned();
+        (key.trim().eq_ignore_ascii_case(name) && !value.is_empty()).then_some(value)
+    })
+}
+
+/// What stands between the lines that begin with `mark`.
+fn between<'b>(body: &'b [u8], mark: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+    let is_line = move |&at: &usize| at == 0 || body.get(at - 1) == Some(&b'\n');
+    let mut starts: Vec<usize> = Vec::new();
+    let mut from = 0;
+    while let Some(at) = find(body, mark, from) {
+        if is_line(&at) {
+            starts.push(at);
+        }
+        from = at + mark.len();
+    }
+    // A cut file ends without its last mark.
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([body.len()]).collect();
+    starts.into_iter().zip(ends).filter_map(move |(start, end)| {
+        let part = body.get(start..end)?;
+        let line = part.iter().position(|&byte| byte == b'\n')?;
+        part.get(line + 1..)
+    })
+}
+
+fn find(bytes: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(what.len()).position(|window| window == what).map(|at| from + at)
+}
+
+/// `=3D` is a byte, `=` at a line's end joins it with the next.
+fn quoted_printable(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len());
+    let mut rest = body;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'=' {
+            bytes.push(byte);
+            continue;
+        }
+        let hex = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+        match (hex(rest.first()), hex(rest.get(1))) {
+            (Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                rest = rest.get(2..).unwrap_or_default();
+            }
+            _ if rest.starts_with(b"\r\n") => rest = rest.get(2..).unwrap_or_default(),
+            _ if rest.starts_with(b"\n") => rest = rest.get(1..).unwrap_or_default(),
+            _ => bytes.push(b'='),
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(encoding: &str, body: &str) -> String {
+        format!(
+            "From: <Saved by a browser>\r\nSubject: AWR\r\nMIME-Version: 1.0\r\n\
+             Content-Type: multipart/related;\r\n\ttype=\"text/html\";\r\n\tboundary=\"--=_x\"\r\n\
+             \r\nA page.\r\n----=_x\r\nContent-Type: image/png\r\n\r\nabc\r\n----=_x\r\n\
+             Content-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: {encoding}\r\n\
+             \r\n{body}\r\n----=_x--\r\n"
+        )
+    }
+
+    #[test]
+    fn the_text_is_found_and_decoded() {
+        let text = |file: String| {
+            let found = text_part(file.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap());
+            found.map(|text| text.trim_end().to_owned())
+        };
+        let html = Some("<td class=\"x\">1,234é</td>".to_owned());
+        let quoted = "<td class=3D\"x\">1,2=\r\n34=C3=A9</td>";
+        assert_eq!(text(saved("quoted-printable", quoted)), html);
+        let base64 = "PHRkIGNsYXNzPSJ4Ij4xLDIz\r\nNMOpPC90ZD4=";
+        assert_eq!(text(saved("base64", base64)), html);
+        assert_eq!(text(saved("8bit", html.as_deref().unwrap())), html);
+        // Cut anywhere behind the head: what is there.
+        let whole = saved("base64", base64);
+        for to in whole.find("PHRk").unwrap()..whole.len() {
+            assert!(text_part(&whole.as_bytes()[..to]).is_some(), "{to}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_left_alone() {
+        for text in ["", "\n\n", "STATSPACK report for\n\nContent-Type: text/html\n\nx", "<html>\n"]
+        {
+            assert_eq!(text_part(text.as_bytes()), None, "{text}");
+        }
+        let endless = format!(
+            "MIME-Version: 1.0\n{}",
+            "Content-Type: multipart/mixed; boundary=a\n\n--a\n".repeat(50)
+        );
+        assert_eq!(text_part(endless.as_bytes()), None);
+    }
+}

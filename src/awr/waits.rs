@@ -1,0 +1,61 @@
+//! Seconds by wait class.
+
+use super::cluster;
+use super::figure::Figure;
+use super::number;
+use super::page::{Page, Table, cell};
+use super::report::WaitClass;
+use super::topic::Topic;
+
+/// The short headings of a cluster's table, and the classes that they stand for.
+const HEADINGS: [(&str, &str); 11] = [
+    ("userio", "User I/O"),
+    ("sysio", "System I/O"),
+    ("other", "Other"),
+    ("applic", "Application"),
+    ("commit", "Commit"),
+    ("network", "Network"),
+    ("concurcy", "Concurrency"),
+    ("config", "Configuration"),
+    ("cluster", "Cluster"),
+    ("admin", "Administrative"),
+    ("scheduler", "Scheduler"),
+];
+
+/// Of foreground processes where the report tells them apart, else of all.
+pub fn read(page: &Page) -> Vec<WaitClass> {
+    if let Some(table) = page.first(Topic::ClusterWaitClasses) {
+        return cluster::total(table).map(|row| of_cluster(table, row)).unwrap_or_default();
+    }
+    let own = [Topic::ForegroundClasses, Topic::AllClasses];
+    let own = own.into_iter().map(|topic| page.tables_of(topic).flat_map(of_table).collect());
+    own.into_iter().find(|classes: &Vec<WaitClass>| !classes.is_empty()).unwrap_or_default()
+}
+
+fn of_table(table: &Table) -> Vec<WaitClass> {
+    let name = table.column(&["waitclass"]);
+    let time = table.column_where(|key| key.starts_with("totalwaittime"));
+    let waits = table.column(&["waits"]);
+    let share = table.column_where(|key| key.starts_with('%') && key.ends_with("dbtime"));
+    let figure = |row: &[String], at: Option<usize>| {
+        Figure::read(cell(row, Some(at?)), &table.title, number::count)
+    };
+    let classes = table.rows.iter().map(|row| WaitClass {
+        name: cell(row, name).to_owned(),
+        waits: figure(row, waits),
+        time_s: figure(row, time),
+        pct_db_time: figure(row, share),
+    });
+    // The processor is no wait.
+    classes.filter(|class| class.time_s.is_some() && class.name != "DB CPU").collect()
+}
+
+/// One row of a cluster's table, in which the classes are columns.
+pub fn of_cluster(table: &Table, row: &[String]) -> Vec<WaitClass> {
+    let of_heading = |(heading, name): &(&str, &str)| {
+        let at = table.column(&[&format!("{heading}s"), heading])?;
+        let time_s = Figure::read(cell(row, Some(at)), &table.title, number::count)?;
+        Some(WaitClass { name: (*name).to_owned(), time_s: Some(time_s), ..WaitClass::default() })
+    };
+    HEADINGS.iter().filter_map(of_heading).collect()
+}

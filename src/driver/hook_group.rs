@@ -1,0 +1,134 @@
+//! The process group of a run's scripts: what they start ends with petal, however petal ends.
+//!
+//! The group's leader is a small watcher, a shell that reads from a pipe whose other end petal alone
+//! holds. When petal has ended, by `kill -9` too, the kernel closes that end, and the watcher ends the
+//! group. A parent-death signal would reach the script alone and not what the script started.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::stats::ledger::locked;
+
+const POLL: Duration = Duration::from_millis(20);
+/// Between asking the group to end and killing it.
+const GRACE: Duration = Duration::from_secs(2);
+/// Waits for petal's end, then does what [`end`] does. It must outlive its own SIGTERM.
+const WATCH: &str = "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep 2; kill -KILL 0";
+
+/// The process group that a run's scripts are started in. It is made when the first one needs it.
+#[derive(Default)]
+pub struct HookGroup {
+    watcher: Mutex<Option<Child>>,
+}
+
+impl HookGroup {
+    /// The group's number, for a command to be started in.
+    pub fn id(&self) -> io::Result<i32> {
+        let mut watcher = locked(&self.watcher);
+        if watcher.is_none() {
+            *watcher = Some(start_watcher()?);
+        }
+        Ok(watcher.as_ref().map_or(0, |watcher| watcher.id().cast_signed()))
+    }
+
+    /// Ends all that is in the group: asked to, then killed.
+    pub fn end(&self) {
+        if let Some(mut watcher) = locked(&self.watcher).take() {
+            end(&mut watcher);
+        }
+    }
+}
+
+impl Drop for HookGroup {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn start_watcher() -> io::Result<Child> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", WATCH]).env_clear().env("PATH", "/usr/bin:/bin").process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+fn end(watcher: &mut Child) {
+    let id = watcher.id();
+    // They may have ended meanwhile.
+    let signal = |signal| {
+        Pid::from_raw(id.cast_signed()).map(|group| kill_process_group(group, signal).is_ok())
+    };
+    if has_others(id) {
+        signal(Signal::TERM);
+        let began = Instant::now();
+        while has_others(id) && began.elapsed() < GRACE {
+            thread::sleep(POLL);
+        }
+    }
+    // The watcher was not waited for yet, so that nobody else can have its number.
+    signal(Signal::KILL);
+    let _ = watcher.wait();
+}
+
+/// Whether a process of the group lives beside the leader.
+fn has_others(group: u32) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|id: &u32| *id != group).any(|id| is_alive_in(group, id))
+}
+
+/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>: state, parent, group.
+fn is_alive_in(group: u32, process: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    let mut fields = stat.rsplit(") ").next().unwrap_or("").split_whitespace();
+    let state = fields.next();
+    state != Some("Z") && fields.nth(1).and_then(|field| field.parse().ok()) == Some(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(group: &HookGroup, body: &str) -> Child {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", body]).process_group(group.id().unwrap());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[test]
+    fn what_a_script_left_running_ends_with_the_group() {
+        let group = HookGroup::default();
+        let id = group.id().unwrap();
+        assert!(start(&group, "sleep 600 & sleep 600 &").wait().unwrap().success());
+        assert!(has_others(id.cast_unsigned()));
+        drop(group);
+        assert!(!has_others(id.cast_unsigned()));
+    }
+
+    #[test]
+    fn a_group_is_made_anew_after_its_end() {
+        let group = HookGroup::default();
+        let first = group.id().unwrap();
+        assert_eq!(group.id().unwrap(), first);
+        group.end();
+        assert!(start(&group, "exit 0").wait().unwrap().success());
+    }
+
+    #[test]
+    fn the_watcher_ends_the_group_when_petals_end_of_the_pipe_is_closed() {
+        let group = HookGroup::default();
+        let id = group.id().unwrap().cast_unsigned();
+        let mut script = start(&group, "sleep 600");
+        drop(locked(&group.watcher).as_mut().unwrap().stdin.take());
+        assert!(!script.wait().unwrap().success());
+        // The watcher goes last.
+        assert!(!locked(&group.watcher).as_mut().unwrap().wait().unwrap().success());
+        assert!(!has_others(id));
+    }
+}

@@ -1,0 +1,104 @@
+//! Notices when petal did not run although it should have: it was stopped by a signal, suspended
+//! with its machine, or got no processor.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::record::Suspended;
+
+/// A longer time between two looks than was meant, by so much, is told.
+const LOST_MIN: Duration = Duration::from_millis(500);
+
+/// The kernel's two clocks: only the second one goes on while the machine is suspended.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    monotonic: Duration,
+    boot: Duration,
+}
+
+impl Reading {
+    fn now() -> Self {
+        let read = |clock| {
+            let time = clock_gettime(clock);
+            Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+        };
+        Self { monotonic: read(ClockId::Monotonic), boot: read(ClockId::Boottime) }
+    }
+}
+
+/// Compares how long a wait took with how long it was to take.
+pub struct SuspensionWatch {
+    every: Duration,
+    trigger: Reading,
+    latest: Reading,
+    suspended: Vec<Suspended>,
+}
+
+impl SuspensionWatch {
+    /// From the trigger on, which is now.
+    pub fn begin(every: Duration) -> Self {
+        Self::beginning_at(Reading::now(), every)
+    }
+
+    fn beginning_at(trigger: Reading, every: Duration) -> Self {
+        Self { every, trigger, latest: trigger, suspended: Vec::new() }
+    }
+
+    /// What petal did since the last look may have taken its time.
+    pub fn resume(&mut self) {
+        self.latest = Reading::now();
+    }
+
+    /// After waiting, which takes no longer than `every`.
+    pub fn look(&mut self) {
+        self.look_at(Reading::now());
+    }
+
+    fn look_at(&mut self, now: Reading) {
+        let monotonic = now.monotonic.saturating_sub(self.latest.monotonic);
+        let boot = now.boot.saturating_sub(self.latest.boot);
+        let lost = monotonic.max(boot).saturating_sub(self.every);
+        if lost >= LOST_MIN {
+            let at = self.latest.monotonic.saturating_sub(self.trigger.monotonic);
+            self.suspended.push(Suspended {
+                at_s: at.as_secs_f64(),
+                lost_s: lost.as_secs_f64(),
+                machine_s: boot.saturating_sub(monotonic).as_secs_f64(),
+            });
+        }
+        self.latest = now;
+    }
+
+    /// Each time that petal did not run.
+    pub fn end(self) -> Vec<Suspended> {
+        self.suspended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(monotonic_ms: u64, boot_ms: u64) -> Reading {
+        Reading {
+            monotonic: Duration::from_millis(monotonic_ms),
+            boot: Duration::from_millis(boot_ms),
+        }
+    }
+
+    #[test]
+    fn a_stopped_process_and_a_suspended_machine_are_told_apart() {
+        let mut watch = SuspensionWatch::beginning_at(at(5_000, 9_000), Duration::from_millis(100));
+        // As often as was promised, and a little late.
+        watch.look_at(at(5_100, 9_100));
+        watch.look_at(at(5_650, 9_650));
+        // Six seconds of nothing; then the machine slept for an hour.
+        watch.look_at(at(11_750, 15_750));
+        watch.look_at(at(11_850, 3_615_850));
+        let told = watch.end();
+        let stopped = Suspended { at_s: 0.65, lost_s: 6.0, machine_s: 0.0 };
+        let slept = Suspended { at_s: 6.75, lost_s: 3600.0, machine_s: 3600.0 };
+        assert_eq!(told, [stopped, slept]);
+    }
+}

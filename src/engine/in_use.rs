@@ -1,0 +1,22 @@
+//! What a run holds while it uses data, so that they are not loaded over or dropped under it.
+
+use super::EngineError;
+
+/// Held from before a run settles until its figures are taken. While it lives, `setup --replace` and
+/// `drop` are refused.
+pub trait DataUse: Send + Sync {
+    /// Other petal runs that use the same data now, a line each.
+    fn other_runs(&self) -> Result<Vec<String>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// Why the data are not those any more that the run began with; None where they are.
+    fn vanished(&self) -> Result<Option<String>, EngineError> {
+        Ok(None)
+    }
+}
+
+/// Of data that nobody can take away.
+pub struct Unshared;
+
+impl DataUse for Unshared {}

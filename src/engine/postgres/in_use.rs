@@ -1,0 +1,155 @@
+//! Who uses the data of a database: an advisory lock, which runs hold in shared mode and setup and
+//! drop alone. The server lets go of it when its connection ends, however that ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::client::{Client, Error};
+use super::connect::{Endpoint, engine_error};
+use super::schema;
+use crate::engine::EngineError;
+use crate::engine::in_use::DataUse;
+
+/// How long the lock of a petal that ended may still be held.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+const SHARED: &str = "SELECT pg_try_advisory_lock_shared(hashtext('petal setup'))";
+const ALONE: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
+
+/// Whoever else holds the lock here, and whether alone.
+const HOLDERS: &str = "\
+SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
+       coalesce(to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), ''),
+       l.mode = 'ExclusiveLock'
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (l.classid::bigint << 32 | l.objid::bigint) = hashtext('petal setup')::bigint
+ORDER BY l.pid";
+
+/// The tables of a run, by name.
+const TABLES: &str = "\
+SELECT n.nspname || '.' || c.relname, c.oid::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
+
+/// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
+/// long as the connection lives.
+pub fn hold_alone(client: &mut Client, server: &str) -> Result<(), EngineError> {
+    match try_lock(client, server, ALONE)? {
+        true => Ok(()),
+        false => Err(refusal(client, server)),
+    }
+}
+
+/// The server lets go of a lock a moment after the petal before has left.
+fn try_lock(client: &mut Client, server: &str, lock: &str) -> Result<bool, EngineError> {
+    let begin = Instant::now();
+    loop {
+        let row = client
+            .query_one(lock, &[])
+            .map_err(|error| engine_error(server, "locking petal's data", &error))?;
+        let is_held = row.get(0);
+        if is_held || begin.elapsed() > RELEASE_LIMIT {
+            return Ok(is_held);
+        }
+        std::thread::sleep(RELEASE_LIMIT / 20);
+    }
+}
+
+fn refusal(client: &mut Client, server: &str) -> EngineError {
+    let holders = holders(client).unwrap_or_default();
+    let who: Vec<&str> = holders.iter().map(|(who, _)| who.as_str()).collect();
+    let who = if who.is_empty() { "another petal".to_owned() } else { who.join(", ") };
+    EngineError::Environment(format!(
+        "{server}: {who} works on petal's data in this database; wait until it is done, or stop it"
+    ))
+}
+
+/// Each in words, and whether it holds the lock alone.
+fn holders(client: &mut Client) -> Result<Vec<(String, bool)>, Error> {
+    let rows = client.query(HOLDERS, &[])?;
+    let told = rows.iter().map(|row| {
+        let (process, name): (i32, String) = (row.get(0), row.get(1));
+        let (address, since): (String, String) = (row.get(2), row.get(3));
+        let is_alone = row.get(4);
+        let what = if is_alone { "another petal setup or drop" } else { "another petal run" };
+        let mut words = format!("{what} (server process {process}");
+        for (before, more) in [(", ", name), (" from ", address), (" since ", since)] {
+            if !more.is_empty() {
+                words.push_str(before);
+                words.push_str(&more);
+            }
+        }
+        (words + ")", is_alone)
+    });
+    Ok(told.collect())
+}
+
+/// One run's hold on the data.
+pub struct TablesInUse {
+    endpoint: Endpoint,
+    /// Holds the lock.
+    client: Mutex<Client>,
+    schemas: Vec<String>,
+    tables: BTreeMap<String, i64>,
+}
+
+impl TablesInUse {
+    pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self, EngineError> {
+        let mut client = endpoint.connect("petal run")?;
+        let failed = |error| engine_error(&endpoint.name, "locking petal's data", &error);
+        // It is asked twice in a run, and idle in between.
+        client
+            .simple_query(
+                "SELECT set_config(name, '0', false) FROM pg_settings \
+                 WHERE name = 'idle_session_timeout'",
+            )
+            .map_err(failed)?;
+        if !try_lock(&mut client, &endpoint.name, SHARED)? {
+            return Err(refusal(&mut client, &endpoint.name));
+        }
+        let schemas: Vec<String> = (1..=schemas).map(schema::name).collect();
+        let tables = tables(&mut client, &schemas).map_err(failed)?;
+        Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), schemas, tables })
+    }
+
+    fn ask<T>(&self, question: impl Fn(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
+        question(&mut self.client.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl DataUse for TablesInUse {
+    fn other_runs(&self) -> Result<Vec<String>, EngineError> {
+        let told = self.ask(holders).map_err(|error| {
+            let doing =
+                "looking for other petal runs (the lock that keeps setup and drop away is lost)";
+            engine_error(&self.endpoint.name, doing, &error)
+        })?;
+        Ok(told.into_iter().filter(|(_, is_alone)| !is_alone).map(|(who, _)| who).collect())
+    }
+
+    fn vanished(&self) -> Result<Option<String>, EngineError> {
+        let now = match self.ask(|client| tables(client, &self.schemas)) {
+            Ok(now) => now,
+            // The lock's connection may be gone, and the data still there.
+            Err(_) => {
+                let mut client = self.endpoint.connect_to_look("petal check")?;
+                tables(&mut client, &self.schemas).map_err(|error| {
+                    engine_error(&self.endpoint.name, "looking for petal's tables", &error)
+                })?
+            }
+        };
+        let gone = self.tables.iter().find_map(|(name, oid)| match now.get(name) {
+            Some(now) if now == oid => None,
+            Some(_) => Some(format!("{}: {name} is another table now", self.endpoint.name)),
+            None => Some(format!("{}: {name} was dropped", self.endpoint.name)),
+        });
+        Ok(gone)
+    }
+}
+
+fn tables(client: &mut Client, schemas: &Vec<String>) -> Result<BTreeMap<String, i64>, Error> {
+    let rows = client.query(TABLES, &[schemas])?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}

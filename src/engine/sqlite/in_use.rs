@@ -1,0 +1,39 @@
+//! The files that a run uses: claimed by inode, and looked for again at its end.
+
+use std::path::PathBuf;
+
+use super::direct::FileId;
+use super::files;
+use crate::engine::EngineError;
+use crate::engine::claim::Claim;
+use crate::engine::in_use::DataUse;
+
+/// SQLite's files of one run. A second run on them is refused: by another link to a file it would
+/// have a WAL of its own there, and both would destroy what they share.
+pub struct FilesInUse {
+    files: Vec<(PathBuf, FileId)>,
+    _claims: Vec<Claim>,
+}
+
+impl FilesInUse {
+    pub fn begin(paths: Vec<PathBuf>) -> Result<Self, EngineError> {
+        let mut begun = Self { files: Vec::new(), _claims: Vec::new() };
+        for path in paths {
+            begun._claims.extend(files::claim(&path)?);
+            let id = FileId::of(&path).map_err(|error| files::unusable(&path, &error))?;
+            begun.files.push((path, id));
+        }
+        Ok(begun)
+    }
+}
+
+impl DataUse for FilesInUse {
+    fn vanished(&self) -> Result<Option<String>, EngineError> {
+        let gone = self.files.iter().find_map(|(path, id)| match FileId::of(path) {
+            Ok(now) if now == *id => None,
+            Ok(_) => Some(format!("{} is another file now", path.display())),
+            Err(error) => Some(format!("{}: {error}", path.display())),
+        });
+        Ok(gone)
+    }
+}

@@ -1,0 +1,60 @@
+//! What EXTERNAL_SCRIPT starts ends with petal, however petal ends.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::support::{Running, Workplace, until};
+
+/// Writes the number of a process that nobody else ends, then goes on as told.
+fn hook(work: &Workplace, then: &str) -> String {
+    let body =
+        format!("[ $1 = pre ] || exit 0\nsleep 600 & echo $! > pid.new\nmv pid.new pid\n{then}");
+    work.script("hook.sh", &body).to_str().unwrap().to_owned()
+}
+
+fn is_gone(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    stat.map_or(true, |stat| stat.contains(") Z "))
+}
+
+/// petal in its `pre` hook, and the number of what the hook started.
+fn in_its_hook(work: &Workplace) -> (Running, String) {
+    let script = hook(work, "wait");
+    let args = ["run", "--work-loop", "5", "--external-script", script.as_str()];
+    let mut run = work.petal(args).start();
+    let pid = work.path("pid");
+    run.until("a hook at work", || pid.exists());
+    (run, read(&pid))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn what_a_hook_left_running_ends_with_the_run() {
+    let work = Workplace::loaded(1, "8M");
+    let script = hook(&work, "exit 0");
+    work.petal(["run", "--work-loop", "5", "--external-script", script.as_str()]).exits(0);
+    assert!(is_gone(&read(&work.path("pid"))));
+}
+
+#[test]
+fn a_signal_ends_a_hook_with_all_that_it_started() {
+    let work = Workplace::loaded(1, "8M");
+    let (run, pid) = in_its_hook(&work);
+    run.signal(Signal::TERM);
+    run.ends().exited(130);
+    assert!(is_gone(&pid));
+}
+
+#[test]
+fn a_killed_petal_takes_its_hook_along() {
+    let work = Workplace::loaded(1, "8M");
+    let (run, pid) = in_its_hook(&work);
+    assert!(!is_gone(&pid));
+    run.kill();
+    until("end of what the hook started", || is_gone(&pid));
+}

@@ -1,0 +1,298 @@
+//! What petal leaves behind and prints: results that cannot be written, ends of runs that are cut
+//! off, and texts from elsewhere on their way to a terminal.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{
+    Ended, Mount, Petal, Workplace, contents, count, findings, names, number, record,
+};
+
+/// A record that this or an earlier petal left.
+fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/records").join(name);
+    let files = contents(&folder).into_iter();
+    files.map(|(path, text)| (path.strip_prefix(&folder).unwrap().to_owned(), text)).collect()
+}
+
+/// A folder of a run, in this workplace.
+fn run_in(work: &Workplace, name: &str) -> PathBuf {
+    for (file, text) in kept(name) {
+        work.write(&format!("{name}/{}", file.display()), text);
+    }
+    work.path(name)
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_told_with_exit_3() {
+    let work = Workplace::loaded(1, "8M");
+    run_in(&work, "petal-run-1");
+    let report = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
+    let calls: [&[&str]; 8] = [
+        &["report", "petal-run-1"],
+        &["report", "petal-run-1", "--json"],
+        &["run", "--work-loop", "1", "--json"],
+        &["awr", "--csv", &report],
+        &["awr", &report],
+        &["help", "parameters"],
+        &["--help"],
+        &["check"],
+    ];
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    // Nobody reads: a pager that was left, `head`.
+    let closed = || std::io::pipe().unwrap().1;
+    for args in calls {
+        work.petal(args).into(full()).exits(3).telling(&["could not be written", "No space left"]);
+        let usual = work.petal(args).ends();
+        let unread = work.petal(args).into(closed()).ends();
+        assert_eq!(unread.code, usual.code, "{args:?}");
+        assert!(!unread.stderr.contains("written"), "{args:?}: {}", unread.stderr);
+    }
+}
+
+#[test]
+fn reports_that_cannot_be_kept_are_printed_and_exit_3() {
+    let Some(disk) = Mount::tmpfs("size=1M") else { return };
+    for (file, text) in kept("petal-run-1") {
+        fs::write(disk.path("").join(file), text).unwrap();
+    }
+    let work = Workplace::new();
+    let folder = disk.text("");
+    let report = |petal: Petal, word: &str| {
+        let told = petal.exits(3).telling(&["not all of its files", word]);
+        assert!(told.stdout.contains("PIOPS"), "{}", told.stdout);
+    };
+    disk.fill("somebody-elses");
+    report(work.petal(["report", &folder]), "No space left");
+    fs::remove_file(disk.path("somebody-elses")).unwrap();
+    disk.make_read_only();
+    report(work.petal(["report", &folder]), "Read-only");
+    disk.make_writable();
+    work.petal(["report", &folder]).exits(0);
+}
+
+/// Adds up a count over the seconds of a journal that know it.
+fn sum(journal: &[Value], count: &str) -> u64 {
+    journal.iter().filter_map(|line| line.pointer(count)?.as_u64()).sum()
+}
+
+/// `petal report --json` of a folder.
+fn reported(work: &Workplace, folder: &Path) -> Value {
+    work.petal(["report", "--json", folder.to_str().unwrap()]).exits(0).json()
+}
+
+#[test]
+fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
+    let work = Workplace::loaded(1, "8M");
+    let run = |moment: &str| {
+        let script = format!("[ $1 != {moment} ] || kill -9 $PPID; echo ${{1}}_value=1 %");
+        let hook = work.script("hook.sh", &script);
+        let hook = hook.to_str().unwrap().to_owned();
+        let args = ["run", "--run-time", "2", "--update-pct", "20", "--external-script", &hook];
+        assert_eq!(work.petal(args).ends().code, None, "killed at {moment}");
+        work.runs().pop().unwrap()
+    };
+    // Killed while the script works: the figures are there, and that its values are not.
+    let folder = run("post");
+    let kept = record(&folder);
+    assert_eq!(kept["status"], "complete");
+    assert!(count(&kept, "/details/io/physical_read_requests") > 0);
+    assert!(kept["details"]["gaps"].to_string().contains("EXTERNAL_SCRIPT"), "{kept}");
+    assert!(findings(&kept).contains(&"gaps"));
+    // Killed before that, in the middle of the write, or the file is lost later.
+    let whole = fs::read(folder.join("run.json")).unwrap();
+    let journal = work.journal();
+    fs::remove_file(folder.join("run.json")).unwrap();
+    for cut in [None, Some(0), Some(whole.len() / 2), Some(whole.len() - 2)] {
+        if let Some(cut) = cut {
+            fs::write(folder.join(".run.json.tmp"), &whole[..cut]).unwrap();
+        }
+        let rebuilt = reported(&work, &folder);
+        assert_eq!(count(&rebuilt, "/ops/total"), sum(&journal, "/second/ops/total"));
+        assert_eq!(rebuilt["ops"], kept["ops"]);
+        let until = number(&rebuilt, "/counted_until/second");
+        let told = |name: &str| {
+            let per_second = number(&rebuilt, &format!("/per_second/{name}"));
+            (per_second * until).round() as u64
+        };
+        for name in ["physical_read_requests", "physical_write_requests", "redo_bytes"] {
+            assert_eq!(told(name), sum(&journal, &format!("/second/io/{name}")), "{name}");
+        }
+        assert!(!rebuilt["waits"].as_array().unwrap().is_empty());
+    }
+    // Killed when all files are written.
+    let folder = run("end");
+    let kept = record(&folder);
+    assert_eq!(kept["status"], "complete");
+    assert!(kept["details"]["hooks"].to_string().contains("post_value"));
+    assert!(!kept["details"]["gaps"].to_string().contains("EXTERNAL_SCRIPT"));
+    for name in ["report.txt", "timeline.csv", "report.html"] {
+        assert!(folder.join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_and_a_damaged_one_are_told_as_such() {
+    let work = Workplace::loaded(1, "8M");
+    let mut run = work.petal(["run", "--run-time", "100"]).start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    let folder = work.run_folder();
+    let report = || work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
+    let live = report();
+    assert!(live.contains("the run goes on") && live.contains("still running"), "{live}");
+    assert!(!live.contains("killed"), "{live}");
+    run.signal(Signal::INT);
+    run.ends().exited(130);
+    let text = fs::read(folder.join("run.json")).unwrap();
+    fs::write(folder.join("run.json"), &text[..text.len() / 3]).unwrap();
+    let damaged = report();
+    assert!(damaged.contains("run.json is damaged") && damaged.contains("status not known"));
+    assert!(!damaged.contains("killed"), "{damaged}");
+    fs::remove_file(folder.join("run.json")).unwrap();
+    assert!(report().contains("petal was killed, or its run.json is lost"));
+}
+
+#[test]
+fn a_damaged_cell_of_a_sweep_is_told_and_done_again() {
+    let work = Workplace::loaded(1, "8M");
+    let args =
+        ["sweep", "--sessions", "1,2", "--repeats", "1", "--work-loop", "5", "--out", "swept"];
+    work.petal(args).exits(0);
+    let cell = work.path("swept/cell001-sessions1-r1/run.json");
+    let text = fs::read(&cell).unwrap();
+    fs::write(&cell, &text[..text.len() / 2]).unwrap();
+    let told = work.petal(["report", "swept", "--json"]).exits(0).telling(&["cell 1", "damaged"]);
+    assert_eq!(told.json()["cells"].as_array().unwrap().len(), 1);
+    assert_eq!(told.json()["status"], "interrupted");
+    let again = work.petal([&args[..], &["--json"]].concat()).exits(0).telling(&["done again"]);
+    assert_eq!(again.json()["cells"].as_array().unwrap().len(), 2);
+    assert_eq!(again.json()["status"], "complete");
+    assert!(work.path("swept/cell001-sessions1-r1.failed1/run.json").is_file());
+}
+
+/// A terminal's escapes, a formula and a forged message, as a shell's user would hardly type them
+/// and a name in a database may hold them.
+const HOSTILE: &str = "=cmd\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{202e}\npetal: forged";
+const SECRET: &str = "Geheim-4712";
+
+/// Nothing of it acts on the terminal, begins a line of its own, or is secret.
+#[track_caller]
+fn assert_harmless(ended: &Ended) {
+    for text in [&ended.stdout, &ended.stderr] {
+        let acts = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        assert!(!text.contains(|letter| acts(letter) || letter == '\u{202e}'), "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("petal: forged")), "{text}");
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+#[test]
+fn hostile_texts_from_anywhere_do_nothing_in_a_terminal() {
+    let work = Workplace::new();
+    let data = format!("sqlite:data{HOSTILE}");
+    let out = format!("results{HOSTILE}");
+    let hook = work.script("hook.sh", "printf 'cpu=7 =cmd\\033[2J\\007\\n'; printf '\\033[2J\\n'");
+    let hook = hook.to_str().unwrap();
+    assert_harmless(&work.petal(["setup", "--scale", "8M", "--db", &data]).exits(0));
+    let run = ["run", "--work-loop", "2", "--db", &data, "--out", &out, "--external-script", hook];
+    assert_harmless(&work.petal(run).exits(0));
+    assert_harmless(&work.petal([&run[..], &["--json"]].concat()).exits(0));
+    let folders = names(&work.path(&out));
+    let folder = work.path(&out).join(&folders[0]);
+    let text = fs::read_to_string(folder.join("report.txt")).unwrap();
+    assert!(text.contains("=cmd\\u001b") && !text.contains('\u{1b}'), "{text}");
+    let folder = folder.to_str().unwrap();
+    assert_harmless(&work.petal(["report", folder]).exits(0));
+    assert_harmless(&work.petal(["report", folder, folder]).exits(0));
+    assert_harmless(&work.petal(["compare", folder, folder]).ends());
+    assert_harmless(&work.petal(["check", "--db", &data]).ends());
+    let sweep = ["sweep", "--sessions", "1,2", "--db", &data, "--out", &out];
+    assert_harmless(&work.petal([&sweep[..], &["--dry-run"]].concat()).ends());
+    assert_harmless(&work.petal(["drop", "--db", &data]).exits(0));
+    assert_harmless(&work.petal(["drop", "--db", &data]).exits(0));
+    // What is refused is quoted.
+    let conf = work.write("odd.conf", format!("UPDATE_PCT='{}'\n", HOSTILE.replace('\n', " ")));
+    let conf = conf.to_str().unwrap();
+    let refused: [&[&str]; 7] = [
+        &["run", "--conf", conf],
+        &["run", "--update-pct", HOSTILE],
+        &["run", HOSTILE],
+        &[HOSTILE],
+        &["run", "--conf", HOSTILE],
+        &["report", HOSTILE],
+        &["run", "--db", HOSTILE],
+    ];
+    for args in refused {
+        let ended = work.petal(args).ends();
+        assert_ne!(ended.code, Some(0));
+        assert_harmless(&ended);
+    }
+    for (key, value) in [("UPDATE_PCT", HOSTILE), ("DB", HOSTILE), ("EXTERNAL_SCRIPT", HOSTILE)] {
+        let ended = work.petal(["run"]).env(key, value).ends();
+        assert_ne!(ended.code, Some(0));
+        assert_harmless(&ended);
+    }
+}
+
+#[test]
+fn hostile_reports_and_records_of_others_do_nothing_in_a_terminal() {
+    let work = Workplace::new();
+    let awr = include_str!("../data/awr/awr_19c.html");
+    let hostile = HOSTILE.replace('\n', " ");
+    let awr = awr.replace("TULIP", &hostile).replace("bed7.example.com", &hostile);
+    let file = work.write(&format!("awr{HOSTILE}.html"), awr);
+    let file = file.to_str().unwrap();
+    for form in [&["awr", file][..], &["awr", "--csv", file], &["awr", "--json", file]] {
+        assert_harmless(&work.petal(form).exits(0));
+    }
+    for form in ["awr_info", "events"] {
+        assert_harmless(&work.petal(["awr", "--format", form, file]).exits(0));
+    }
+    assert_harmless(&work.petal(["awr", "--explain", file]).exits(0));
+    let folder = run_in(&work, "petal-run-1");
+    let mut record = record(&folder);
+    for place in ["/target/product", "/target/version", "/target/url", "/details/host/name"] {
+        *record.pointer_mut(place).unwrap() = HOSTILE.into();
+    }
+    fs::write(folder.join("run.json"), record.to_string()).unwrap();
+    for args in [&["report", "petal-run-1"][..], &["report", "--json", "petal-run-1"]] {
+        let told = work.petal(args).exits(0);
+        assert!(told.stdout.contains("=cmd\\u001b"), "{}", told.stdout);
+        assert_harmless(&told);
+    }
+}
+
+#[test]
+fn what_is_no_url_is_not_repeated() {
+    let work = Workplace::new();
+    for url in [
+        format!("oracle://u/{SECRET}@h/x"),
+        format!("oracle:u/{SECRET}@h/x"),
+        format!("u/{SECRET}@h/x"),
+        format!("host=h password={SECRET}"),
+        format!("sqlite:host=h password={SECRET}"),
+        format!("postgres://h/d?dbname=host=h%20password={SECRET}"),
+        format!("postgres://u:4711?{SECRET}@h/d"),
+        format!("postgres://u:4711/{SECRET}@h/d"),
+        format!("postgres://h/d?passphrase={SECRET}"),
+        format!("postgres://h/d?auth={SECRET}"),
+        format!("sqlite:data?key={SECRET}"),
+        format!("jdbc:oracle:thin:u/{SECRET}@h"),
+        format!("{SECRET}:x"),
+    ] {
+        let conf = work.write("odd.conf", format!("DB='{url}'\n"));
+        for ended in [
+            work.petal(["run", "--db", &url]).exits(2),
+            work.petal(["run", &format!("--db={url}")]).exits(2),
+            work.petal(["sweep", "--db", &url]).exits(2),
+            work.petal(["run"]).env("DB", &url).exits(2),
+            work.petal(["run", "--conf", conf.to_str().unwrap()]).exits(2),
+        ] {
+            assert_harmless(&ended);
+            assert!(ended.stderr.contains("DB="), "{}", ended.stderr);
+        }
+    }
+}

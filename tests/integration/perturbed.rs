@@ -1,0 +1,152 @@
+//! Paired runs: one left alone, one that something outside disturbs. A headline that moves has a
+//! finding that says why, and what somebody else reads is nobody's figure here.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::server_postgres::{Server, is_there};
+use crate::support::{ALONE, Mount, Workplace, findings, number, record};
+
+/// Reads a file of its own past the page cache, over and over, until it is dropped.
+struct ForeignReader {
+    is_over: Arc<AtomicBool>,
+    reading: Option<JoinHandle<u64>>,
+}
+
+impl ForeignReader {
+    const CHUNK: usize = 1 << 20;
+    const CHUNKS: u64 = 16;
+    /// About 250 MB/s at most: the processors are left to others.
+    const PAUSE: Duration = Duration::from_millis(4);
+
+    fn beside(folder: &Path) -> Self {
+        let path = folder.join("somebody-elses");
+        fs::write(&path, vec![7; Self::CHUNK * Self::CHUNKS as usize]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+        let is_over = Arc::<AtomicBool>::default();
+        let seen = is_over.clone();
+        let reading = thread::spawn(move || {
+            let mut memory = vec![0; Self::CHUNK + 4096];
+            let from = memory.as_ptr().align_offset(4096);
+            let mut chunks = 0;
+            while !seen.load(Ordering::Relaxed) {
+                let at = chunks % Self::CHUNKS * Self::CHUNK as u64;
+                file.read_exact_at(&mut memory[from..from + Self::CHUNK], at).unwrap();
+                chunks += 1;
+                thread::sleep(Self::PAUSE);
+            }
+            chunks
+        });
+        Self { is_over, reading: Some(reading) }
+    }
+
+    /// How many bytes it read.
+    fn ends(mut self) -> u64 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.reading.take().unwrap().join().unwrap() * Self::CHUNK as u64
+    }
+}
+
+impl Drop for ForeignReader {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The line to paste, as the newest run's report has it.
+fn headline(work: &Workplace) -> String {
+    let report = fs::read_to_string(work.runs().pop().unwrap().join("report.txt")).unwrap();
+    report.lines().find(|line| line.contains("served by:")).unwrap().trim().to_owned()
+}
+
+/// Few enough reads of cached data that the foreign ones are more.
+const SLOW_READS: [&str; 6] = ["--update-pct", "0", "--rate", "30", "--run-time", "3"];
+
+/// The page cache served the run although the device read as many bytes, for somebody else.
+fn assert_served_by_the_page_cache(work: &Workplace, run: &Value, served: &str) {
+    let line = headline(work);
+    assert!(line.contains("served by: page cache"), "{line}\n{run}");
+    let asked = number(run, "/per_second/physical_read_bytes");
+    let device = number(run, "/per_second/device_read_bytes");
+    assert!(device > asked, "the device read {device} bytes, the run {asked}: nothing is proven");
+    assert!(findings(run).contains(&"cached-by-os"), "{}", run["findings"]);
+    assert!(findings(run).contains(&"other-load"), "{}", run["findings"]);
+    let whole = record(&work.runs().pop().unwrap());
+    let own = number(&whole, &format!("/details/os/whole/sum/counts/{served}"));
+    assert!(own < asked, "{own} bytes were read by the processes that serve the run");
+}
+
+#[test]
+fn a_foreign_reader_does_not_make_the_page_cache_a_device_on_sqlite() {
+    let _alone = ALONE.lock();
+    let Some(disk) = Mount::ext4(160) else { return };
+    let work = Workplace::new();
+    let url = disk.url("data");
+    work.petal(["setup", "--scale", "64M", "--db", &url]).exits(0);
+    fs::read(disk.path("data/petal1.db")).unwrap();
+    let args = ["run", "--direct-io", "FALSE", "--json", "--db", &url];
+    let run = || work.petal([&args[..], &SLOW_READS].concat()).watching().exits(0).json();
+    let alone = run();
+    assert!(headline(&work).contains("served by: page cache"), "{}", headline(&work));
+    assert!(findings(&alone).contains(&"cached-by-os"), "{}", alone["findings"]);
+    let reader = ForeignReader::beside(&disk.path(""));
+    let beside = run();
+    assert!(reader.ends() > 0);
+    assert_served_by_the_page_cache(&work, &beside, "petal_read_bytes");
+}
+
+#[test]
+fn a_foreign_reader_does_not_make_the_page_cache_a_device_on_postgres() {
+    if !is_there() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let server = Server::start(&["shared_buffers=2MB", "track_io_timing=on"]);
+    server.database("beside");
+    let url = server.url("beside");
+    let work = Workplace::new();
+    work.petal(["setup", "--scale", "48M", "--db", &url]).exits(0);
+    let args = ["run", "--json", "--db", &url];
+    let run = || work.petal([&args[..], &SLOW_READS].concat()).watching().exits(0).json();
+    // The first run reads everything once, wherever it lies.
+    run();
+    let reader = ForeignReader::beside(&work.path(""));
+    let beside = run();
+    assert!(reader.ends() > 0);
+    assert_served_by_the_page_cache(&work, &beside, "server_read_bytes");
+}
+
+#[test]
+fn a_stopped_petal_says_how_many_seconds_it_lost() {
+    let _alone = ALONE.lock();
+    let work = Workplace::loaded(1, "8M");
+    let args = ["run", "--update-pct", "0", "--run-time", "6", "--json"];
+    let plain = work.petal(args).exits(0).json();
+    assert!(!findings(&plain).contains(&"petal-suspended"), "{}", plain["findings"]);
+    let mut running = work.petal(args).start();
+    running.until("two seconds of a run", || work.journal().len() >= 2);
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(2500));
+    running.signal(Signal::CONT);
+    let stopped = running.ends().exited(0).json();
+    let all = stopped["findings"].as_array().unwrap();
+    let finding = all.iter().find(|finding| finding["id"] == "petal-suspended");
+    let finding = finding.unwrap_or_else(|| panic!("{}", stopped["findings"]));
+    let lost_s = number(finding, "/evidence/lost_s");
+    assert!((2.0..5.0).contains(&lost_s), "{finding}");
+    let whole = record(&work.runs().pop().unwrap());
+    assert!(
+        number(&whole, "/details/suspended/0/at_s") >= 1.0,
+        "{}",
+        whole["details"]["suspended"]
+    );
+}
