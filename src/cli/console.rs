@@ -28,7 +28,7 @@ pub struct Console {
     quiet: bool,
     terminal: bool,
     /// A result could not be written to stdout.
-    result_lost: AtomicBool,
+    result_lost: Arc<AtomicBool>,
     state: Arc<Mutex<State>>,
 }
 
@@ -55,7 +55,7 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, result_lost: AtomicBool::new(false), state: Arc::default() }
+        Self { quiet, terminal, result_lost: Arc::default(), state: Arc::default() }
     }
 
     /// A result, for a person or a pipe. A reader that went away is no error; anything else that

@@ -2,7 +2,7 @@
 //! kernel's place, once or from then on. Whatever fails, petal ends in time, with an exit code and a
 //! word, or with a result that is whole; never in silence.
 //!
-//! A short form runs with all tests; `PETAL_TEST_INJECT=all` takes every call and error.
+//! A short form runs with all tests; `PETAL_TEST_LONG=1` takes every call and error.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -274,7 +274,7 @@ fn whatever_call_fails_petal_ends_with_a_word() {
     loaded.petal(["run", "--work-loop", "5"]).exits(0);
     fs::rename(loaded.run_folder(), loaded.path("old")).unwrap();
     fs::remove_dir(loaded.path("petal-results")).unwrap();
-    let all = std::env::var("PETAL_TEST_INJECT").is_ok_and(|form| form == "all");
+    let all = std::env::var_os("PETAL_TEST_LONG").is_some();
     let commands = [Command::Run, Command::DeviceRun, Command::Setup, Command::Report];
     let cases: VecDeque<Case> = commands
         .into_iter()
