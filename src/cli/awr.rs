@@ -117,7 +117,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         draw(file, &reports, console)?;
         console.warn(&format!("the petals are in {}", file.display()));
     }
-    console.result(&output(matches, &reports)?);
+    console.result(&console.laid_out(|| output(matches, &reports))?);
     Ok(exit)
 }
 

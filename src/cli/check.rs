@@ -66,7 +66,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
-    console.result(&report::checks::render(&checks));
+    console.report(|| report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }

@@ -10,6 +10,7 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod number;
 mod os;
 mod os_data;
 mod report;

@@ -79,6 +79,9 @@ pub trait Engine: Send + Sync {
         Ok(asked.unwrap_or(self.capabilities().block_size_default))
     }
 
+    /// Bytes of each filler column of a row that fills a block of this size.
+    fn column_bytes(&self, block_bytes: u32) -> usize;
+
     /// From now on signals of the caller's end what this engine waits for before and after a run,
     /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
     /// of signals serves such an engine better outside of loads and runs.

@@ -130,7 +130,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
     work.write("empty.txt", "");
     let both = work.petal(["awr", "good.lst", "bad.html"]).exits(1);
     assert!(both.stdout.contains("good.lst"), "{}", both.stdout);
-    both.telling(&["bad.html: is HTML of something else"]);
+    both.telling(&["bad.html: is HTML, but not an AWR or Statspack report"]);
     let gone = work.petal(["awr", "good.lst", "gone.txt", "bad.html"]).exits(3);
     gone.telling(&["gone.txt", "No such file"]);
     work.petal(["awr", "empty.txt"]).exits(1).telling(&["empty.txt: is empty"]);

@@ -8,6 +8,7 @@ mod browser;
 mod calibrate;
 mod cli;
 mod compare;
+mod compression;
 mod conformance;
 mod device;
 mod devtools;

@@ -241,6 +241,10 @@ impl Engine for Postgres {
         }
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        schema::column_bytes(block_bytes)
+    }
+
     fn serve(&self, caller: &Caller) -> bool {
         self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
         true
