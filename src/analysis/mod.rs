@@ -9,7 +9,8 @@
 //! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
-//! of drives nearly empty; [`server_report`] sets petal's snapshots beside the database's own report.
+//! of drives nearly empty; [`server_report`] sets petal's snapshots beside the database's own report;
+//! [`windows`] says of which time the figures of several runs are.
 
 pub mod calibration;
 pub mod compare;
@@ -30,6 +31,7 @@ pub mod steady;
 pub mod target;
 mod trust;
 pub mod verdict;
+mod windows;
 mod writes;
 
 pub use findings::{judge, not_judged};

@@ -6,7 +6,7 @@ use std::fmt;
 use super::limits;
 use super::physical;
 use super::served::{self, ReadsServed};
-use crate::record::Run;
+use crate::record::{Headline, Run};
 use crate::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
@@ -23,24 +23,24 @@ pub struct Verdict {
     pub redo_mb: Option<f64>,
     /// Of a run whose data the database's cache can hold: blocks visited per second.
     pub logical_reads: Option<f64>,
-    /// Where the database's figures end, if before the run did.
-    pub until: Option<String>,
+    /// The time that all of it is of: `steady window 5.0-15.0 s`.
+    pub window: String,
     pub served_by: String,
     pub limited_by: String,
 }
 
 pub fn verdict(run: &Run) -> Verdict {
-    let counted = run.counted();
+    let Headline { run, window } = run.headline();
     let per_second = &run.summary.per_second;
     Verdict {
         read_piops: per_second.physical_read_requests,
         write_piops: per_second.physical_write_requests,
         read_us: run.summary.io_latency_us.get("read").and_then(|read| read.mean),
         redo_mb: per_second.redo_bytes.map(|bytes| bytes / 1e6),
-        logical_reads: per_second.logical_reads.filter(|_| physical::is_cached(run)),
-        until: run.counted_until(),
-        served_by: served_by(&counted),
-        limited_by: limited_by(&counted),
+        logical_reads: per_second.logical_reads.filter(|_| physical::is_cached(&run)),
+        window: window.to_string(),
+        served_by: served_by(&run),
+        limited_by: limited_by(&run),
     }
 }
 
@@ -176,15 +176,15 @@ impl fmt::Display for Verdict {
         }
         write!(
             f,
-            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {}",
+            "PIOPS {}+{} | single-block read {} us | redo {} MB/s | served by: {} | limited by: {} | {}",
             whole(self.read_piops),
             whole(self.write_piops),
             tenths(self.read_us),
             tenths(self.redo_mb),
             self.served_by,
-            self.limited_by
-        )?;
-        self.until.as_ref().map_or(Ok(()), |until| write!(f, " | {until}"))
+            self.limited_by,
+            self.window
+        )
     }
 }
 
@@ -200,8 +200,20 @@ mod tests {
     fn the_line_of_a_physical_run() {
         insta::assert_snapshot!(
             verdict(&fixture::mixed_run()),
-            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)"
+            @"PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
         );
+    }
+
+    #[test]
+    fn the_line_is_of_the_steady_window() {
+        let run = fixture::windowed_run();
+        let steady = run.summary.steady.as_ref().unwrap();
+        let verdict = verdict(&run);
+        assert_eq!(verdict.read_piops, steady.per_second.physical_read_requests);
+        assert_eq!(verdict.read_us, steady.io_latency_us["read"].mean);
+        assert_eq!(verdict.redo_mb, steady.per_second.redo_bytes.map(|bytes| bytes / 1e6));
+        assert!(verdict.to_string().ends_with(" | steady window 5.0-60.0 s"));
+        assert_ne!(verdict.read_piops, run.summary.per_second.physical_read_requests);
     }
 
     #[test]
@@ -219,7 +231,7 @@ mod tests {
         run.summary.waits.clear();
         run.details.io = IoCounts::default();
         run.details.device = None;
-        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined");
+        insta::assert_snapshot!(verdict(&run), @"PIOPS -+- | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the steady window's counters are not known)");
     }
 
     #[test]

@@ -21,6 +21,7 @@ Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
+  petal report --csv petal-results/*-run > runs.csv    a row per run
   petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
@@ -37,7 +38,7 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help(
                     "A run's, a sweep's or a calibration's folder; several runs for a table over \
-                     all of them",
+                     all of them; among several, what is none of these is skipped",
                 ),
         )
         .arg(
@@ -46,80 +47,58 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
         )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("json")
+                .help("Print runs as CSV, a row each, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("os-text")
+                .long("os-text")
+                .action(ArgAction::SetTrue)
+                .help("Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them"),
+        )
         .arg(source::objective_arg());
     os_data::arg(command)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let folders: Vec<&PathBuf> = matches.get_many("folder").unwrap_or_default().collect();
-    let os_data = matches.get_one::<PathBuf>("os-data");
-    let is_calibration = |path: &PathBuf| calibration::is_one(path);
-    if let ([path], None) = (folders.as_slice(), os_data)
-        && is_calibration(path)
-    {
-        return of_calibration(path, matches, console);
-    }
-    // A pattern for all results takes those in as well.
-    let (passed_over, folders): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        folders.into_iter().partition(|path| is_calibration(path));
-    for path in &passed_over {
-        console.warn(&format!(
-            "{} is a calibration and in no table of runs: petal report it alone",
-            path.display()
-        ));
-    }
-    if folders.is_empty() {
-        return Err(Failure::usage("there is no run among these folders: report one at a time"));
-    }
-    if let Some(path) = folders.iter().find(|path| sweep::is_one(path)) {
-        return match folders.as_slice() {
-            [_] if os_data.is_some() => Err(Failure::usage(format!(
-                "--os-data: it belongs to one run; name the folder of a run below {}",
-                path.display()
-            ))),
-            [path] => of_sweep(path, matches, console),
-            _ => Err(Failure::usage(format!(
-                "{} is a sweep: report one sweep at a time",
-                path.display()
-            ))),
-        };
-    }
-    if let (Some(file), [_, _, ..]) = (os_data, folders.as_slice()) {
-        return Err(Failure::usage(format!(
+    match (folders.as_slice(), matches.get_one::<PathBuf>("os-data")) {
+        ([path], os_data) => of_one(path, os_data, matches, console),
+        (several, None) => of_several(several, matches, console),
+        (_, Some(file)) => Err(Failure::usage(format!(
             "--os-data {}: it belongs to one run; name one folder",
             file.display()
-        )));
+        ))),
     }
-    let mut runs = Vec::new();
-    let mut exit = Exit::Done;
-    for path in &folders {
-        let mut run = report::load(path)?;
-        let folder = record::folder_of(path);
-        exit = worse(exit, read_server_reports(&mut run, &folder, console));
-        if let Some(file) = os_data {
-            let seconds = os_data::merge(&mut run, file, &folder, console)?;
-            exit = worse(exit, kept(seconds, console));
-            exit = worse(exit, kept(record::save(&folder, &run), console));
+}
+
+fn of_one(
+    path: &Path,
+    os_data: Option<&PathBuf>,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    match os_data {
+        None if calibration::is_one(path) => of_calibration(path, matches, console),
+        None if sweep::is_one(path) => of_sweep(path, matches, console),
+        Some(_) if calibration::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; {} is a calibration and no run",
+            path.display()
+        ))),
+        Some(_) if sweep::is_one(path) => Err(Failure::usage(format!(
+            "--os-data: it belongs to one run; name the folder of a run below {}",
+            path.display()
+        ))),
+        _ => {
+            let (run, exit) = of_run(path, os_data, matches, console)?;
+            of_runs(&[(path, run)], matches, console)?;
+            Ok(exit)
         }
-        exit = worse(exit, kept(report::write_all(&folder, &run), console));
-        runs.push(run);
     }
-    if matches.get_flag("json") {
-        for run in &runs {
-            console.result(&super::run::json(run)?);
-        }
-    } else if let [run] = runs.as_slice() {
-        console.result(&report::text::render(run));
-    } else {
-        let name = |path: &&PathBuf| {
-            let folder = record::folder_of(path);
-            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-        };
-        let names: Vec<String> = folders.iter().map(name).collect();
-        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(&runs).collect();
-        console.result(&report::sweep::of_runs(&named));
-    }
-    Ok(exit)
 }
 
 /// How the writing of a file ended. A record on a read-only medium is still shown, and what could
@@ -137,8 +116,129 @@ fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
     Failure::from(error).exit
 }
 
+/// A pattern for all results takes in what is no run as well: sweeps are reported one by one, and
+/// what cannot be reported is skipped with a note.
+fn of_several(
+    folders: &[&PathBuf],
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let skip = |path: &Path, why: &str| console.warn(&format!("{}: {why}", path.display()));
+    let mut runs: Vec<(&Path, Run)> = Vec::new();
+    let (mut exit, mut sweeps) = (Exit::Done, 0);
+    for path in folders.iter().map(|path| path.as_path()) {
+        if calibration::is_one(path) {
+            skip(
+                path,
+                "skipped: it is a calibration, which is in no table of runs; report it alone",
+            );
+            continue;
+        }
+        if sweep::is_one(path) && matches.get_flag("csv") {
+            skip(path, "skipped: it is a sweep, whose cells are in its sweep.csv");
+            continue;
+        }
+        let reported = if sweep::is_one(path) {
+            of_sweep(path, matches, console).inspect(|_| sweeps += 1)
+        } else {
+            of_run(path, None, matches, console).map(|(run, exit)| {
+                runs.push((path, run));
+                exit
+            })
+        };
+        match reported {
+            Ok(written) => exit = worse(exit, written),
+            Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
+        }
+    }
+    if !runs.is_empty() {
+        of_runs(&runs, matches, console)?;
+    } else if sweeps == 0 {
+        return Err(Failure::usage(
+            "there is no run and no sweep among these folders: name those that petal run or petal \
+             sweep wrote",
+        ));
+    }
+    Ok(exit)
+}
+
+/// Reads a run, with what was added to its folder since, and writes its reports anew.
+fn of_run(
+    path: &Path,
+    os_data: Option<&PathBuf>,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<(Run, Exit), Failure> {
+    let mut run = report::load(path)?;
+    let folder = record::folder_of(path);
+    let mut exit = read_server_reports(&mut run, &folder, console);
+    if let Some(file) = os_data {
+        let seconds = os_data::merge(&mut run, file, &folder, console)?;
+        exit = worse(exit, kept(seconds, console));
+        exit = worse(exit, kept(record::save(&folder, &run), console));
+    }
+    exit = worse(exit, kept(report::write_all(&folder, &run), console));
+    if matches.get_flag("os-text") {
+        exit = worse(exit, write_os_text(&folder, &run, console));
+    }
+    Ok((run, exit))
+}
+
+/// What goes to stdout: the report of one run, or a table of several.
+fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
+    let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
+    let all = runs.iter().map(|(_, run)| run);
+    let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::runs(&named))?);
+    } else if matches.get_flag("json") {
+        for (_, run) in runs {
+            console.result(&super::run::json(run)?);
+        }
+    } else if let [(_, run)] = runs {
+        console.report(|| report::text::render(run));
+    } else {
+        console.report(|| report::sweep::of_runs(&named));
+    }
+    Ok(())
+}
+
+/// Flags that mean nothing of a sweep or a calibration.
+fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failure> {
+    match flags.iter().find(|flag| matches.get_flag(flag)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!(
+            "--{flag}: it is of runs, and {} is none; name the folders of runs",
+            path.display()
+        ))),
+    }
+}
+
+/// As the folder calls itself.
+fn folder_name(path: &Path) -> String {
+    let folder = record::folder_of(path);
+    folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn as_csv<E: std::fmt::Display>(table: Result<String, E>) -> Result<String, Failure> {
+    table.map_err(|error| Failure::new(Exit::Failed, format!("the runs are no CSV: {error}")))
+}
+
+fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
+    let written = report::write_os_text(folder, run);
+    if written.as_ref().is_ok_and(Vec::is_empty) {
+        console.warn(&format!(
+            "{}: no vmstat.out: the operating system of the database's host was not watched \
+             (NO_OS_PERF_DATA, or another host: --os-data)",
+            folder.path().display()
+        ));
+    }
+    kept(written, console)
+}
+
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
 fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["csv", "os-text"], path)?;
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
@@ -174,6 +274,7 @@ fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exi
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["os-text"], path)?;
     let swept = sweep::load(path)?;
     for failure in &swept.sweep.failures {
         let (cell, round) = (failure.number, failure.repeat);
@@ -181,11 +282,13 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     }
     let objective = matches.get_one("objective");
     let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
-    if matches.get_flag("json") {
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::sweep(&swept))?);
+    } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.result(&report::sweep::render(&swept, &petals, objective));
+        console.report(|| report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

@@ -13,25 +13,25 @@ use crate::record::os_log::Header;
 use crate::record::server_report::SeenReport;
 use crate::record::{
     CountedUntil, Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
-    SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram,
+    SessionLost, SettleTimes, Status, Steady, Summary, WaitHistogram, WindowTotals,
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 use crate::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
-use super::sampler::SteadyWindow;
+use super::steady_window;
 use super::told::sum;
 
 /// What the run left, raw.
 pub struct Measured {
     pub elapsed_s: f64,
     pub totals: Tally,
-    pub steady: SteadyWindow,
+    pub steady: steady_window::Steady,
     pub timeline: Vec<Second>,
     /// Deltas per endpoint, to the end or until `counted_until`; None when nothing was told.
     pub counters: Option<Vec<Counters>>,
@@ -117,8 +117,9 @@ fn summary(
         )
         .with_database_over(&total.io, database_s),
         counted_until: measured.counted_until,
-        steady: steady(&measured.steady),
+        steady: steady(&measured.steady, details),
         latency_us: latencies_us(totals),
+        hot_latency_us: by_hot(totals, Latencies::summary),
         io_latency_us: figures::io_latencies(
             &details.target.io_events,
             &waits,
@@ -148,6 +149,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         os: opening.os.clone().map(|seen| os_seen(seen, measured)),
         histograms: histograms(&measured.totals),
         op_latency_us: all_operations(&measured.totals),
+        steady: window_totals(&measured.steady, opening.target.local),
         wait_histograms: wait_histograms(total),
         files: total.files.iter().map(FileIo::from).collect(),
         first_done_s: measured.first_done_ns.map(|ns| ns as f64 / 1e9),
@@ -257,24 +259,54 @@ fn status(job: &Job<'_>, measured: &Measured) -> Status {
     }
 }
 
-fn steady(window: &SteadyWindow) -> Option<Steady> {
-    let seconds = window.to_s - window.from_s;
-    (seconds > 0.0).then(|| {
-        let (ops, rows) = (Ops::from(&window.tally), Rows::from(&window.tally));
-        let io = window.io.unwrap_or_default();
-        Steady {
-            from_s: window.from_s,
-            to_s: window.to_s,
-            per_second: PerSecond::over(
-                ops.total,
-                rows.total(),
-                ops.update,
-                &io,
-                window.device.as_ref(),
-                seconds,
-            ),
-            latency_us: latencies_us(&window.tally),
-        }
+/// petal's figures over whole seconds, the others' over the time between their samples.
+fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
+    let steady_window::Stretch { tally, from_s, to_s } = &window.seconds;
+    let seconds = to_s - from_s;
+    let (ops, rows) = (Ops::from(tally), Rows::from(tally));
+    let own =
+        PerSecond::over(ops.total, rows.total(), ops.update, &Default::default(), None, seconds);
+    let totals = details.steady.as_ref();
+    let sampled = totals.map(|totals| {
+        PerSecond::over(0, 0, 0, &totals.io, totals.device.as_ref(), totals.counted_s)
+    });
+    let (ops, rows, commits) = (own.ops, own.rows, own.commits);
+    let counters = window.counters().as_deref().and_then(sum).unwrap_or_default();
+    let io_latency_us = totals.map(|totals| {
+        let histograms = wait_histograms(&counters);
+        figures::io_latencies(&details.target.io_events, &totals.waits, &histograms)
+    });
+    (seconds > 0.0).then(|| Steady {
+        from_s: *from_s,
+        to_s: *to_s,
+        per_second: PerSecond { ops, rows, commits, ..sampled.unwrap_or_default() },
+        latency_us: latencies_us(tally),
+        io_latency_us: io_latency_us.unwrap_or_default(),
+    })
+}
+
+fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<WindowTotals> {
+    let counters = window.counters()?;
+    let total = sum(&counters)?;
+    let tally = &window.seconds.tally;
+    let os = window.os();
+    let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
+    Some(WindowTotals {
+        counted_s: window.counted_s()?,
+        ops: Ops::from(tally),
+        rows: Rows::from(tally),
+        rows_asked: Some(Rows::by_kind(&tally.rows_asked)),
+        io: total.io,
+        device: os.as_ref().and_then(Interval::device),
+        cpu: os.as_ref().filter(|_| is_local).and_then(Interval::cpu),
+        petal_cpu_s: os.as_ref().and_then(Interval::petal_cpu_s),
+        db_time_s: tally.busy_ns as f64 / 1e9,
+        think_time_s: tally.think_ns as f64 / 1e9,
+        op_latency_us: all_operations(tally),
+        waits: figures::wait_rows(&waits),
+        counters: total.raw,
+        files: total.files.iter().map(FileIo::from).collect(),
+        endpoints: counters.into_iter().map(|each| (each.endpoint, each.io)).collect(),
     })
 }
 
@@ -322,9 +354,18 @@ fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
     let by_kind = Kind::ALL.map(|kind| (kind.name(), &totals.service[kind.index()]));
-    by_kind
+    let by_kind = by_kind
         .into_iter()
-        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())))
+        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())));
+    by_kind.chain(by_hot(totals, Latencies::bars)).collect()
+}
+
+/// What the latencies of operations that were sent to hot data come to, by name.
+fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
+    Hot::ALL
+        .iter()
+        .zip(&totals.hot)
+        .filter_map(|(hot, latencies)| Some((hot.name().to_owned(), of(latencies.as_ref()?))))
         .collect()
 }
 

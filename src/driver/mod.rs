@@ -20,6 +20,7 @@ pub mod run;
 mod sampler;
 mod server_report;
 mod session;
+mod steady_window;
 mod suspension;
 pub mod sweep;
 #[cfg(test)]

@@ -71,6 +71,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
             shards: &shards,
             trigger: stop.trigger,
             warm_up_s: warm_up_s(job.settings),
+            planned_s: job.settings.run_time.as_secs_f64(),
             opening,
             opening_os: opening_os.clone(),
             journal: keepers.journal,
@@ -337,12 +338,12 @@ fn close(
     let last_done_ns = crew.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
     // A session that thinks or waits at the end is done later than its last operation.
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
-    sampler.close_steady();
     let mut gaps = std::mem::take(&mut sampler.gaps);
     let mut bad_blocks = Vec::new();
     match job.engine.quiesce() {
         Ok(()) => {}
         Err(EngineError::Data(what)) => bad_blocks.push(what),
+        Err(EngineError::Environment(what)) => gaps.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let (counters, counted_until) = sampler.close_counters(job.engine.snapshot());
@@ -361,7 +362,7 @@ fn close(
     Measured {
         elapsed_s,
         totals: sampler.totals,
-        steady: sampler.steady,
+        steady: sampler.steady.close(),
         timeline: sampler.timeline,
         counters,
         counted_until,

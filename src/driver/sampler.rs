@@ -5,6 +5,7 @@
 //! batches, the second is harvested and written.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineError};
@@ -12,10 +13,11 @@ use crate::record::journal::{Journal, Line, WaitTotal};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{Counters, IoCounts};
-use crate::stats::os::{DeviceCounts, Sample};
+use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 
+use super::steady_window::{Bound, SteadyWindow};
 use super::told::{Told, sum};
 use super::watching::Watching;
 
@@ -42,20 +44,12 @@ enum Phase {
 struct Mark {
     at_s: f64,
     io: Option<IoCounts>,
+    /// Since the trigger, per endpoint.
+    counters: Option<Arc<Vec<Counters>>>,
     /// Since the trigger.
     checkpoints: Option<u64>,
     vacuums: Option<u64>,
     os: Option<Sample>,
-}
-
-/// The stretch of whole seconds in which every surviving session ran and warm-up was over.
-#[derive(Default)]
-pub struct SteadyWindow {
-    pub tally: Tally,
-    pub from_s: f64,
-    pub to_s: f64,
-    pub io: Option<IoCounts>,
-    pub device: Option<DeviceCounts>,
 }
 
 pub struct Sampler<'a> {
@@ -65,6 +59,7 @@ pub struct Sampler<'a> {
     trigger: Instant,
     local: bool,
     warm_up_s: f64,
+    planned_s: f64,
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
     /// Sessions that the journal tells as lost.
@@ -76,8 +71,6 @@ pub struct Sampler<'a> {
     first: Mark,
     /// The newest, in the order of time.
     marks: VecDeque<Mark>,
-    /// At the bounds of the steady window.
-    steady_marks: (Option<Mark>, Option<Mark>),
     latest: Option<Counters>,
     told: Told,
     /// The database's totals at the last second's end at which it told them.
@@ -98,6 +91,8 @@ pub struct Parts<'a> {
     pub shards: &'a Shards,
     pub trigger: Instant,
     pub warm_up_s: f64,
+    /// RUN_TIME.
+    pub planned_s: f64,
     pub opening: Vec<Counters>,
     pub opening_os: Option<Sample>,
     pub journal: Option<Journal>,
@@ -117,6 +112,7 @@ impl<'a> Sampler<'a> {
         let first = Mark {
             at_s: 0.0,
             io: sum(&parts.opening).map(|counters| counters.io),
+            counters: Some(Arc::new(parts.opening.iter().map(|none| none.since(none)).collect())),
             // An engine that counts them tells it from the first sample on.
             checkpoints: Some(0),
             vacuums: Some(0),
@@ -129,6 +125,7 @@ impl<'a> Sampler<'a> {
             shards: parts.shards,
             trigger: parts.trigger,
             warm_up_s: parts.warm_up_s,
+            planned_s: parts.planned_s,
             journal: parts.journal,
             latency_log: parts.latency_log,
             lost_told: BTreeSet::new(),
@@ -136,7 +133,6 @@ impl<'a> Sampler<'a> {
             second: 0,
             marks: VecDeque::from([first.clone()]),
             first,
-            steady_marks: (None, None),
             latest: None,
             told: Told::new(&parts.opening),
             counted: None,
@@ -160,7 +156,8 @@ impl<'a> Sampler<'a> {
     pub fn tick(&mut self, standing: &Standing) {
         match self.phase {
             Phase::Sample => {
-                self.sample();
+                let end_s = self.second as f64 + 1.0;
+                self.sample([self.warm_up_s, self.planned_s].map(f64::ceil).contains(&end_s));
                 self.phase = Phase::Harvest;
             }
             Phase::Harvest => {
@@ -174,24 +171,34 @@ impl<'a> Sampler<'a> {
 
     /// Harvests everything that is left; the last second ends at `end_s`.
     pub fn finish(&mut self, end_s: f64, standing: &Standing) {
-        self.sample();
+        self.sample(true);
         let end = self.shards.end();
         self.harvest(end, Some(end_s), standing);
     }
 
-    fn sample(&mut self) {
-        let sampled = self.told.take(self.engine.sample());
+    /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
+    fn sample(&mut self, is_bound: bool) {
+        let sampled = self.engine.sample();
+        let histograms = if is_bound { self.engine.snapshot().ok() } else { None };
+        let sampled = sampled.map(|mut counters| {
+            histograms.iter().flatten().for_each(|full| add_histograms(&mut counters, full));
+            counters
+        });
+        let sampled = self.told.take(sampled);
         let at_s = self.trigger.elapsed().as_secs_f64();
-        match sampled {
+        let counters = match sampled {
             Ok(counters) => {
                 self.latest = sum(&counters);
-                self.keep_counted(at_s, counters);
+                let counters = Arc::new(counters);
+                self.keep_counted(at_s, Arc::clone(&counters));
+                Some(counters)
             }
             Err(why) => {
                 self.latest = None;
                 self.gap(format!("the database's counters could not be sampled: {why}"));
+                None
             }
-        }
+        };
         let io = self.latest.as_ref().map(|counters| counters.io);
         let io = io.zip(self.first.io).map(|(delta, opening)| opening.plus(&delta));
         let os = self.watching.as_mut().map(|watching| watching.look(at_s));
@@ -203,14 +210,14 @@ impl<'a> Sampler<'a> {
         });
         let ended = |name| self.latest.as_ref().and_then(|latest| latest.raw.get(name)).copied();
         let (checkpoints, vacuums) = (ended("checkpoints"), ended("vacuums"));
-        self.marks.push_back(Mark { at_s, io, checkpoints, vacuums, os });
+        self.marks.push_back(Mark { at_s, io, counters, checkpoints, vacuums, os });
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
     }
 
     /// What is told near a second's end can be set beside the seconds that petal counted.
-    fn keep_counted(&mut self, at_s: f64, counters: Vec<Counters>) {
+    fn keep_counted(&mut self, at_s: f64, counters: Arc<Vec<Counters>>) {
         let second = at_s.round();
         if second >= 1.0 && (at_s - second).abs() < NEAR_S {
             self.counted = Some(Counted { second, counters, times: None });
@@ -245,7 +252,7 @@ impl<'a> Sampler<'a> {
             db_time_s: busy_ns as f64 / 1e9,
             think_time_s: think_ns as f64 / 1e9,
         };
-        (Some(counters), Some(until))
+        (Some(counters.to_vec()), Some(until))
     }
 
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
@@ -299,29 +306,24 @@ impl<'a> Sampler<'a> {
         if from_s < self.warm_up_s || length_s < 1.0 || !all_ran {
             return;
         }
-        if self.steady.to_s == 0.0 {
-            self.steady.from_s = from_s;
-            self.steady_marks.0 = self.mark_near(from_s).cloned();
-        }
-        self.steady.to_s = from_s + 1.0;
-        self.steady_marks.1 = self.mark_near(self.steady.to_s).cloned();
-        self.steady.tally.add(tally);
+        let bounds = (self.bound_near(from_s), self.bound_near(from_s + 1.0));
+        self.steady.add(from_s, tally, bounds);
     }
 
-    /// The counters over the steady window, from the samples at its bounds.
-    pub fn close_steady(&mut self) {
-        let (Some(from), Some(to)) = &self.steady_marks else { return };
-        let io = to.io.zip(from.io).map(|(to, from)| to.since(&from));
-        let os = to.os.as_ref().zip(from.os.as_ref());
-        let device = os.and_then(|(to, from)| to.since(from).device());
-        (self.steady.io, self.steady.device) = (io, device);
+    /// Where the database was sampled near that time.
+    fn bound_near(&self, at_s: f64) -> Option<Bound> {
+        let mark = self.mark_near(at_s)?;
+        let counters = Arc::clone(mark.counters.as_ref()?);
+        Some(Bound { at_s: mark.at_s, counters, os: mark.os.clone() })
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
         let Some(log) = &mut self.latency_log else { return };
         let service = KIND_TAGS.iter().zip(&tally.service);
         let response = RESPONSE_TAGS.iter().zip(&tally.response);
-        let by_tag = service.chain(response).filter_map(|(tag, l)| Some((*tag, l.as_deref()?)));
+        let tags = service.chain(response).map(|(tag, latencies)| (*tag, latencies));
+        let hot = Hot::ALL.iter().map(|hot| hot.name()).zip(&tally.hot);
+        let by_tag = tags.chain(hot).filter_map(|(tag, l)| Some((tag, l.as_deref()?)));
         if let Err(error) = log.second(row.from_s, row.length_s, by_tag) {
             self.gap(format!("latencies by second are kept only so far: {error}"));
         }
@@ -367,6 +369,14 @@ impl<'a> Sampler<'a> {
     }
 }
 
+/// The histograms of a snapshot, beside the totals of a sample taken at the same time.
+fn add_histograms(sampled: &mut [Counters], full: &Counters) {
+    let same = sampled.iter_mut().filter(|counters| counters.endpoint == full.endpoint);
+    for wait in same.flat_map(|counters| &mut counters.waits) {
+        wait.latencies = full.wait(&wait.name).and_then(|known| known.latencies.clone());
+    }
+}
+
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
     let latency_us = Kind::ALL
         .into_iter()
@@ -390,7 +400,7 @@ fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
 /// The database's totals since the trigger.
 struct Counted {
     second: f64,
-    counters: Vec<Counters>,
+    counters: Arc<Vec<Counters>>,
     /// The sessions' time in operations and in think time until then, when that second is counted.
     times: Option<(u64, u64)>,
 }
@@ -411,6 +421,7 @@ mod tests {
             shards,
             trigger: Instant::now(),
             warm_up_s: 0.0,
+            planned_s: 60.0,
             opening: engine.snapshot().unwrap(),
             opening_os: None,
             journal,
@@ -446,9 +457,9 @@ mod tests {
         let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
         let failed = || Err(EngineError::Environment("it is gone".to_owned()));
         let mut sampler = sampler(&engine, &shards, None);
-        sampler.keep_counted(2.03, told(500));
+        sampler.keep_counted(2.03, Arc::new(told(500)));
         // Not at a second's end, so that no seconds of petal's go with it.
-        sampler.keep_counted(2.63, told(700));
+        sampler.keep_counted(2.63, Arc::new(told(700)));
         sampler.counted.as_mut().unwrap().times = Some((3_000_000_000, 0));
         let (counters, until) = sampler.close_counters(failed());
         assert_eq!(counters.unwrap()[0].io.logical_reads, Some(500));
@@ -471,18 +482,15 @@ mod tests {
         for second in 0..100 {
             // As they would be a second later.
             let io = IoCounts { commits: Some(1000 * (second + 1)), ..IoCounts::default() };
-            sampler.sample();
+            sampler.sample(false);
             let mark = sampler.marks.back_mut().unwrap();
-            (mark.at_s, mark.io) = (second as f64 + 1.0, Some(io));
-            if second == 0 {
-                sampler.first.io = Some(IoCounts { commits: Some(0), ..IoCounts::default() });
-                sampler.marks[0].io = sampler.first.io;
-            }
+            mark.at_s = second as f64 + 1.0;
+            mark.counters = Some(Arc::new(vec![Counters { io, ..Counters::default() }]));
             sampler.extend_steady(second, 1.0, &Tally::default(), &standing);
         }
         assert!(sampler.marks.len() <= MARKS_MAX);
-        sampler.close_steady();
-        assert_eq!((sampler.steady.from_s, sampler.steady.to_s), (0.0, 100.0));
-        assert_eq!(sampler.steady.io.unwrap().commits, Some(100_000));
+        let steady = sampler.steady.close();
+        assert_eq!((steady.seconds.from_s, steady.seconds.to_s), (0.0, 100.0));
+        assert_eq!(steady.counters().unwrap()[0].io.commits, Some(100_000));
     }
 }

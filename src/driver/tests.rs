@@ -186,6 +186,29 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     assert_eq!(run.summary.latency_us["select_response"].count, ops);
 }
 
+/// Two sessions of 4 ms an operation at 500 a second: the fake's clock goes with the real one, so
+/// that samples fall on seconds.
+#[test]
+fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
+    use crate::record::Window;
+    let script = Script { latency: [MILLISECOND * 4; 3], ..Script::default() };
+    let warm_up = WarmUp::Time(Duration::from_secs(2));
+    let settings = Settings { update_pct: 0, rate: Some(500.0), warm_up, ..settings(2, 6) };
+    let run = drive(script, &settings).unwrap();
+    let steady = run.summary.steady.clone().unwrap();
+    let headline = run.headline();
+    // A busy machine may miss a sample at a bound, which then lies a second further in.
+    assert_eq!(headline.window, Window::Steady { from_s: steady.from_s, to_s: steady.to_s });
+    assert!(steady.from_s >= 2.0 && steady.to_s <= 6.0, "{steady:?}");
+    let totals = run.details.steady.as_ref().unwrap();
+    let reads = totals.io.physical_read_requests.unwrap();
+    assert!(reads > 0 && Some(reads) < run.details.io.physical_read_requests);
+    let rate = reads as f64 / totals.counted_s;
+    assert_eq!(headline.run.summary.per_second.physical_read_requests, Some(rate));
+    let waits = |run: &Run| run.summary.io_latency_us["read"].count;
+    assert!(waits(&headline.run) > 0 && waits(&headline.run) < waits(&run));
+}
+
 /// Windows of a second instead of a minute; the open loop keeps the fake's clock and the real one
 /// together.
 #[test]

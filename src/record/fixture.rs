@@ -14,7 +14,7 @@ use super::os::{HostSeen, SecondSeen};
 use super::os_log::{Header, OsLog};
 use super::{
     Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
-    SettleTimes, Status, Steady, WaitHistogram,
+    SettleTimes, Status, Steady, WaitHistogram, WindowTotals,
 };
 use crate::settings::{Given, Origin};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
@@ -372,6 +372,35 @@ fn build_mixed_run() -> Run {
     run
 }
 
+/// The same run with the database's counters at the bounds of its steady window.
+pub fn windowed_run() -> Run {
+    let mut run = mixed_run();
+    let steady = run.summary.steady.as_mut().unwrap();
+    let seconds = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
+    let totals = Totals::of(seconds);
+    let waits = figures::wait_rows(&waits(&totals));
+    let events = &run.details.target.io_events;
+    steady.io_latency_us = figures::io_latencies(events, &waits, &BTreeMap::new());
+    run.details.steady = Some(WindowTotals {
+        counted_s: totals.seconds,
+        ops: totals.ops,
+        rows: totals.rows,
+        rows_asked: totals.rows_asked,
+        io: totals.io,
+        device: totals.device,
+        cpu: totals.cpu,
+        petal_cpu_s: Some(totals.seconds * 0.42),
+        db_time_s: totals.seconds * 8.0,
+        think_time_s: 0.0,
+        op_latency_us: run.details.op_latency_us.clone(),
+        waits,
+        counters: counters(&totals),
+        files: run.details.files.clone(),
+        endpoints: BTreeMap::from([("petal-data".to_owned(), totals.io)]),
+    });
+    run
+}
+
 /// Sets all figures from a timeline.
 pub fn fill(run: &mut Run, timeline: Vec<Second>) {
     let totals = Totals::of(&timeline);
@@ -407,6 +436,7 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
         to_s: totals.seconds,
         per_second: Totals::of(steady).per_second(),
         latency_us: summary.latency_us.clone(),
+        ..Steady::default()
     });
     let mut all = Latencies::new();
     merged.values().for_each(|latencies| all.add(latencies));

@@ -12,6 +12,9 @@ use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
+const WANTED: &str = "the first line of a petal journal";
+/// Clock noise at the bounds of a second.
+const BOUND_SLACK_S: f64 = 0.005;
 
 /// The first line: all that is known before the trigger (target, settings, seed, host, what is
 /// loaded, how it settled), as a [`Run`] without figures.
@@ -158,7 +161,6 @@ pub struct Counted {
 
 /// Reads a journal up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Read, RecordError> {
-    const WANTED: &str = "the first line of a petal journal";
     let (mut seconds, mut last) = (Vec::new(), None);
     let mut told = Told::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
@@ -180,6 +182,58 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
     let counted = until_break.unwrap_or_else(|| told.counted(seconds.len(), last.as_ref()));
     let last = last.map(|line| Line { waits: told.waits, counters: told.counters, ..line });
     Ok(Read { opening, seconds, last, counted, sessions_lost, torn })
+}
+
+/// What happened between two of its lines.
+#[derive(Debug, Default)]
+pub struct Between {
+    pub waits: Vec<WaitTotal>,
+    pub counters: BTreeMap<String, u64>,
+    pub petal_cpu_s: Option<f64>,
+    pub db_time_s: f64,
+    pub think_time_s: f64,
+}
+
+/// What happened between the ends of two seconds; None where one of them is not there or was not
+/// sampled.
+pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between>, RecordError> {
+    let ends_at = |line: &Line, at_s: f64| {
+        (line.second.from_s + line.second.length_s - at_s).abs() < BOUND_SLACK_S
+    };
+    let mut told = Told::default();
+    let trigger = Line { petal_cpu_s: Some(0.0), ..Line::default() };
+    let (mut from, mut to) = ((from_s < BOUND_SLACK_S).then_some(trigger), None);
+    lines::read(path, FORMAT, WANTED, |_: &Opening, line: Line| {
+        told.take(&line);
+        let bound = match (ends_at(&line, from_s), ends_at(&line, to_s)) {
+            (true, _) => &mut from,
+            (_, true) => &mut to,
+            _ => return,
+        };
+        let (waits, counters) = (told.waits.clone(), told.counters.clone());
+        *bound = Some(Line { waits, counters, ..line });
+    })?;
+    let both = from.zip(to).filter(|(from, to)| !from.uncounted && !to.uncounted);
+    Ok(both.map(|(from, to)| difference(&from, to)))
+}
+
+fn difference(from: &Line, to: Line) -> Between {
+    let waits = to.waits.into_iter().map(|wait| {
+        let Some(then) = from.waits.iter().find(|then| then.name == wait.name) else { return wait };
+        let waits = wait.waits.zip(then.waits).map(|(now, then)| now.saturating_sub(then));
+        WaitTotal { waits, time_ns: wait.time_ns.saturating_sub(then.time_ns), ..wait }
+    });
+    let counters = to.counters.into_iter().map(|(name, count)| {
+        let then = from.counters.get(&name).copied().unwrap_or(0);
+        (name, count.saturating_sub(then))
+    });
+    Between {
+        waits: waits.collect(),
+        counters: counters.collect(),
+        petal_cpu_s: to.petal_cpu_s.zip(from.petal_cpu_s).map(|(now, then)| now - then),
+        db_time_s: to.db_time_s - from.db_time_s,
+        think_time_s: to.think_time_s - from.think_time_s,
+    }
 }
 
 #[cfg(test)]

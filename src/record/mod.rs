@@ -26,6 +26,7 @@ pub mod server_report;
 mod serving;
 pub mod sweep;
 mod until;
+mod window;
 
 pub use error::RecordError;
 pub use folder::Folder;
@@ -33,6 +34,7 @@ pub use load::{folder_of, is_one, load, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
 pub use until::CountedUntil;
+pub use window::{Headline, Window, WindowTotals};
 
 use std::collections::BTreeMap;
 
@@ -94,6 +96,10 @@ pub struct Summary {
     /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
     /// `select_response` and so on, from the intended start.
     pub latency_us: BTreeMap<String, LatencySummary>,
+    /// Of them, the operations that the settings sent to hot data, with their count: `hot_spot`,
+    /// `hot_schema`. Empty without such settings, and in records made before petal counted them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hot_latency_us: BTreeMap<String, LatencySummary>,
     /// I/O latency: `read`, `write`, `log`.
     pub io_latency_us: BTreeMap<String, IoLatency>,
     /// Longest time first.
@@ -169,7 +175,8 @@ pub struct SessionLost {
 }
 
 /// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is known)
-/// or over the window (in [`Steady`]).
+/// or over the window (in [`Steady`], the database's and the device's between the samples at its
+/// bounds).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSecond {
     pub ops: Option<f64>,
@@ -191,12 +198,15 @@ pub struct PerSecond {
     pub device_write_bytes: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
     pub from_s: f64,
     pub to_s: f64,
     pub per_second: PerSecond,
     pub latency_us: BTreeMap<String, LatencySummary>,
+    /// As in [`Summary`]; empty where the database's waits were not sampled at its bounds.
+    #[serde(default)]
+    pub io_latency_us: BTreeMap<String, IoLatency>,
 }
 
 /// I/O latency in microseconds; percentiles null where only totals exist.
@@ -337,6 +347,9 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
     pub until_steady: Option<UntilSteady>,
+    /// What was counted in the steady window; None where the database was not sampled at its bounds,
+    /// and in records made before petal kept it.
+    pub steady: Option<WindowTotals>,
     /// When petal itself did not run; None in records made before petal looked.
     pub suspended: Option<Vec<Suspended>>,
     /// Beside what `petal calibrate` found on the same device; None where none was made.

@@ -292,9 +292,12 @@ fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     set_device_rates(&mut run.summary.per_second, run.details.device.as_ref(), seconds);
     if let Some(steady) = &mut run.summary.steady {
         let rows = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
-        let device = Totals::of(rows).device;
+        let Totals { device, cpu, .. } = Totals::of(rows);
         let seconds = steady.to_s - steady.from_s;
         set_device_rates(&mut steady.per_second, device.as_ref(), seconds);
+        if let Some(totals) = &mut run.details.steady {
+            (totals.device, totals.cpu) = (device, cpu);
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn observation(
             Column::Elapsed => seen.elapsed_s = figure()?,
             Column::Source => seen.source = field.to_owned(),
             Column::Status => seen.status = status(field)?,
-            Column::Cell => {}
+            Column::Cell | Column::Window => {}
             Column::Started => seen.started_at = Some(field.to_owned()).filter(|s| !s.is_empty()),
             Column::Figure { name, scale, endpoint } => {
                 let Some(value) = figure()?.map(|value| value * scale) else { continue };

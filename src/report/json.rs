@@ -37,6 +37,8 @@ struct CellSummary<'a> {
     status: Status,
     started_at: &'a str,
     elapsed_s: f64,
+    /// The time that the metrics are of.
+    window: Option<String>,
     active_bytes: u64,
     sessions_lost: &'a [SessionLost],
     /// A figure that is not known is not there.
@@ -63,6 +65,7 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
                 elapsed_s: run.summary.elapsed_s,
                 active_bytes: run.summary.active_bytes,
                 sessions_lost: &run.summary.sessions_lost,
+                window: seen.window.as_ref().map(ToString::to_string),
                 metrics: seen.metrics,
             })
             .collect(),

@@ -222,6 +222,7 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
     assert_eq!(after.len(), 4);
     assert!(before.iter().all(|(name, mark)| after[name] == *mark));
     // An objective is told where it is asked for, and in the files that this leaves.
+    work.petal(["report", "--os-text", dir.to_str().unwrap()]).exits(2).telling(&["it is of runs"]);
     let shown = work.petal(["report", dir.to_str().unwrap(), "--max-latency", "op.p99=100s"]);
     assert!(shown.exits(0).stdout.contains("op.p99=100s"));
     assert!(fs::read_to_string(dir.join("report.txt")).unwrap().contains("op.p99=100s"));
@@ -566,4 +567,69 @@ fn what_cannot_be_swept_is_refused_before_anything_is_touched() {
     work.petal(["sweep", "--db", "sqlite:nowhere"])
         .exits(3)
         .telling(&["petal setup -s 1 --db sqlite:nowhere"]);
+}
+
+/// `petal report petal-results/*`, with what else comes to lie there.
+#[test]
+fn a_pattern_for_all_results_reports_runs_and_sweeps_and_skips_the_rest() {
+    let work = Workplace::loaded(1, "8M");
+    work.petal(["run", "--work-loop", "5", "--work-unit", "8"]).exits(0);
+    let run = work.run_folder();
+    work.petal(sweep(&["--sessions", "1,2"])).exits(0);
+    let sweep = folder(&work);
+    let results = work.path("petal-results");
+    let (empty, aborted) = (results.join("empty"), results.join("aborted"));
+    fs::create_dir(&empty).unwrap();
+    fs::create_dir(&aborted).unwrap();
+    fs::write(aborted.join("journal.ndjson"), "{\"format\": \"petal-jou").unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let all: Vec<String> = [&aborted, &empty, &run, &sweep].map(|path| text(path)).into();
+    let ended = work.petal([&["report".to_owned()][..], &all].concat()).exits(0);
+    assert!(ended.stdout.contains("petal 0.1.0 run report"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("sweep report"), "{}", ended.stdout);
+    let ended = ended.telling(&[&format!("{}: skipped: ", text(&empty)), "holds no petal run"]);
+    ended.telling(&[&format!("{}: skipped: ", text(&aborted))]);
+    // With nothing to report it fails, and says why.
+    let nothing = work.petal(["report".to_owned(), text(&empty), text(&aborted)]);
+    nothing.exits(2).telling(&["no run and no sweep"]);
+}
+
+/// A run with a warm-up, a sweep's cell of it and a comparison of both quote one time.
+#[test]
+fn a_run_a_cell_and_a_comparison_quote_the_steady_window() {
+    let work = Workplace::loaded(1, "8M");
+    let timed = ["--run-time", "4", "--warm-up", "1", "--rate", "200", "--update-pct", "0"];
+    work.petal([&["run"][..], &timed].concat()).exits(0);
+    let plain = work.run_folder();
+    let run = record(&plain);
+    work.petal([&["sweep", "--sessions", "1"][..], &timed].concat()).exits(0);
+    let sweep = folder(&work);
+    let row = csv_rows(&sweep.join("sweep.csv")).remove(0);
+    let cell = record(&sweep.join(&row["folder"]));
+    for (run, text) in [(&run, plain.clone()), (&cell, sweep.join(&row["folder"]))]
+        .map(|(run, folder)| (run, fs::read_to_string(folder.join("report.txt")).unwrap()))
+    {
+        let (from, to) = (number(run, "/steady/from_s"), number(run, "/steady/to_s"));
+        assert!(from >= 1.0 && to <= 4.0, "{from} to {to}");
+        let read = number(run, "/steady/per_second/physical_read_requests");
+        let line = text.lines().nth(2).unwrap();
+        assert!(line.starts_with(&format!("PIOPS {read:.0}+")), "{line}: {read}");
+        assert!(line.ends_with(&format!("| steady window {from:.1}-{to:.1} s")), "{line}");
+    }
+    let reads = number(&cell, "/steady/per_second/physical_read_requests");
+    assert_eq!(row["reads_s"].parse::<f64>().unwrap(), reads);
+    assert!(row["window"].starts_with("steady window "), "{}", row["window"]);
+    assert!(row.values().all(|value| value != "-0"), "{row:?}");
+    let other = sweep.join(&row["folder"]);
+    let compared = work.petal([
+        "compare",
+        plain.to_str().unwrap(),
+        other.to_str().unwrap(),
+        "--metric",
+        "reads_s",
+        "--json",
+    ]);
+    let compared = compared.ends().stdout;
+    let own = number(&run, "/steady/per_second/physical_read_requests");
+    assert!(compared.contains(&format!("{own}")) && compared.contains(&format!("{reads}")));
 }

@@ -4,6 +4,7 @@ use super::cells::{Matched, label};
 use super::{Cell, Side, Significance};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::trust::ENDPOINT_SHARE_MAX;
+use crate::analysis::windows;
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
@@ -37,6 +38,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
 pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[Cell]) -> Vec<String> {
     let notes = [
         sessions_lost(matched),
+        windows::note(sides.iter().flat_map(|side| &side.observations)),
         drift(cells),
         single_runs(matched),
         active_sets(matched),

@@ -16,6 +16,12 @@ const HIT_POINTS_MIN: f64 = 5.0;
 const DEVICE_UTIL_PCT_MIN: f64 = 95.0;
 /// Latencies that differ by less are the same.
 const LATENCY_SHARE_MIN: f64 = 0.05;
+/// Findings that say that the storage was not all the database's, or not what served it.
+const AGAINST_STORAGE: [(&str, &str); 3] = [
+    ("other-load", "somebody else used the device or the processors"),
+    ("cached-by-os", "reads did not come from the device"),
+    ("steal", "the hypervisor took processor time away"),
+];
 
 /// The cause, and a sentence for each piece of evidence that was looked at and told something.
 pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
@@ -44,7 +50,12 @@ pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
     if let Some(sentence) = pair.device() {
         found("storage", sentence);
     }
-    let cause = causes.first().copied().unwrap_or("unknown").to_owned();
+    let mut cause = causes.first().copied().unwrap_or("unknown").to_owned();
+    let against = if cause == "storage" { pair.against_storage() } else { Vec::new() };
+    if !against.is_empty() {
+        cause = "unknown".to_owned();
+        evidence.extend(against);
+    }
     if evidence.is_empty() {
         evidence.push("nothing that was recorded tells why".to_owned());
     }
@@ -145,6 +156,22 @@ impl Pair<'_> {
             (false, _) => Some(("storage", format!("{figures}: storage answers slower"))),
             (true, false) => None,
         }
+    }
+
+    /// Findings of either point that storage cannot be named beside.
+    fn against_storage(&self) -> Vec<String> {
+        let both = [self.better, self.later];
+        let told = AGAINST_STORAGE.iter().filter_map(|(id, meaning)| {
+            let at = both.iter().filter(|point| point.warnings.contains(*id));
+            let at: Vec<String> = at.map(|point| point.sessions.to_string()).collect();
+            (!at.is_empty()).then(|| {
+                format!(
+                    "{id} at {} sessions: {meaning}, so storage is not shown to be the limit",
+                    at.join(" and ")
+                )
+            })
+        });
+        told.collect()
     }
 
     fn device(&self) -> Option<String> {

@@ -111,6 +111,7 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
         ops_s: plain(metric::OPS),
         op_p50_us: percentile(metric::OP_P50),
         op_p99_us: percentile(metric::OP_P99),
+        warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
         elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
         means,
     }

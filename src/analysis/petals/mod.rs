@@ -12,7 +12,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub struct Point {
     /// Of all operations of the cell together.
     pub op_p50_us: Option<Estimate>,
     pub op_p99_us: Option<Estimate>,
+    /// The ids of its runs' warnings and errors, each once.
+    pub warnings: BTreeSet<String>,
     /// How long its runs were, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all other figures, by the names of [`metric`].
@@ -98,6 +100,7 @@ impl Petals {
         for line in &mut lines {
             shape::find(line);
         }
+        notes.extend(super::windows::note(observations));
         notes.extend(notes::of(&lines));
         Self { lines, notes }
     }

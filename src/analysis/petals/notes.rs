@@ -10,10 +10,18 @@ const JUMP_RATIO_MIN: f64 = 5.0;
 
 pub(super) fn of(lines: &[Line]) -> Vec<String> {
     let mut notes = Vec::new();
+    let (mut varying, mut outliers) = (Vec::new(), Vec::new());
     for line in lines {
         notes.extend(mixed_run_lengths(line));
-        notes.extend(repeats(line));
+        repeats(line, &mut varying, &mut outliers);
     }
+    if !varying.is_empty() {
+        notes.push(format!(
+            "repeats-vary: the standard deviation of repeats is over 5 % of their mean at {}",
+            varying.join("; ")
+        ));
+    }
+    notes.extend(outliers);
     notes
 }
 
@@ -46,32 +54,27 @@ fn mixed_run_lengths(line: &Line) -> Option<String> {
     ))
 }
 
-fn repeats(line: &Line) -> Vec<String> {
-    let mut notes = Vec::new();
+/// Adds the cells of a line whose repeats vary, with their figures, and its outlying repeats.
+fn repeats(line: &Line, varying: &mut Vec<String>, outliers: &mut Vec<String>) {
     for point in &line.points {
         let figures = [
             ("PIOPS", &point.piops),
             ("read us", &point.read_us),
             ("operation p99 us", &point.op_p99_us),
         ];
+        let cell = format!("{}, {} sessions", line.name, point.sessions);
+        let mut of_cell = Vec::new();
         for (what, estimate) in figures {
             let Some(estimate) = estimate else { continue };
-            let place = format!("{}, {} sessions: {what}", line.name, point.sessions);
-            notes.extend(varies(&place, estimate));
-            notes.extend(outlier(&place, estimate, &point.sources));
+            if let Some(variation) = estimate.variation().filter(|_| estimate.varies()) {
+                of_cell.push(format!("{what} {:.1} %", variation * 100.0));
+            }
+            outliers.extend(outlier(&format!("{cell}: {what}"), estimate, &point.sources));
+        }
+        if !of_cell.is_empty() {
+            varying.push(format!("{cell} ({})", of_cell.join(", ")));
         }
     }
-    notes
-}
-
-fn varies(place: &str, estimate: &Estimate) -> Option<String> {
-    let variation = estimate.variation().filter(|_| estimate.varies())?;
-    Some(format!(
-        "repeats-vary: {place} of {} repeats has a standard deviation of {:.1} % of the mean \
-         (over 5 %)",
-        estimate.values.len(),
-        variation * 100.0
-    ))
 }
 
 fn outlier(place: &str, estimate: &Estimate, sources: &[String]) -> Option<String> {

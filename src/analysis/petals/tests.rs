@@ -172,6 +172,39 @@ fn the_cause_of_a_bend_is_named_from_evidence() {
 }
 
 #[test]
+fn storage_is_not_the_cause_where_findings_contradict_it() {
+    let cells = [(4, 500.0, 80.0), (16, 1000.0, 100.0), (64, 800.0, 400.0)];
+    let bend = |warnings: &[(&str, &str)]| {
+        let mut observations = thrice(&cells);
+        for seen in &mut observations {
+            let sessions = seen.factor("sessions").unwrap().to_owned();
+            let here = warnings.iter().filter(|(at, _)| *at == sessions);
+            seen.warnings = here.map(|(_, id)| (*id).to_owned()).collect();
+        }
+        Petals::of(&observations).lines.remove(0).bend_back.unwrap()
+    };
+    assert_eq!(bend(&[]).cause, "storage");
+    // Elsewhere on the line it says nothing of these two points.
+    assert_eq!(bend(&[("4", "other-load"), ("64", "short-run")]).cause, "storage");
+    let contradicted = bend(&[("16", "other-load"), ("64", "other-load")]);
+    assert_eq!(contradicted.cause, "unknown");
+    assert!(contradicted.evidence[1].starts_with("other-load at 16 and 64 sessions: "));
+    assert_eq!(bend(&[("64", "cached-by-os")]).cause, "unknown");
+}
+
+#[test]
+fn figures_that_are_not_of_the_steady_window_are_named() {
+    use crate::record::Window;
+    let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for seen in &mut observations {
+        seen.window = Some(Window::Steady { from_s: 5.0, to_s: 15.0 });
+    }
+    assert!(Petals::of(&observations).notes.is_empty());
+    observations[1].window = Some(Window::Whole { elapsed_s: 10.0, why: "no steady window" });
+    insta::assert_snapshot!(Petals::of(&observations).notes.join("\n"), @"whole-run: figures are of the whole run and not of its steady window in 1 of 6 runs (no steady window): run-2-1");
+}
+
+#[test]
 fn every_piece_of_evidence_is_told() {
     let bend_back = bent(
         &[("cpu_busy_pct", 81.0), ("wait_concurrency_pct", 3.0)],
@@ -233,7 +266,7 @@ fn runs_of_mixed_lengths_and_repeats_that_differ_are_noted() {
     let notes = Petals::of(&observations).notes;
     insta::assert_snapshot!(notes.join("\n"), @"
     mixed-run-lengths: UPDATE_PCT 20: runs took from 60 to 300 s; short runs have not settled
-    repeats-vary: UPDATE_PCT 20, 2 sessions: PIOPS of 3 repeats has a standard deviation of 27.7 % of the mean (over 5 %)
+    repeats-vary: the standard deviation of repeats is over 5 % of their mean at UPDATE_PCT 20, 2 sessions (PIOPS 27.7 %)
     outlying-repeat: UPDATE_PCT 20, 2 sessions: PIOPS of run-2-1 is 300, the mean of all 227 (Grubbs' test, 5 %); it stays in every figure
     ");
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{Run, Status};
+use super::{Headline, Run, Severity, Status, Window};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` per cent.
@@ -83,6 +83,10 @@ pub struct Observation {
     /// Settings in force (by their parameter's name) and the environment (`host`, `kernel`,
     /// `device`, `database`, `petal`), as text: what two sides may differ in.
     pub context: BTreeMap<String, String>,
+    /// The time of a run that the figures are of; None of what is no run.
+    pub window: Option<Window>,
+    /// The ids of the run's warnings and errors.
+    pub warnings: Vec<String>,
     /// `complete`, `interrupted` or `failed`; None where nobody says.
     pub status: Option<Status>,
 }
@@ -120,9 +124,10 @@ impl Observation {
         })
     }
 
-    /// The figures of a run, under the factors that its series gave it.
+    /// The figures of a run's steady window, under the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
+        let Headline { run: shown, window } = run.headline();
         Self {
             source: source.to_owned(),
             factors,
@@ -132,9 +137,16 @@ impl Observation {
             sessions: Some(summary.sessions),
             sessions_lost: Some(summary.sessions_lost.len() as u32),
             active_bytes: Some(summary.active_bytes),
-            metrics: figures::of(run),
-            endpoints: figures::by_endpoint(run),
+            metrics: figures::of(&shown),
+            endpoints: figures::by_endpoint(&shown),
             context: context::of(run),
+            window: Some(window),
+            warnings: summary
+                .findings
+                .iter()
+                .filter(|finding| finding.severity >= Severity::Warning)
+                .map(|finding| finding.id.clone())
+                .collect(),
             status: Some(summary.status),
         }
     }
@@ -156,6 +168,35 @@ mod tests {
         );
         assert_eq!(seen.factor("sessions"), Some("8"));
         assert_eq!(seen.metric("select_p99_us"), run.summary.latency_us["select"].p99);
+    }
+
+    #[test]
+    fn figures_are_of_the_steady_window() {
+        let run = fixture::windowed_run();
+        let steady = run.summary.steady.clone().unwrap();
+        let seen = Observation::of_run("a", Vec::new(), &run);
+        assert_eq!(seen.metric(metric::OPS), steady.per_second.ops);
+        assert_eq!(seen.metric(metric::READS), steady.per_second.physical_read_requests);
+        assert_ne!(seen.metric(metric::OPS), run.summary.per_second.ops);
+        assert_eq!(seen.elapsed_s, Some(60.0));
+    }
+
+    #[test]
+    fn all_figures_end_where_the_database_stopped_telling() {
+        let mut run = fixture::mixed_run();
+        run.summary.counted_until = Some(crate::record::CountedUntil {
+            second: 7.0,
+            of_s: 60.0,
+            db_time_s: 50.0,
+            think_time_s: 0.0,
+        });
+        let seen = Observation::of_run("a", Vec::new(), &run);
+        let counted = run.counted();
+        assert_eq!(seen.metric(metric::READS), counted.summary.per_second.physical_read_requests);
+        assert_ne!(seen.metric(metric::READS), run.summary.per_second.physical_read_requests);
+        let queue = run.details.timeline[..7].iter().filter_map(|second| second.device);
+        let ms: u64 = queue.map(|device| device.read_ms + device.write_ms).sum();
+        assert_eq!(seen.metric(metric::DEVICE_QUEUE), Some(ms as f64 / 7e3));
     }
 
     /// A sum of no waits is -0 in Rust.

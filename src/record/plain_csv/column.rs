@@ -19,6 +19,8 @@ pub(super) enum Column {
     Source,
     /// The number of a sweep's cell: its factors say the same.
     Cell,
+    /// The time that a run's figures are of, in words.
+    Window,
     Figure {
         name: String,
         /// To the unit of the name.
@@ -59,6 +61,7 @@ impl Column {
             Self::Status => "status",
             Self::Source => "folder",
             Self::Cell => "cell",
+            Self::Window => "window",
         }
     }
 
@@ -140,6 +143,7 @@ fn known(name: &str) -> Option<Column> {
         "status" => return Some(Column::Status),
         "folder" | "source" => return Some(Column::Source),
         "cell" => return Some(Column::Cell),
+        "window" => return Some(Column::Window),
         _ if table::find(&name.to_uppercase()).is_some() => {
             return Some(Column::Factor(name.to_owned()));
         }

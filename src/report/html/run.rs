@@ -38,6 +38,7 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
         facts: [
             Some(moment(&summary.started_at)),
             Some(format!("{} s", decimal(summary.elapsed_s, 1))),
+            Some(format!("headline of the {}", analysis::verdict(run).window)),
             Some(target.url.clone()),
             run.details.host.as_ref().map(|host| host.name.clone()),
             Some(format!("repeat {} of {}", run.details.repeat, run.details.repeats)),

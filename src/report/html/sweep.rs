@@ -1,8 +1,7 @@
 //! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
-use std::collections::BTreeMap;
-
+use super::super::charts::Figure;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
@@ -11,7 +10,7 @@ use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
-use crate::record::{Finding, Severity, Status};
+use crate::record::{Severity, Status};
 
 /// The page of a sweep, in the sweep's own folder.
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
@@ -72,6 +71,27 @@ pub fn petals(
         facts: vec![format!("{} observations", observations.len())],
         tiles: tiles(petals),
         sections,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+/// The page of reports of which no number of sessions is known.
+pub fn reports(
+    title: &str,
+    figure: Figure,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    let parts = vec![Part::Figure(Box::new(figure))];
+    let page = Page {
+        title: format!("petal: {title}"),
+        heading: title.to_owned(),
+        facts: vec![format!("{} observations", observations.len())],
+        sections: vec![
+            Section { id: "petals", title: "Latency by physical I/O", layer: "", parts },
+            cells(observations, None),
+        ],
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };
@@ -268,8 +288,9 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         caption: "Every cell, in the order of time".to_owned(),
         head,
         rows: rows.collect(),
-        note: "Rates over the whole run; latency of single reads as the engine timed it, of \
-               operations by petal's clock."
+        note: "Rates and latencies of each run's steady window, but for those that the note \
+               whole-run names; latency of single reads as the engine timed it, of operations by \
+               petal's clock."
             .to_owned(),
         ..Sheet::default()
     };
@@ -326,30 +347,10 @@ fn settings(swept: &Swept) -> Section {
 
 /// Each finding once, with the cells in which it was found; the message is that of the first.
 fn findings(swept: &Swept) -> Vec<Shown> {
-    let mut found: BTreeMap<(std::cmp::Reverse<Severity>, &str), (&Finding, usize)> =
-        BTreeMap::new();
-    for run in &swept.runs {
-        // A run may have one finding several times, such as one for each endpoint.
-        let mut seen = Vec::new();
-        for finding in &run.summary.findings {
-            let key = (std::cmp::Reverse(finding.severity), finding.id.as_str());
-            let entry = found.entry(key).or_insert((finding, 0));
-            if !seen.contains(&key) {
-                entry.1 += 1;
-                seen.push(key);
-            }
-        }
-    }
-    let all = swept.runs.len();
-    let shown = found.into_values();
-    shown
-        .map(|(finding, count)| Shown {
-            place: if count == all {
-                "in every cell; told of the first".to_owned()
-            } else {
-                format!("in {count} of {all} cells; told of the first")
-            },
-            ..Shown::of(finding)
-        })
-        .collect()
+    let grouped = super::super::sweep::findings::grouped(swept);
+    let shown = grouped.into_iter().map(|found| Shown {
+        place: format!("in {}; told of the first", found.place()),
+        ..Shown::of(found.finding)
+    });
+    shown.collect()
 }

@@ -129,8 +129,8 @@ fn a_finding_is_counted_once_a_cell_and_many_notes_are_folded() {
     let mut petals = made::petals();
     petals.notes = (0..9).map(|number| format!("repeats-vary: cell {number}")).collect();
     let page = sweep(&swept, &petals).unwrap();
-    assert!(page.contains("in every cell"));
-    assert!(!page.contains(&format!("of {all} cells")));
+    assert!(page.contains("in every run"));
+    assert!(!page.contains(&format!("of {all} runs")));
     assert!(page.contains("9 notes to read before comparing: repeats-vary 9"));
 }
 

@@ -14,20 +14,21 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
         ("ops/s", Align::Right),
         ("commits", Align::Right),
         ("per log sync", Align::Right),
-        ("waits s", Align::Right),
+        ("commit wait s", Align::Right),
         ("upd mean", Align::Right),
     ]);
     for (row, (name, run)) in (1..).zip(runs) {
         let counted = run.counted();
-        let summary = &run.summary;
+        let (summary, headline) = (&run.summary, run.headline());
+        let shown = &headline.run.summary;
         let commits = counted.summary.ops.update;
         let per_sync = ratio(Some(commits), counted.details.io.log_syncs);
-        let update = summary.latency_us.get("update").and_then(|latency| latency.mean);
+        let update = shown.latency_us.get("update").and_then(|latency| latency.mean);
         table.row([
             row.to_string(),
             (*name).to_owned(),
             or_dash(loop_side(run), str::to_ascii_lowercase),
-            or_dash(summary.per_second.ops, rate),
+            or_dash(shown.per_second.ops, rate),
             whole(summary.ops.update),
             or_dash(per_sync.filter(|_| commits > 0), |each| decimal(each, 2)),
             or_dash(commit_waits_s(run), |seconds| decimal(seconds, 2)),
@@ -35,7 +36,8 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
         ]);
     }
     format!(
-        "{}\ncommits: acknowledged to petal; waits s: time in waits of the class Commit\n",
+        "{}\nops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; \
+         commit\n  wait s: its time in waits of the class Commit\n",
         table.render()
     )
 }
@@ -65,12 +67,13 @@ mod tests {
         client.summary.settings.insert("loop".into(), "CLIENT".into());
         client.details.io.log_syncs = None;
         insta::assert_snapshot!(table(&[("20261120T140000Z-server", &server), ("client", &client)]), @"
-        row  run                      loop    ops/s  commits  per log sync  waits s  upd mean
-        ---  -----------------------  ------  -----  -------  ------------  -------  --------
-          1  20261120T140000Z-server  -         914   10,972          1.00     4.52    13,195
-          2  client                   client    914   10,972             -     4.52    13,195
+        row  run                      loop    ops/s  commits  per log sync  commit wait s  upd mean
+        ---  -----------------------  ------  -----  -------  ------------  -------------  --------
+          1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195
+          2  client                   client    914   10,972             -           4.52    13,195
 
-        commits: acknowledged to petal; waits s: time in waits of the class Commit
+        ops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; commit
+          wait s: its time in waits of the class Commit
         ");
     }
 }

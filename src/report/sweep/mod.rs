@@ -5,6 +5,7 @@ mod beside;
 pub mod chart;
 mod commits;
 pub mod csv;
+pub mod findings;
 pub mod table;
 
 use super::table::{line, paragraph};
@@ -27,15 +28,13 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     );
     out.push_str(&chart::petals(petals));
     out.push_str(&super::lines::lines(petals, objective));
-    section(
-        &mut out,
-        "means of each cell",
-        "the engine's counts and petal's, per second of the run",
-    );
+    findings::render(&mut out, swept, petals);
+    let layer = "the engine's counts and petal's, of the steady window";
+    section(&mut out, "means of each cell", layer);
     out.push_str(&table::means(&rows));
-    section(&mut out, "every run", "the engine's counts and petal's, per second of the run");
+    section(&mut out, "every run", layer);
     out.push_str(&table::runs(&rows));
-    footnotes(&mut out, swept, petals);
+    footnotes(&mut out, swept);
     out
 }
 
@@ -99,9 +98,9 @@ fn fact(out: &mut String, name: &str, value: &str) {
     out.push_str(&paragraph(&format!("{name:<18}"), &" ".repeat(18), value));
 }
 
-fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
+fn footnotes(out: &mut String, swept: &Swept) {
     section(out, "how to read this", "");
-    let mut notes: Vec<String> = petals.notes.clone();
+    let mut notes: Vec<String> = Vec::new();
     for (cell, run) in swept.sweep.cells.iter().zip(&swept.runs) {
         let lost = run.summary.sessions_lost.len();
         if run.summary.status != Status::Complete {
@@ -120,6 +119,8 @@ fn footnotes(out: &mut String, swept: &Swept, petals: &Petals) {
     notes.extend(
         [
             "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",
+            "Figures are of each run's steady window: all surviving sessions ran, and the warm-up \
+             was over. The finding whole-run names runs that do not know theirs.",
             "read us is the mean single-block read as the engine timed it; sel and upd are \
              whole operations on petal's clock, in us. The two are never mixed.",
             "redo is MB/s of log; idle% the processors' idle time.",
@@ -226,7 +227,12 @@ pub(crate) mod tests {
         - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us)
         - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us)
 
-        MEANS OF EACH CELL                          [the engine's counts and petal's, per second of the run]
+        FINDINGS                                             [all runs together, then what single runs have]
+        ====================================================================================================
+        - whole-run: figures are of the whole run and not of its steady window in every run (the steady
+          window's counters are not known)
+
+        MEANS OF EACH CELL                           [the engine's counts and petal's, of the steady window]
         ====================================================================================================
         sess  upd%  n  spread   PIOPS  read/s  write/s  MB/s  read us  ops/s  redo  idle%
         ----  ----  -  ------  ------  ------  -------  ----  -------  -----  ----  -----
@@ -237,7 +243,7 @@ pub(crate) mod tests {
         4       20  1       -   7,728   6,440    1,288   569    168.0    914  96.2   25.0
         16      20  2    0.4%  11,592   9,660    1,932   569    348.0    914  96.2   25.0
 
-        EVERY RUN                                   [the engine's counts and petal's, per second of the run]
+        EVERY RUN                                    [the engine's counts and petal's, of the steady window]
         ====================================================================================================
         sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
         ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
@@ -256,6 +262,8 @@ pub(crate) mod tests {
         HOW TO READ THIS
         ====================================================================================================
         - `-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.
+        - Figures are of each run's steady window: all surviving sessions ran, and the warm-up was over. The
+          finding whole-run names runs that do not know theirs.
         - read us is the mean single-block read as the engine timed it; sel and upd are whole operations on
           petal's clock, in us. The two are never mixed.
         - redo is MB/s of log; idle% the processors' idle time.

@@ -1,12 +1,14 @@
 //! The run second by second: extremes, the steady window, errors and lost sessions, what hooks
 //! reported, what petal itself cost.
 
+use std::collections::BTreeMap;
+
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::sources;
 use super::super::table::{Table, paragraph};
 use super::header::{self, Facts};
 use super::{fact, section};
-use crate::record::{PerSecond, Run, Second};
+use crate::record::{IoLatency, PerSecond, Run, Second, Window};
 
 /// A shorter interval at the end is no second to compare.
 pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
@@ -91,11 +93,16 @@ fn steady(out: &mut String, run: &Run) {
         out.push_str("- (there was no time in which all sessions ran after the warm-up)\n");
         return;
     };
-    out.push_str(&format!(
-        "from {} s to {} s: all surviving sessions running, warm-up excluded\n",
+    let headline = match run.headline().window {
+        Window::Steady { .. } => "; the headline is of it".to_owned(),
+        other => format!("; the headline is of the {other}"),
+    };
+    let told = format!(
+        "from {} s to {} s: all surviving sessions running, warm-up excluded{headline}",
         decimal(steady.from_s, 1),
         decimal(steady.to_s, 1)
-    ));
+    );
+    out.push_str(&paragraph("", "  ", &told));
     let mut table = Table::of_figures(&["per second", "steady window", "whole run"]);
     type Rate = fn(&PerSecond) -> Option<f64>;
     let rows: [(&str, Rate, f64); 7] = [
@@ -111,6 +118,11 @@ fn steady(out: &mut String, run: &Run) {
         let show = |rates: &PerSecond| or_dash(figure(rates), |value| rate(value / divisor));
         table.row([name.to_owned(), show(&steady.per_second), show(&run.summary.per_second)]);
     }
+    let read = |latencies: &BTreeMap<String, IoLatency>| {
+        or_dash(latencies.get("read").and_then(|read| read.mean), micros)
+    };
+    let reads = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
+    table.row([vec!["single-block read us".to_owned()], reads.to_vec()].concat());
     out.push_str(&table.render());
 }
 

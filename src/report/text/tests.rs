@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::fixture;
+use crate::report::table::within;
 use crate::stats::os::CpuShare;
 
 fn judged(mut run: Run) -> Run {
@@ -15,11 +16,14 @@ fn killed() -> Run {
 
 #[test]
 fn no_line_is_wider_than_a_page_or_ends_in_spaces() {
-    for run in [judged(fixture::mixed_run()), killed(), Run::begin("x", Default::default())] {
-        for line in render(&run).lines() {
+    let runs = [judged(fixture::mixed_run()), killed(), Run::begin("x", Default::default())];
+    for (page, run) in
+        [100, 80].into_iter().flat_map(|page| runs.iter().map(move |run| (page, run)))
+    {
+        for line in within(page, || render(run)).lines() {
             let columns = line.chars().count();
             let to_paste = line.starts_with("PIOPS ") && line.contains(" | ");
-            assert!(columns <= WIDTH || to_paste, "{columns} columns: {line}");
+            assert!(columns <= page || to_paste, "{columns} columns: {line}");
             assert_eq!(line, line.trim_end());
         }
     }
@@ -30,7 +34,7 @@ fn a_complete_mixed_run() {
     insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @"
     petal 0.1.0 run report
 
-    PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time)
+    PIOPS 59432+10000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
 
     status complete
     facts: too-short-to-judge, single-run, small-log
@@ -242,7 +246,8 @@ fn a_complete_mixed_run() {
 
     STEADY WINDOW                                                       [petal's counts, the database's]
     ====================================================================================================
-    from 5.0 s to 60.0 s: all surviving sessions running, warm-up excluded
+    from 5.0 s to 60.0 s: all surviving sessions running, warm-up excluded; the headline is of the whole
+      run 60.0 s (the steady window's counters are not known)
     per second               steady window  whole run
     -----------------------  -------------  ---------
     operations                         914        914
@@ -252,6 +257,7 @@ fn a_complete_mixed_run() {
     physical write requests         10,909     10,000
     redo MB                           96.1       96.2
     device read MB                     487        487
+    single-block read us                 -       84.3
 
     ERRORS AND LOST SESSIONS                                                                     [petal]
     ====================================================================================================
@@ -299,9 +305,9 @@ fn a_complete_mixed_run() {
 
     NOT JUDGED HERE                                                                            [and why]
     ====================================================================================================
-    repeats-vary: it takes several runs
-    active-set-varies: it takes several runs
-    mixed-run-lengths: it takes several runs
+    repeats-vary: needs --repeats 3
+    active-set-varies: needs several runs: petal sweep, or petal compare
+    mixed-run-lengths: needs several runs: petal sweep, or petal compare
     fresh-device: how much of vda is in use is not known
     generator-bound: petal and the database share one process: not separable
     under-device: no calibration of the data's device is known here (petal calibrate makes one)
@@ -350,7 +356,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     AT THE TOP
-      PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time)
+      PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
       PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions

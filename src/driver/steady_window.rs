@@ -1,0 +1,156 @@
+//! The steady window of a run that goes on: the whole seconds after the warm-up in which every
+//! surviving session ran, and what the database counted between the samples at its bounds.
+
+use std::sync::Arc;
+
+use crate::stats::counters::Counters;
+use crate::stats::os::Sample;
+use crate::stats::timeline::Tally;
+
+/// The window may be so much shorter than petal's own for the sake of samples at its bounds.
+const COUNTED_SHARE_MIN: f64 = 0.5;
+
+/// What was sampled at a bound of the window.
+#[derive(Clone)]
+pub struct Bound {
+    /// When the sample was taken, in seconds after the trigger.
+    pub at_s: f64,
+    /// Since the trigger, per endpoint.
+    pub counters: Arc<Vec<Counters>>,
+    pub os: Option<Sample>,
+}
+
+/// Whole seconds, and what petal counted in them.
+#[derive(Default)]
+pub struct Stretch {
+    pub tally: Tally,
+    pub from_s: f64,
+    pub to_s: f64,
+}
+
+/// The window so far.
+#[derive(Default)]
+pub struct SteadyWindow {
+    /// All seconds that belong to it.
+    all: Stretch,
+    /// Those from the first sample at a second's bound to the last one.
+    counted: Stretch,
+    /// Counted by petal since the last sample.
+    since_sample: Tally,
+    from: Option<Bound>,
+    to: Option<Bound>,
+}
+
+/// The window when the run is over.
+#[derive(Default)]
+pub struct Steady {
+    pub seconds: Stretch,
+    /// The samples at its bounds; None where the database was not sampled there.
+    pub bounds: Option<(Bound, Bound)>,
+}
+
+impl SteadyWindow {
+    /// Adds the second that begins at `from_s`, with the samples at its bounds.
+    pub fn add(&mut self, from_s: f64, tally: &Tally, bounds: (Option<Bound>, Option<Bound>)) {
+        if self.all.to_s == 0.0 {
+            self.all.from_s = from_s;
+        }
+        self.all.to_s = from_s + 1.0;
+        self.all.tally.add(tally);
+        let (begin, end) = bounds;
+        if self.from.is_none() {
+            self.counted.from_s = from_s;
+            self.from = begin;
+        }
+        if self.from.is_none() {
+            return; // It begins with the next second whose begin was sampled.
+        }
+        self.since_sample.add(tally);
+        if let Some(end) = end {
+            self.counted.tally.add(&std::mem::take(&mut self.since_sample));
+            self.counted.to_s = from_s + 1.0;
+            self.to = Some(end);
+        }
+    }
+
+    /// The window between two samples. Where those would leave out most of it, all of its seconds,
+    /// without the database's counters.
+    pub fn close(self) -> Steady {
+        let length = |stretch: &Stretch| stretch.to_s - stretch.from_s;
+        let is_counted = length(&self.counted) >= length(&self.all) * COUNTED_SHARE_MIN;
+        match self.from.zip(self.to).filter(|_| is_counted) {
+            Some(bounds) => Steady { seconds: self.counted, bounds: Some(bounds) },
+            None => Steady { seconds: self.all, bounds: None },
+        }
+    }
+}
+
+impl Steady {
+    /// What the database counted between the samples, per endpoint.
+    pub fn counters(&self) -> Option<Vec<Counters>> {
+        let (from, to) = self.bounds.as_ref()?;
+        let of = |now: &Counters| {
+            let then = from.counters.iter().find(|then| then.endpoint == now.endpoint);
+            then.map_or_else(|| now.clone(), |then| now.since(then))
+        };
+        Some(to.counters.iter().map(of).collect())
+    }
+
+    /// Seconds between the samples.
+    pub fn counted_s(&self) -> Option<f64> {
+        self.bounds.as_ref().map(|(from, to)| to.at_s - from.at_s)
+    }
+
+    /// What the operating system saw between the samples.
+    pub fn os(&self) -> Option<crate::stats::os::Interval> {
+        let (from, to) = self.bounds.as_ref()?;
+        Some(to.os.as_ref()?.since(from.os.as_ref()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::counters::IoCounts;
+
+    fn bound(at_s: f64) -> Option<Bound> {
+        let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };
+        let counters = Arc::new(vec![Counters { io, ..Counters::default() }]);
+        Some(Bound { at_s, counters, os: None })
+    }
+
+    /// Ten seconds from second 5 on, of an operation each; those in `missed` end without a sample.
+    fn window(missed: impl Fn(u64) -> bool) -> Steady {
+        let mut window = SteadyWindow::default();
+        let sampled = |second: u64| if missed(second) { None } else { bound(second as f64 + 0.02) };
+        for second in 5..15 {
+            let tally = Tally { busy_ns: 1, ..Tally::default() };
+            window.add(second as f64, &tally, (sampled(second), sampled(second + 1)));
+        }
+        window.close()
+    }
+
+    fn told(steady: &Steady) -> (f64, f64, u64, Option<u64>) {
+        let commits = steady.counters().map(|counters| counters[0].io.commits.unwrap());
+        let seconds = &steady.seconds;
+        (seconds.from_s, seconds.to_s, seconds.tally.busy_ns, commits)
+    }
+
+    #[test]
+    fn the_window_lies_between_the_samples_at_its_bounds() {
+        let whole = window(|_| false);
+        assert_eq!(told(&whole), (5.0, 15.0, 10, Some(1000)));
+        assert_eq!(whole.counted_s().map(|seconds| seconds.round()), Some(10.0));
+        // A sample within it may be missed; one at a bound moves the bound.
+        assert_eq!(told(&window(|second| second == 9)), (5.0, 15.0, 10, Some(1000)));
+        assert_eq!(told(&window(|second| second == 5)), (6.0, 15.0, 9, Some(900)));
+        assert_eq!(told(&window(|second| second == 15)), (5.0, 14.0, 9, Some(900)));
+    }
+
+    #[test]
+    fn without_samples_it_is_petals_alone() {
+        assert_eq!(told(&window(|_| true)), (5.0, 15.0, 10, None));
+        // The database was gone for most of it.
+        assert_eq!(told(&window(|second| second > 8)), (5.0, 15.0, 10, None));
+    }
+}
