@@ -99,6 +99,41 @@ mod tests {
     }
 
     #[test]
+    fn work_of_others_in_the_database_is_told_with_its_figures() {
+        let counted = |name: &'static str, count: u64| {
+            move |run: &mut Run| {
+                run.summary.counters.insert(name.into(), count);
+            }
+        };
+        let plain = fixture::mixed_run();
+        let read = plain.details.io.physical_read_blocks.unwrap();
+        let run = gains(&["other-load"], counted("other_read_blocks", read / 10));
+        let told = message(&run, "other-load");
+        assert!(told.contains(&format!("{} blocks read of other tables", read / 10)), "{told}");
+        gains(&[], counted("other_read_blocks", read / 25));
+        // petal's own looks at the counters visit blocks, too.
+        gains(&[], counted("other_logical_reads", 100_000));
+        gains(&["other-load"], counted("other_logical_reads", 5_000_000));
+        gains(&["other-load"], counted("other_rows_changed", plain.summary.rows.update));
+        // Another run on petal's tables: its rows are visited as petal's are.
+        let visited = plain.summary.rows.total();
+        gains(&["other-load"], |run| {
+            counted("rows_fetched", visited * 2)(run);
+            run.details.io.physical_read_blocks = Some(visited * 2);
+        });
+        gains(&[], counted("rows_fetched", visited));
+        gains(&["other-load"], |run| run.details.other_runs.push("another petal run".into()));
+    }
+
+    #[test]
+    fn data_that_went_in_the_run_have_not_moved() {
+        gains(&["data-vanished"], |run| {
+            run.details.data_vanished = Some("petal1.db: No such file or directory".into());
+            run.details.data_bytes_after = Some(0);
+        });
+    }
+
+    #[test]
     fn a_run_is_as_short_as_it_was_not_as_was_asked() {
         // RUN_TIME is 60.
         gains(&["short-run"], |run| {
@@ -732,7 +767,10 @@ mod tests {
         assert!(message(&run, "uneven-endpoints").starts_with("no session ran on node3: "));
         let mut run = gains(&[], without_sessions(true));
         run.summary.endpoints[0].io.physical_read_requests = Some(2000);
-        assert!(message(&run, "uneven-endpoints").starts_with("node"));
+        assert_eq!(
+            message(&run, "uneven-endpoints"),
+            "node2: requests per session are 29.9 % below the mean of all endpoints"
+        );
         gains(&["backlog"], |run| run.details.backlog = Some(17));
     }
 }

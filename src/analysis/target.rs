@@ -1,7 +1,12 @@
 //! Judges what a target states about itself, before a test is run on it.
 
 use super::host::{Check, Verdict};
-use crate::stats::target::{RowsFound, Target, TargetDetails};
+use crate::stats::host::Host;
+use crate::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
+use crate::stats::units::bytes;
+
+/// Data of so many times the memory leave a page cache little to serve.
+const TIMES_MEMORY: f64 = 2.0;
 
 /// What about the target would spoil a test, or must be known beside its figures.
 pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
@@ -60,6 +65,88 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     checks
 }
 
+/// The data beside what may hold them in memory.
+pub fn data(
+    target: &Target,
+    details: &TargetDetails,
+    loaded: &[LoadedSchema],
+    host: &Host,
+) -> Check {
+    let data_bytes: u64 = loaded.iter().map(|schema| schema.bytes + schema.index_bytes).sum();
+    let memory_bytes = host.memory_bytes.filter(|_| details.local);
+    let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
+    let value = format!(
+        "{} in {} schemas; the database's cache {cache}, memory {}",
+        bytes(data_bytes),
+        loaded.len(),
+        memory_bytes.map_or_else(|| "-".to_owned(), bytes)
+    );
+    let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
+    let is_cached = target.cache_bytes.is_some_and(|cache| cache >= data_bytes);
+    let holder_bytes = if passes_page_cache { target.cache_bytes } else { memory_bytes };
+    let verdict = match holder_bytes {
+        _ if is_cached => Verdict::Note,
+        Some(holder) if (data_bytes as f64) < holder as f64 * TIMES_MEMORY => Verdict::Note,
+        Some(_) => Verdict::Good,
+        None => Verdict::Unknown,
+    };
+    Check {
+        name: "data".to_owned(),
+        value,
+        verdict,
+        why:
+            "Reads of data that fit into a cache do not reach the device: a test of physical reads \
+              needs several times as much as the memory that may hold them."
+                .to_owned(),
+        advice: "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G"
+            .to_owned(),
+    }
+}
+
+/// Whether the database times its reads for petal; None where it is petal that times them.
+pub fn timing(details: &TargetDetails) -> Option<Check> {
+    let timed_by = &details.io_events.timed_by;
+    let (verdict, value, advice) = match &details.io_untimed {
+        Some(advice) => (Verdict::Warn, "reads and log writes are not timed", advice.as_str()),
+        None if timed_by.is_empty() => return None,
+        None => (Verdict::Good, timed_by.as_str(), ""),
+    };
+    Some(Check {
+        name: "I/O timing".to_owned(),
+        value: value.to_owned(),
+        verdict,
+        why: "Without it the latency of a single-block read is unknown.".to_owned(),
+        advice: advice.to_owned(),
+    })
+}
+
+/// How many sessions a run may have; None where there is no limit.
+pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
+    let most = most?;
+    let verdict = if most < schemas.max(1) { Verdict::Warn } else { Verdict::Good };
+    Some(Check {
+        name: "sessions".to_owned(),
+        value: format!("at most {most} more are admitted"),
+        verdict,
+        why: "A run with more sessions than are free is refused.".to_owned(),
+        advice: "end other connections, or raise the server's limit (max_connections) and the \
+                 role's and the database's CONNECTION LIMIT"
+            .to_owned(),
+    })
+}
+
+/// What the role may do.
+pub fn privilege(privilege: &Privilege) -> Check {
+    let granted = privilege.is_granted;
+    Check {
+        name: format!("privilege: {}", privilege.what),
+        value: if granted { "granted" } else { "missing" }.to_owned(),
+        verdict: if granted { Verdict::Good } else { Verdict::Note },
+        why: privilege.without.clone(),
+        advice: if granted { String::new() } else { privilege.advice.clone() },
+    }
+}
+
 /// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
 pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
     let (verdict, value) = match &found {
@@ -101,5 +188,55 @@ fn compression(details: &TargetDetails) -> Check {
         why: "storage that compresses or deduplicates would be measured by what it leaves out"
             .to_owned(),
         advice: "petal setup --replace --obfuscate-columns TRUE".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::target::DirectIo;
+
+    fn loaded(gib: u64) -> Vec<LoadedSchema> {
+        let bytes = gib << 30;
+        vec![LoadedSchema {
+            number: 1,
+            rows: bytes / 8192,
+            scan_rows: 0,
+            block_size: 8192,
+            bytes,
+            index_bytes: 0,
+        }]
+    }
+
+    #[test]
+    fn data_are_set_beside_what_may_hold_them() {
+        let host = Host { memory_bytes: Some(8 << 30), ..Host::default() };
+        let target = Target { cache_bytes: Some(1 << 30), ..Target::default() };
+        let local = TargetDetails { local: true, ..TargetDetails::default() };
+        let verdict =
+            |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
+        assert_eq!(verdict(32, &local), Verdict::Good);
+        assert_eq!(verdict(8, &local), Verdict::Note);
+        assert_eq!(verdict(1, &local), Verdict::Note);
+        // Another host's memory is not known.
+        assert_eq!(verdict(8, &TargetDetails::default()), Verdict::Unknown);
+        let direct_io = Some(DirectIo { asked: true, used: true, reason: None });
+        assert_eq!(verdict(8, &TargetDetails { direct_io, ..local }), Verdict::Good);
+    }
+
+    #[test]
+    fn fewer_free_connections_than_schemas_are_a_warning() {
+        assert_eq!(sessions(None, 4), None);
+        assert_eq!(sessions(Some(3), 4).unwrap().verdict, Verdict::Warn);
+        assert_eq!(sessions(Some(4), 4).unwrap().verdict, Verdict::Good);
+    }
+
+    #[test]
+    fn reads_that_nobody_times_are_a_warning() {
+        assert_eq!(timing(&TargetDetails::default()), None);
+        let untimed =
+            TargetDetails { io_untimed: Some("SET it".into()), ..TargetDetails::default() };
+        let check = timing(&untimed).unwrap();
+        assert_eq!((check.verdict, check.advice.as_str()), (Verdict::Warn, "SET it"));
     }
 }

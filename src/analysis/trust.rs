@@ -9,6 +9,8 @@ use crate::record::{RebuiltBecause, Run};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
+/// Of rules that set one run beside others.
+const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
@@ -20,9 +22,9 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         single_run(run),
         uneven_endpoints(run),
         backlog(run),
-        unknown("repeats-vary", "it takes several runs"),
-        unknown("active-set-varies", "it takes several runs"),
-        unknown("mixed-run-lengths", "it takes several runs"),
+        unknown("repeats-vary", "needs --repeats 3"),
+        unknown("active-set-varies", NEEDS_RUNS),
+        unknown("mixed-run-lengths", NEEDS_RUNS),
     ]);
     all
 }
@@ -65,7 +67,7 @@ fn data_vanished(run: &Run) -> Judgement {
     let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
     error(
         "data-vanished",
-        format!("the data were taken away in the run: {why}. From then on nothing was measured"),
+        format!("the data were taken away in the run: {why}. Its figures are not of the data it began with"),
         "Use no figure of it. Load again (petal setup), and find out who removed the data.",
     )
     .with("data_bytes_before", run.details.data_bytes_before)
@@ -277,9 +279,10 @@ fn uneven_endpoints(run: &Run) -> Judgement {
         Some((endpoint, &share)) if off(share) > ENDPOINT_SHARE_MAX => warning(
             ID,
             format!(
-                "{} did {:+.1} % of the mean's requests per session",
+                "{}: requests per session are {:.1} % {} the mean of all endpoints",
                 endpoint.endpoint,
-                (share / mean - 1.0) * 100.0
+                off(share) * 100.0,
+                if share > mean { "above" } else { "below" },
             ),
             "Compare the nodes: paths, caches, other load.",
         )

@@ -26,6 +26,13 @@ const SHORT_MIN: f64 = 1.0;
 /// Shares of a sample that begins or ends a little early.
 const SLACK: f64 = 0.97;
 
+/// What is advice for a run of the method, and none for a production database.
+const FOR_TESTS: [&str; 3] = ["not-durable", "not-single-block", "short-run"];
+
+pub fn is_for_tests(id: &str) -> bool {
+    FOR_TESTS.contains(&id)
+}
+
 type Rule = fn(&Report) -> Option<Finding>;
 
 pub fn judge(report: &Report, warnings: &[String]) -> Vec<Finding> {

@@ -12,7 +12,7 @@ pub mod derived;
 mod events;
 pub mod factors;
 pub mod figure;
-mod findings;
+pub mod findings;
 mod header;
 mod host;
 mod html;
@@ -47,7 +47,7 @@ const PROBE: usize = 256 << 10;
 pub enum AwrError {
     #[error("{file}: {error}; check the name and who may read it")]
     Unreadable { file: String, error: std::io::Error },
-    #[error("{file}: is {what}, which petal awr does not read; {advice}")]
+    #[error("{file}: is {what}; {advice}")]
     Other { file: String, what: String, advice: &'static str },
     #[error(
         "{file}: is an AWR or Statspack report by its title, but holds nothing that can be read: {why}; make the report anew, or send the whole file"
@@ -242,13 +242,15 @@ fn other(file: &str, text: &str, page: &Page, is_html: bool) -> AwrError {
         (begin.contains("TKPROF"), "a TKPROF report"),
         (begin.trim().is_empty(), "empty"),
     ];
-    let known = known.iter().find(|(is, _)| *is).map(|(_, what)| *what);
-    let what =
-        known.unwrap_or(if is_html { "HTML of something else" } else { "no report of Oracle's" });
+    let what = match known.iter().find(|(is, _)| *is) {
+        Some((_, what)) => format!("{what}, which petal awr does not read"),
+        None if is_html => "HTML, but not an AWR or Statspack report".to_owned(),
+        None => "not an AWR or Statspack report".to_owned(),
+    };
     AwrError::Other {
         file: file.to_owned(),
-        what: what.to_owned(),
-        advice: "it reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML",
+        what,
+        advice: "petal awr reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML",
     }
 }
 

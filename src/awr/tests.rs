@@ -446,11 +446,17 @@ fn other_things_are_refused_by_name() {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{text} was read"),
     };
-    insta::assert_snapshot!(refused(""), @"a report: is empty, which petal awr does not read; it reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML");
+    insta::assert_snapshot!(refused(""), @"a report: is empty, which petal awr does not read; petal awr reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML");
     assert!(refused("WORKLOAD REPOSITORY COMPARE PERIOD REPORT\n").contains("compare-periods"));
-    assert!(refused("<html><body><table><tr><td>x</table>").contains("HTML of something else"));
+    assert!(
+        refused("<html><body><table><tr><td>x</table>")
+            .contains("HTML, but not an AWR or Statspack report")
+    );
     assert!(refused("ASH Report For X/x\n").contains("active-session-history"));
-    assert!(refused("hello").contains("no report of Oracle's"));
+    assert!(
+        refused("hello")
+            .starts_with("a report: is not an AWR or Statspack report; petal awr reads")
+    );
     assert!(refused("WORKLOAD REPOSITORY report for\n\nDB Na").contains("ends behind its title"));
 }
 

@@ -8,14 +8,15 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::analysis::petals::Petals;
-use crate::awr::derived;
 use crate::awr::factors::{self, Pattern};
+use crate::awr::figure::Figure;
 use crate::awr::report::Report;
-use crate::awr::{self, AwrError};
+use crate::awr::{self, AwrError, columns, derived};
 use crate::engine::{Progress as _, ProgressUnit};
 use crate::record::observation::Observation;
 use crate::report;
 use crate::report::petals::What;
+use crate::report::petals::scatter::{self, Spot};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -25,13 +26,14 @@ Examples:
   petal awr awr.txt.1 awr.txt.8 awr.txt.64       a line each; sessions from the names
   petal awr --csv results/ > results.csv         every report below a folder, all columns
   petal awr --json awrrpt_1_10_11.html           every figure, as printed and with its section
+  petal awr -q reports.zip                       without findings, except for errors
   petal awr --explain awrrpt_1_10_11.html        where each column came from
   petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
   petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
 
-Reads text and HTML, gzip'd too, 9i to 23ai: AWR of an instance, of a cluster, of a pluggable
+Reads text, HTML and .mht, gzip'd and in zip archives, 9i to 23ai: AWR of an instance, of a cluster, of a pluggable
 database, and Statspack. docs/awr.md describes every column.
 
 Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The others are
@@ -39,6 +41,7 @@ shown all the same.";
 
 /// Reading that takes longer than this shows its progress.
 const PATIENCE: Duration = Duration::from_secs(2);
+const TITLE: &str = "AWR reports";
 /// Folders within folders.
 const DEPTH_MAX: usize = 64;
 
@@ -111,37 +114,67 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         ));
     }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
-        draw(file, &reports)?;
+        draw(file, &reports, console)?;
         console.warn(&format!("the petals are in {}", file.display()));
     }
-    console.result(&output(matches, &reports)?);
+    console.result(&console.laid_out(|| output(matches, &reports))?);
     Ok(exit)
 }
 
 /// A page or a drawing of its own, by the ending of the name.
-fn draw(file: &Path, reports: &[Report]) -> Result<(), Failure> {
+fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failure> {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or("");
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
     };
     let observations: Vec<Observation> = reports.iter().map(derived::observation).collect();
     let petals = Petals::of(&observations);
-    if !report::petals::can_draw(&petals, What::Piops) {
-        return Err(failed(
-            &"nothing to draw: a point needs sessions, from the file's name or --pattern, and \
-              PIOPS and a single-block read time from the report; --csv shows which are missing",
+    let is_svg = ending == "svg";
+    let drawn = if report::petals::can_draw(&petals, What::Piops) {
+        if is_svg {
+            report::petals::svg(&petals, What::Piops).map_err(|error| failed(&error))?
+        } else {
+            report::html::petals(TITLE, &petals, &observations).map_err(|error| failed(&error))?
+        }
+    } else {
+        let spots = spots(reports);
+        if spots.is_empty() {
+            return Err(failed(
+                &"nothing to draw: a point needs PIOPS and a single-block read time from a report; \
+                  --csv shows which are missing",
+            ));
+        }
+        console.warn(&format!(
+            "{} of {} reports are drawn as points, without lines: how many sessions ran stands in \
+             no file's name; --pattern tells where",
+            spots.len(),
+            reports.len()
         ));
-    }
-    let drawn = match ending {
-        "svg" => report::petals::svg(&petals, What::Piops).map_err(|error| failed(&error))?,
-        _ => report::html::petals("AWR reports", &petals, &observations)
-            .map_err(|error| failed(&error))?,
+        if is_svg {
+            scatter::svg(&spots).map_err(|error| failed(&error))?
+        } else {
+            let figure = scatter::figure(&spots).map_err(|error| failed(&error))?;
+            report::html::reports(TITLE, figure, &observations).map_err(|error| failed(&error))?
+        }
     };
     fs::write(file, drawn).map_err(|error| {
         let what =
             format!("--petals {}: {error}; name a folder that can be written", file.display());
         Failure::new(Exit::Environment, what)
     })
+}
+
+/// The reports that have both figures, by their databases.
+fn spots(reports: &[Report]) -> Vec<Spot> {
+    let spot = |report: &Report| {
+        Some(Spot {
+            group: report.header.db.as_ref().map_or_else(|| "no name".to_owned(), Figure::shown),
+            name: report.file.rsplit('/').next().unwrap_or(&report.file).to_owned(),
+            piops: columns::value(report, "piops").filter(|&piops| piops > 0.0)?,
+            read_us: columns::value(report, "read_us")?,
+        })
+    };
+    reports.iter().filter_map(spot).collect()
 }
 
 fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
@@ -160,7 +193,7 @@ fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
         match format {
             Some("awr_info") => report::awr::info::render(reports),
             Some("events") => report::awr::events::render(reports),
-            _ => report::awr::table::render(reports),
+            _ => report::awr::table::render(reports, matches.get_flag("quiet")),
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
@@ -22,6 +22,7 @@ use crate::settings::url::{TargetUrl, redact_refused};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::number::whole;
 use super::series::draw_seed;
 use super::{signals, source};
 
@@ -64,23 +65,23 @@ pub fn command() -> Command {
         ))
         .arg(
             text("seconds", "N", "Time for all measurements together; filling comes before")
-                .value_parser(value_parser!(u64).range(1..))
+                .value_parser(whole::<u64>(1, u64::MAX))
                 .default_value("180"),
         )
         .arg(
             text("depths", "N,N...", "Requests in flight")
-                .value_parser(value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))
+                .value_parser(whole::<u32>(1, DEPTH_MAX.into()))
                 .value_delimiter(',')
                 .default_value("1,2,4,8,16,32,64,128,256"),
         )
         .arg(
             text("mix", "PERCENT", "Reads in the mixed curve, per cent")
-                .value_parser(value_parser!(u8).range(1..=99))
+                .value_parser(whole::<u8>(1, 99))
                 .default_value("70"),
         )
         .arg(
             text("threads", "N", "Threads that share the depth [default: one for each 64]")
-                .value_parser(value_parser!(u32).range(1..=1024)),
+                .value_parser(whole::<u32>(1, 1024)),
         )
         .arg(
             text(

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Command};
 use crate::analysis::host::{Check, Verdict};
 use crate::analysis::{host, target};
 use crate::driver::rows;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::report;
 use crate::settings::LoopSide;
 use crate::settings::table::CommandKind;
@@ -53,25 +53,33 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(_) => Vec::new(),
         None => to_be(&settings.db),
     };
-    let mut checks = host::check(&Host::collect(Some(&devices::find(&files))));
+    let host = Host::collect(Some(&devices::find(&files)));
+    let mut checks = host::check(&host);
     match &described {
         Some((about, details)) => {
             checks.extend(target::check(about, details));
-            checks.extend(look_for_rows(engine.as_ref(), &loaded));
+            checks.push(target::data(about, details, &loaded, &host));
+            checks.extend(target::timing(details));
+            checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
+            checks.extend(engine.privileges()?.iter().map(target::privilege));
+            checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
         }
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
-    console.result(&report::checks::render(&checks));
+    console.report(|| report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }
 
 /// All schemas share the time that looking may take.
-fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Vec<Check> {
+fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Check>, EngineError> {
     let limit = ROWS_LIMIT / loaded.len().max(1) as u32;
     let look = |schema: &LoadedSchema| {
-        let found = rows::look(engine, schema, limit).map_err(|error| error.to_string());
-        target::rows(schema.number, found)
+        let found = match rows::look(engine, schema, limit) {
+            Err(EngineError::Interrupted) => return Err(EngineError::Interrupted),
+            found => found.map_err(|error| error.to_string()),
+        };
+        Ok(target::rows(schema.number, found))
     };
     loaded.iter().map(look).collect()
 }

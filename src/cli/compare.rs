@@ -100,7 +100,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let rules = rules(matches, &sides, &gates)?;
     let comparison = compare(&sides, &rules)?;
     let held: Vec<Held> = gates.iter().map(|limit| gate::hold(limit, &comparison)).collect();
-    console.result(&shown(matches, &comparison, &held)?);
+    console.result(&console.laid_out(|| shown(matches, &comparison, &held))?);
     Ok(match held.iter().map(|held| held.outcome).max() {
         Some(Outcome::Failed) => Exit::Failed,
         Some(Outcome::Inconclusive) => Exit::Inconclusive,

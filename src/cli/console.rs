@@ -2,6 +2,7 @@
 //! writes to either.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::driver::Watch;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
+use crate::report::table;
 use crate::settings::printable::{printable, printable_line};
 
 use super::failure::Exit;
@@ -89,9 +91,27 @@ impl Console {
         if is_lost { worse(exit, Exit::Environment) } else { exit }
     }
 
+    /// What `report` lays out, as wide as the terminal; a pipe and a file have a width of their own.
+    pub fn laid_out<T>(&self, report: impl FnOnce() -> T) -> T {
+        match columns(io::stdout()) {
+            Some(columns) => table::within(columns, report),
+            None => report(),
+        }
+    }
+
+    /// A result that is laid out so.
+    pub fn report(&self, report: impl FnOnce() -> String) {
+        self.result(&self.laid_out(report));
+    }
+
+    /// Whether a person reads the results as they come.
+    pub fn is_read_at_once(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     pub fn error(&self, message: &str) {
         self.clear();
-        let _ = writeln!(io::stderr(), "{}", told(message));
+        let _ = writeln!(io::stderr(), "{}", self.message(message));
     }
 
     /// A whole text of several lines, such as a usage error.
@@ -101,7 +121,7 @@ impl Console {
 
     pub fn warn(&self, message: &str) {
         if !self.quiet {
-            self.line(&told(message));
+            self.line(&self.message(message));
         }
     }
 
@@ -109,6 +129,19 @@ impl Console {
     pub fn heading(&self, heading: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.heading = printable_line(heading).into_owned();
+    }
+
+    /// A message, broken at words where a terminal would break it in the middle of one.
+    fn message(&self, message: &str) -> String {
+        let laid_out = || {
+            let lines = message.lines().enumerate();
+            let first = |at| if at == 0 { "petal: " } else { "       " };
+            lines.map(|(at, line)| table::paragraph(first(at), "       ", line)).collect::<String>()
+        };
+        match columns(io::stderr()) {
+            Some(columns) => table::within(columns, laid_out).trim_end().to_owned(),
+            None => told(message),
+        }
     }
 
     fn line(&self, line: &str) {
@@ -140,6 +173,12 @@ impl Console {
     }
 }
 
+/// How wide the terminal behind `stream` is; None where there is none, or it does not tell.
+fn columns(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// A message as it is shown: petal's name before it, further lines under it.
 fn told(message: &str) -> String {
     let lines: Vec<_> = message.lines().map(printable_line).collect();
@@ -148,11 +187,11 @@ fn told(message: &str) -> String {
 
 fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
     let template = match (total, unit) {
-        (0, _) => "{msg} {spinner} {elapsed}",
+        (0, _) => "{wide_msg} {spinner} {elapsed}",
         (_, ProgressUnit::Bytes) => {
-            "{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
+            "{wide_msg} {bar:20} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left"
         }
-        (_, ProgressUnit::Items) => "{msg} {bar:30} {pos}/{len} {per_sec}, {eta} left",
+        (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {pos}/{len} {per_sec}, {eta} left",
     };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -215,7 +254,7 @@ impl Watch for Console {
         state.run_s = seconds;
         state.phase = None;
         if let Some(bar) = &state.bar {
-            let template = "{msg} {bar:20} {elapsed}";
+            let template = "{wide_msg} {bar:12} {elapsed}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::petals::Petals;
@@ -16,6 +16,7 @@ use crate::settings::table::CommandKind;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::number::whole;
 use super::sweep::{self, Request};
 
 const SCHEMAS: u32 = 2;
@@ -37,7 +38,7 @@ pub fn command() -> Command {
                 .long("seconds")
                 .value_name("SECONDS")
                 .default_value("3")
-                .value_parser(value_parser!(u64).range(1..=3600))
+                .value_parser(whole::<u64>(1, 3600))
                 .help("Length of each run"),
         )
 }
@@ -79,7 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         folder.remove_if_empty();
     }
     let (swept, exit) = swept?;
-    console.result(&report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
     console.result(&format!(
         "\nreport: {}\na whole report of each run stands in the folders beside it\n",
         folder.path().join(report::TEXT_NAME).display()

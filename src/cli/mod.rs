@@ -10,6 +10,7 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod number;
 mod os;
 mod os_data;
 mod report;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::settings::argv;
+use crate::settings::printable::printable_line;
 
 use console::Console;
 use failure::{Exit, Failure};
@@ -81,7 +83,7 @@ pub fn main() -> ExitCode {
     let hidden = argv::hide_secrets(&arguments);
     let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return usage(&error, &arguments),
+        Err(error) => return usage(error, &arguments),
     };
     let console = Console::new(matches.get_flag("quiet"));
     if hidden {
@@ -126,11 +128,12 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// Help goes to stdout and is no error; a wrong argument is told without any secret in it.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn usage(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let console = Console::new(false);
+    let (error, arguments) = quoting_printable(error, arguments);
     if error.use_stderr() {
         let text = error.render().to_string();
-        console.usage_error(&argv::without_secrets(&text, arguments));
+        console.usage_error(&argv::without_secrets(&text, &arguments));
         Exit::Usage.into()
     } else {
         let help = error.render();
@@ -138,5 +141,18 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         let is_seen = std::io::stdout().is_terminal();
         console.styled_result(&if is_seen { help.ansi().to_string() } else { help.to_string() });
         console.exit(Exit::Done).into()
+    }
+}
+
+/// The error as it is of arguments without control characters, and those arguments: a message that
+/// quotes one has no lines of the argument's own.
+fn quoting_printable(error: clap::Error, arguments: &[OsString]) -> (clap::Error, Vec<OsString>) {
+    let printable = |argument: &OsString| {
+        OsString::from(printable_line(&argument.to_string_lossy()).into_owned())
+    };
+    let shown: Vec<OsString> = arguments.iter().map(printable).collect();
+    match command().try_get_matches_from(&shown) {
+        Err(of_shown) => (of_shown, shown),
+        Ok(_) => (error, arguments.to_vec()),
     }
 }

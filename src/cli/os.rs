@@ -18,6 +18,7 @@ use crate::stats::os::{Database, Probe, ServerProcesses};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::number::whole;
 use super::signals;
 
 /// A recorder that somebody forgot ends after a day.
@@ -49,7 +50,7 @@ pub fn command() -> Command {
             Arg::new("seconds")
                 .long("seconds")
                 .value_name("N")
-                .value_parser(value_parser!(u64).range(1..=SECONDS_DEFAULT * 31))
+                .value_parser(whole::<u64>(1, SECONDS_DEFAULT * 31))
                 .help("End after so long [default: Ctrl-C, or a day]"),
         )
         .arg(
@@ -72,7 +73,7 @@ pub fn command() -> Command {
             Arg::new("server")
                 .long("server")
                 .value_name("PID")
-                .value_parser(value_parser!(u32).range(1..))
+                .value_parser(whole::<u32>(1, u64::MAX))
                 .help("The database server's first process: its time, and its children's, is told"),
         )
         .arg(
@@ -80,7 +81,7 @@ pub fn command() -> Command {
                 .long("log-writer")
                 .value_name("PID")
                 .requires("server")
-                .value_parser(value_parser!(u32).range(1..))
+                .value_parser(whole::<u32>(1, u64::MAX))
                 .help("Of them, the one that writes the log (PostgreSQL: walwriter)"),
         )
 }

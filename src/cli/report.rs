@@ -21,6 +21,7 @@ Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
+  petal report --csv petal-results/*-run > runs.csv    a row per run
   petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
@@ -45,6 +46,19 @@ pub fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("json")
+                .help("Print runs as CSV, a row each, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("os-text")
+                .long("os-text")
+                .action(ArgAction::SetTrue)
+                .help("Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them"),
         )
         .arg(source::objective_arg());
     os_data::arg(command)
@@ -80,7 +94,7 @@ fn of_one(
             path.display()
         ))),
         _ => {
-            let (run, exit) = of_run(path, os_data, console)?;
+            let (run, exit) = of_run(path, os_data, matches, console)?;
             of_runs(&[(path, run)], matches, console)?;
             Ok(exit)
         }
@@ -120,10 +134,14 @@ fn of_several(
             );
             continue;
         }
+        if sweep::is_one(path) && matches.get_flag("csv") {
+            skip(path, "skipped: it is a sweep, whose cells are in its sweep.csv");
+            continue;
+        }
         let reported = if sweep::is_one(path) {
             of_sweep(path, matches, console).inspect(|_| sweeps += 1)
         } else {
-            of_run(path, None, console).map(|(run, exit)| {
+            of_run(path, None, matches, console).map(|(run, exit)| {
                 runs.push((path, run));
                 exit
             })
@@ -148,6 +166,7 @@ fn of_several(
 fn of_run(
     path: &Path,
     os_data: Option<&PathBuf>,
+    matches: &ArgMatches,
     console: &Console,
 ) -> Result<(Run, Exit), Failure> {
     let mut run = report::load(path)?;
@@ -159,32 +178,67 @@ fn of_run(
         exit = worse(exit, kept(record::save(&folder, &run), console));
     }
     exit = worse(exit, kept(report::write_all(&folder, &run), console));
+    if matches.get_flag("os-text") {
+        exit = worse(exit, write_os_text(&folder, &run, console));
+    }
     Ok((run, exit))
 }
 
 /// What goes to stdout: the report of one run, or a table of several.
 fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
-    if matches.get_flag("json") {
+    let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
+    let all = runs.iter().map(|(_, run)| run);
+    let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::runs(&named))?);
+    } else if matches.get_flag("json") {
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
         }
     } else if let [(_, run)] = runs {
-        console.result(&report::text::render(run));
+        console.report(|| report::text::render(run));
     } else {
-        let name = |path: &Path| {
-            let folder = record::folder_of(path);
-            folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-        };
-        let names: Vec<String> = runs.iter().map(|(path, _)| name(path)).collect();
-        let all = runs.iter().map(|(_, run)| run);
-        let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
-        console.result(&report::sweep::of_runs(&named));
+        console.report(|| report::sweep::of_runs(&named));
     }
     Ok(())
 }
 
+/// Flags that mean nothing of a sweep or a calibration.
+fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failure> {
+    match flags.iter().find(|flag| matches.get_flag(flag)) {
+        None => Ok(()),
+        Some(flag) => Err(Failure::usage(format!(
+            "--{flag}: it is of runs, and {} is none; name the folders of runs",
+            path.display()
+        ))),
+    }
+}
+
+/// As the folder calls itself.
+fn folder_name(path: &Path) -> String {
+    let folder = record::folder_of(path);
+    folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn as_csv<E: std::fmt::Display>(table: Result<String, E>) -> Result<String, Failure> {
+    table.map_err(|error| Failure::new(Exit::Failed, format!("the runs are no CSV: {error}")))
+}
+
+fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
+    let written = report::write_os_text(folder, run);
+    if written.as_ref().is_ok_and(Vec::is_empty) {
+        console.warn(&format!(
+            "{}: no vmstat.out: the operating system of the database's host was not watched \
+             (NO_OS_PERF_DATA, or another host: --os-data)",
+            folder.path().display()
+        ));
+    }
+    kept(written, console)
+}
+
 /// A folder gets its reports anew; a file that is kept for later runs is shown.
 fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["csv", "os-text"], path)?;
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
@@ -220,6 +274,7 @@ fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exi
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    refuse(matches, &["os-text"], path)?;
     let swept = sweep::load(path)?;
     for failure in &swept.sweep.failures {
         let (cell, round) = (failure.number, failure.repeat);
@@ -227,11 +282,13 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     }
     let objective = matches.get_one("objective");
     let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
-    if matches.get_flag("json") {
+    if matches.get_flag("csv") {
+        console.result(&as_csv(report::sweep::csv::sweep(&swept))?);
+    } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.result(&report::sweep::render(&swept, &petals, objective));
+        console.report(|| report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

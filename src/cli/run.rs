@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::steady::proof;
 use crate::record::Run;
@@ -14,6 +14,7 @@ use crate::settings::{Settings, UntilSteady, WarmUp};
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::number::whole;
 use super::series::{Series, worse};
 use super::{os_data, signals, source};
 
@@ -36,7 +37,8 @@ pub fn command() -> Command {
         .arg(
             Arg::new("form")
                 .value_name("N")
-                .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
+                .num_args(0..=2)
+                .value_parser(whole::<u32>(0, SCHEMAS_MAX.into()))
                 .help("SLOB's own form of -s"),
         )
         .arg(
@@ -44,6 +46,11 @@ pub fn command() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .help("Print the summary as JSON, and only it, on stdout"),
+        )
+        .arg(
+            Arg::new("full").long("full").action(ArgAction::SetTrue).help(
+                "Print the whole report also on a terminal, where its summary is the default",
+            ),
         )
         .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"))
         .arg(
@@ -65,14 +72,7 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let schemas = match (matches.get_one::<u32>("schemas"), matches.get_one::<u32>("form")) {
-        (Some(_), Some(form)) => {
-            return Err(Failure::usage(format!(
-                "-s and N={form} both say how many schemas: give one of them"
-            )));
-        }
-        (flag, form) => flag.or(form).copied(),
-    };
+    let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
@@ -84,12 +84,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
         let kept = series.run_once(repeat, name.map(String::as_str), console)?;
+        let place = kept.folder.path().display().to_string();
         if matches.get_flag("json") {
             console.result(&json(&kept.run)?);
+        } else if console.is_read_at_once() && !matches.get_flag("full") {
+            console.report(|| report::text::brief(&kept.run, &place));
         } else {
-            console.result(&report::text::render(&kept.run));
+            console.report(|| report::text::render(&kept.run));
         }
-        console.warn(&format!("the record is in {}", kept.folder.path().display()));
+        console.warn(&format!("the record is in {place}"));
         exit = worse(exit, kept.exit());
         if let Some(failure) = kept.failure {
             return Err(failure);
@@ -99,6 +102,27 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
     }
     Ok(exit)
+}
+
+/// How many schemas: `-s N`, or SLOB's own `petal run N`.
+fn schemas(matches: &ArgMatches) -> Result<Option<u32>, Failure> {
+    let flag = matches.get_one::<u32>("schemas").copied();
+    let form: Vec<u32> = matches.get_many("form").unwrap_or_default().copied().collect();
+    match (flag, form.as_slice()) {
+        (flag, []) => Ok(flag),
+        (_, [writers, readers, ..]) => Err(Failure::usage(format!(
+            "{writers} {readers}: two numbers are the first SLOB's form of writers and readers; \
+             write: petal run --writers {writers} --readers {readers}"
+        ))),
+        (Some(_), [form]) => Err(Failure::usage(format!(
+            "-s and N={form} both say how many schemas: give one of them"
+        ))),
+        (None, [0]) => Err(Failure::usage(format!(
+            "N=0: the number of schemas is a whole number from 1 to {SCHEMAS_MAX}; for instance \
+             `petal run 4`"
+        ))),
+        (None, &[form]) => Ok(Some(form)),
+    }
 }
 
 fn until_steady(volume: &str) -> Result<UntilSteady, String> {

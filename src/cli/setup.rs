@@ -80,10 +80,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
         return Err(Failure::new(
             Exit::Interrupted,
-            "setup was interrupted: the schemas that were not finished are not there",
+            "setup was interrupted: unfinished schemas were removed",
         ));
     }
-    console.result(&summary(&loaded?, &printable_line(&settings.db.redacted())));
+    let mut text = summary(&loaded?, &printable_line(&settings.db.redacted()));
+    // What cannot be looked at now is no fault of the load.
+    if let Ok((_, target)) = engine.describe(settings.schemas.unwrap_or(1), 1)
+        && let Some(ratio) = target.compression_ratio
+    {
+        text.push_str(&compresses(ratio, settings.compress_ratio));
+    }
+    console.result(&text);
     Ok(Exit::Done)
 }
 
@@ -171,6 +178,26 @@ fn summary(loaded: &LoadSummary, url: &str) -> String {
     text
 }
 
+/// How far the measured ratio may be from the one that was asked for, as a share.
+const RATIO_OFF_MAX: f64 = 0.05;
+
+/// How sampled blocks compress, and why where COMPRESS_RATIO was not to be had.
+fn compresses(ratio: f64, asked: Option<f64>) -> String {
+    let measured = format!("blocks compress {ratio:.1} times (sampled, LZ4)");
+    let why = match asked {
+        Some(asked) if ratio > asked * (1.0 + RATIO_OFF_MAX) => {
+            "the free space of each block is zeros, which compress away, and its row is \
+             incompressible already"
+        }
+        Some(asked) if ratio < asked * (1.0 - RATIO_OFF_MAX) => {
+            "each row holds a text that no other has, so that no UPDATE writes what was there"
+        }
+        _ => return format!("{measured}\n"),
+    };
+    let asked = asked.unwrap_or_default();
+    format!("{measured}, not {asked} as COMPRESS_RATIO asked: {why}\n")
+}
+
 /// The load itself, without what came after its data were durable.
 fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
     let Some(seconds) = loaded.durable_seconds else { return String::new() };
@@ -181,4 +208,17 @@ fn until_durable(loaded: &LoadSummary, bytes: u64) -> String {
         bytes as f64 / 1e6 / seconds.max(1e-9),
         afterwards.join(", "),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_that_is_not_to_be_had_is_told_with_its_reason() {
+        insta::assert_snapshot!(compresses(47.96, None), @"blocks compress 48.0 times (sampled, LZ4)");
+        insta::assert_snapshot!(compresses(2.04, Some(2.0)), @"blocks compress 2.0 times (sampled, LZ4)");
+        insta::assert_snapshot!(compresses(3.27, Some(2.0)), @"blocks compress 3.3 times (sampled, LZ4), not 2 as COMPRESS_RATIO asked: the free space of each block is zeros, which compress away, and its row is incompressible already");
+        insta::assert_snapshot!(compresses(20.0, Some(99.5)), @"blocks compress 20.0 times (sampled, LZ4), not 99.5 as COMPRESS_RATIO asked: each row holds a text that no other has, so that no UPDATE writes what was there");
+    }
 }

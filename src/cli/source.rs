@@ -15,6 +15,7 @@ use crate::settings::{Settings, flags};
 
 use super::console::Console;
 use super::failure::Failure;
+use super::number::whole;
 use super::signals;
 
 /// Adds `--conf`, `-s` and a flag for every parameter that the command takes.
@@ -37,7 +38,7 @@ pub fn schemas_args(command: Command, what: &'static str) -> Command {
             .short('s')
             .long("schemas")
             .value_name("N")
-            .value_parser(value_parser!(u32).range(1..=i64::from(SCHEMAS_MAX)))
+            .value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
             .help(what),
     )
 }

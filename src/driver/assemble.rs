@@ -20,7 +20,7 @@ use crate::stats::histogram::{Bar, Latencies, LatencySummary};
 use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 use crate::workload::seat::Seat;
 
 use super::job::{Job, Prepared};
@@ -119,6 +119,7 @@ fn summary(
         counted_until: measured.counted_until,
         steady: steady(&measured.steady, details),
         latency_us: latencies_us(totals),
+        hot_latency_us: by_hot(totals, Latencies::summary),
         io_latency_us: figures::io_latencies(
             &details.target.io_events,
             &waits,
@@ -353,9 +354,18 @@ fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
     let by_kind = Kind::ALL.map(|kind| (kind.name(), &totals.service[kind.index()]));
-    by_kind
+    let by_kind = by_kind
         .into_iter()
-        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())))
+        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())));
+    by_kind.chain(by_hot(totals, Latencies::bars)).collect()
+}
+
+/// What the latencies of operations that were sent to hot data come to, by name.
+fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
+    Hot::ALL
+        .iter()
+        .zip(&totals.hot)
+        .filter_map(|(hot, latencies)| Some((hot.name().to_owned(), of(latencies.as_ref()?))))
         .collect()
 }
 

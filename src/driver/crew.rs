@@ -258,7 +258,8 @@ fn read(
     rows: u32,
     stop: &Stop,
 ) -> Result<(), EngineError> {
-    let operation = Operation { kind: Kind::Select, schema, first, rows, stamp: 0, due: None };
+    let operation =
+        Operation { kind: Kind::Select, schema, first, rows, stamp: 0, due: None, hot: [false; 2] };
     let done = session.execute(&[operation], stop, &mut Outcomes::default());
     done.map_err(before_the_trigger)?;
     if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }

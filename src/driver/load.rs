@@ -3,6 +3,7 @@
 use crate::engine::{Engine, EngineError, LoadPlan, LoadSummary, Progress, Stop};
 use crate::settings::Settings;
 use crate::settings::rules::SETUP_SCALE;
+use crate::stats::compression;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -24,7 +25,6 @@ pub fn plan(
     seed: u64,
     replace: bool,
 ) -> Result<Setup, DriverError> {
-    let capabilities = engine.capabilities();
     let block_size = engine.block_size(settings.block_sz)?;
     let rows = settings.scale.unwrap_or(SETUP_SCALE).blocks(block_size.into());
     let scan_rows = settings.scan_table_sz.blocks(block_size.into());
@@ -36,7 +36,7 @@ pub fn plan(
         block_size,
         degree: settings.load_parallel_degree,
         unique_index: settings.unique_index,
-        filler: filler(settings, capabilities.incompressible),
+        filler: filler(engine, settings, block_size),
         seed,
         replace,
     };
@@ -82,10 +82,13 @@ pub fn load(
     }
 }
 
-/// `incompressible`: what the engine takes where nobody says how rows compress.
-fn filler(settings: &Settings, incompressible: bool) -> Filler {
+/// As the settings say, or else as the engine has it.
+fn filler(engine: &dyn Engine, settings: &Settings, block_size: u32) -> Filler {
+    let incompressible = engine.capabilities().incompressible;
     match (settings.compress_ratio, settings.obfuscate_columns) {
-        (Some(ratio), _) => Filler::Ratio(ratio),
+        (Some(ratio), _) => {
+            compression::filler(ratio, block_size as usize, engine.column_bytes(block_size))
+        }
         (None, true) => Filler::Random,
         (None, false) if incompressible && !settings.is_given("OBFUSCATE_COLUMNS") => {
             Filler::Random

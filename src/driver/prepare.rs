@@ -23,6 +23,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     limits::check(job)?;
     check_admission(job)?;
+    job.engine.check_run(job.workload.schemas)?;
     let data_use = job.engine.begin_use(job.workload.schemas)?;
     let other_runs = data_use.other_runs()?;
     for run in &other_runs {

@@ -60,11 +60,10 @@ fn wait(
         let waited = began.elapsed();
         let note = match unrest {
             None if waited < LOOK_EVERY * 3 => None,
-            None => Some(format!("waited {:.1} s until the host was quiet", waited.as_secs_f64())),
+            None => Some(waited_for_idle(waited)),
             Some(_) if stop.is_requested() => None,
             Some(unrest) if waited >= limit || lessened.elapsed() >= PATIENCE => {
-                let note =
-                    format!("the host was not quiet after {:.0} s: {unrest}", waited.as_secs_f64());
+                let note = format!("{}; still busy: {unrest}", waited_for_idle(waited));
                 progress.note(&note);
                 Some(note)
             }
@@ -79,6 +78,10 @@ fn wait(
         let last = now.since(&earlier);
         return Quiet { dirty_bytes_after: now.dirty_bytes(), note, last };
     }
+}
+
+fn waited_for_idle(waited: Duration) -> String {
+    format!("waited {:.0} s for the host to go idle", waited.as_secs_f64())
 }
 
 /// What still goes on; None when it is quiet or cannot be seen.
@@ -164,7 +167,7 @@ mod tests {
         let quiet = host.wait_while(|tree| {
             tree.write("proc/meminfo", "Dirty: 100 kB\nWriteback: 0 kB\n");
         });
-        assert!(quiet.note.unwrap().contains("until the host was quiet"));
+        assert!(quiet.note.unwrap().ends_with(" s for the host to go idle"));
         assert_eq!(quiet.dirty_bytes_after, Some(100 << 10));
         assert_eq!(host.wrote_out.get(), 1);
     }
@@ -174,11 +177,13 @@ mod tests {
         let host = Host::new(0, 3);
         let idle = " 259 2 nvme0n1p2 1 0 8 9 0 0 0 0 0 9 9\n";
         let quiet = host.wait_while(|tree| tree.write("proc/diskstats", idle));
-        assert!(quiet.note.unwrap().contains("until the host was quiet"));
+        assert!(quiet.note.unwrap().ends_with(" s for the host to go idle"));
         host.becomes(0, 0, 3);
         let quiet = host.wait(Duration::from_millis(100), 0);
         let note = quiet.note.unwrap();
-        assert!(note.contains("was not quiet") && note.contains("requests a second"), "{note}");
+        let rate = note.strip_prefix("waited 0 s for the host to go idle; still busy: ");
+        let rate = rate.and_then(|what| what.strip_prefix("the data's device serves about "));
+        assert!(rate.is_some_and(|rate| rate.ends_with(" requests a second")), "{note}");
     }
 
     #[test]

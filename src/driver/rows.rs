@@ -65,7 +65,15 @@ fn ranges(schema: &LoadedSchema) -> impl Iterator<Item = Operation> + use<> {
     ends.chain(rest).map(move |at| {
         let first = at * RANGE_ROWS + 1;
         let rows = RANGE_ROWS.min(rows - first + 1) as u32;
-        Operation { kind: Kind::Select, schema: number, first, rows, stamp: 0, due: None }
+        Operation {
+            kind: Kind::Select,
+            schema: number,
+            first,
+            rows,
+            stamp: 0,
+            due: None,
+            hot: [false; 2],
+        }
     })
 }
 

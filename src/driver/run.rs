@@ -343,6 +343,7 @@ fn close(
     match job.engine.quiesce() {
         Ok(()) => {}
         Err(EngineError::Data(what)) => bad_blocks.push(what),
+        Err(EngineError::Environment(what)) => gaps.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
     let (counters, counted_until) = sampler.close_counters(job.engine.snapshot());

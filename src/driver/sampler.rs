@@ -15,7 +15,7 @@ use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 
 use super::steady_window::{Bound, SteadyWindow};
 use super::told::{Told, sum};
@@ -321,7 +321,9 @@ impl<'a> Sampler<'a> {
         let Some(log) = &mut self.latency_log else { return };
         let service = KIND_TAGS.iter().zip(&tally.service);
         let response = RESPONSE_TAGS.iter().zip(&tally.response);
-        let by_tag = service.chain(response).filter_map(|(tag, l)| Some((*tag, l.as_deref()?)));
+        let tags = service.chain(response).map(|(tag, latencies)| (*tag, latencies));
+        let hot = Hot::ALL.iter().map(|hot| hot.name()).zip(&tally.hot);
+        let by_tag = tags.chain(hot).filter_map(|(tag, l)| Some((tag, l.as_deref()?)));
         if let Err(error) = log.second(row.from_s, row.length_s, by_tag) {
             self.gap(format!("latencies by second are kept only so far: {error}"));
         }

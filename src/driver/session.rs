@@ -205,6 +205,7 @@ impl SessionLoop<'_> {
                     .map(|due| outcome.end_ns.saturating_sub(due.as_nanos() as u64)),
                 end_ns: outcome.end_ns,
                 rows: outcome.rows,
+                hot: operation.hot,
                 rows_asked: self.rows_asked(operation).unwrap_or(outcome.rows),
                 result: result_of(outcome),
             }

@@ -60,11 +60,14 @@ impl SuspensionWatch {
         let boot = now.boot.saturating_sub(self.latest.boot);
         let lost = monotonic.max(boot).saturating_sub(self.every);
         if lost >= LOST_MIN {
+            // The two clocks are read one after the other, which is no suspension.
+            let machine = boot.saturating_sub(monotonic);
+            let machine = if machine >= LOST_MIN { machine } else { Duration::ZERO };
             let at = self.latest.monotonic.saturating_sub(self.trigger.monotonic);
             self.suspended.push(Suspended {
                 at_s: at.as_secs_f64(),
                 lost_s: lost.as_secs_f64(),
-                machine_s: boot.saturating_sub(monotonic).as_secs_f64(),
+                machine_s: machine.as_secs_f64(),
             });
         }
         self.latest = now;
@@ -94,10 +97,10 @@ mod tests {
         watch.look_at(at(5_100, 9_100));
         watch.look_at(at(5_650, 9_650));
         // Six seconds of nothing; then the machine slept for an hour.
-        watch.look_at(at(11_750, 15_750));
-        watch.look_at(at(11_850, 3_615_850));
+        watch.look_at(at(11_750, 15_751));
+        watch.look_at(at(11_850, 3_615_851));
         let told = watch.end();
-        let stopped = Suspended { at_s: 0.65, lost_s: 6.0, machine_s: 0.0 };
+        let stopped = Suspended { at_s: 0.65, lost_s: 6.001, machine_s: 0.0 };
         let slept = Suspended { at_s: 6.75, lost_s: 3600.0, machine_s: 3600.0 };
         assert_eq!(told, [stopped, slept]);
     }

@@ -10,6 +10,7 @@ use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
 use crate::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::op::{Kind, Operation};
+use crate::workload::row::COLUMNS;
 use crate::workload::seat::Seat;
 
 use super::{
@@ -123,6 +124,10 @@ impl Fake {
 impl Engine for Fake {
     fn capabilities(&self) -> &'static Capabilities {
         &CAPABILITIES
+    }
+
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        block_bytes as usize / COLUMNS
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {

@@ -34,7 +34,7 @@ use in_use::{DataUse, Unshared};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::os::ServerProcesses;
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
@@ -79,6 +79,9 @@ pub trait Engine: Send + Sync {
         Ok(asked.unwrap_or(self.capabilities().block_size_default))
     }
 
+    /// Bytes of each filler column of a row that fills a block of this size.
+    fn column_bytes(&self, block_bytes: u32) -> usize;
+
     /// From now on signals of the caller's end what this engine waits for before and after a run,
     /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
     /// of signals serves such an engine better outside of loads and runs.
@@ -105,6 +108,17 @@ pub trait Engine: Send + Sync {
     /// How many endpoints serve a run; sessions are seated on them by [`crate::workload::plan::seats`].
     fn endpoints(&self) -> u32 {
         1
+    }
+
+    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the role
+    /// may not write, or the target only reads.
+    fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// What petal's role may do with the loaded schemas; empty where there are no roles.
+    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+        Ok(Vec::new())
     }
 
     /// The most sessions it admits, where there is a limit.
@@ -143,7 +157,8 @@ pub trait Engine: Send + Sync {
 
     /// The run ends: background work of the engine's own (checkpointers) stops. After this the
     /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
-    /// and were not what was written there.
+    /// and were not what was written there; one of [`EngineError::Environment`] what became of a
+    /// server in the run.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }

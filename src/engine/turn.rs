@@ -37,6 +37,7 @@ mod tests {
             rows: 1,
             stamp: 0,
             due: None,
+            hot: [false; 2],
         };
         schemas.iter().map(operation).collect()
     }

@@ -9,7 +9,8 @@
 //! - `StartTime` and `BaseTime` are both the trigger, and intervals count from it, the first at
 //!   0: with both set, the Java reader neither guesses nor takes the first interval for the start.
 //! - The tag is the kind of operation: `select`, `scan`, `update`, with RATE also
-//!   `select_response` and so on.
+//!   `select_response` and so on. `hot_spot` and `hot_schema` hold once more those of the operations
+//!   that the settings sent there.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

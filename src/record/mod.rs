@@ -96,6 +96,10 @@ pub struct Summary {
     /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
     /// `select_response` and so on, from the intended start.
     pub latency_us: BTreeMap<String, LatencySummary>,
+    /// Of them, the operations that the settings sent to hot data, with their count: `hot_spot`,
+    /// `hot_schema`. Empty without such settings, and in records made before petal counted them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hot_latency_us: BTreeMap<String, LatencySummary>,
     /// I/O latency: `read`, `write`, `log`.
     pub io_latency_us: BTreeMap<String, IoLatency>,
     /// Longest time first.

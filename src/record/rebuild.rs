@@ -11,7 +11,7 @@ use super::latency_log::{self, Intervals};
 use super::{CountedUntil, PerSecond, RecordError, Run, Second, Status, Steady};
 use crate::stats::histogram::Latencies;
 use crate::stats::os::DeviceCounts;
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 
 /// What only the end of a run tells.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
@@ -59,7 +59,10 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     run.details.rebuilt_because = Some(because);
     run.details.gaps.push(NOT_JOURNALED.to_owned());
     if read.torn {
-        run.details.gaps.push("the journal's last line was cut off and is left out".to_owned());
+        let line = read.seconds.len() + 2;
+        run.details.gaps.push(format!(
+            "line {line} of the journal is cut off or damaged: it and what follows are left out"
+        ));
     }
     super::os::rebuild(folder, &mut run);
     fill_totals(&mut run, read.seconds, read.last, read.counted);
@@ -156,10 +159,18 @@ fn fill_latencies(run: &mut Run, intervals: &Intervals) {
     let service = Kind::ALL.iter().filter_map(|kind| merged.get(kind.name()));
     service.for_each(|latencies| all.add(latencies));
     run.details.op_latency_us = (all.count() > 0).then(|| all.summary());
-    for (kind, latencies) in merged {
-        run.details.histograms.insert(kind.clone(), latencies.bars());
-        run.summary.latency_us.insert(kind, latencies.summary());
+    for (tag, latencies) in merged {
+        run.details.histograms.insert(tag.clone(), latencies.bars());
+        let summaries = match is_hot(&tag) {
+            true => &mut run.summary.hot_latency_us,
+            false => &mut run.summary.latency_us,
+        };
+        summaries.insert(tag, latencies.summary());
     }
+}
+
+fn is_hot(tag: &str) -> bool {
+    Hot::ALL.iter().any(|hot| hot.name() == tag)
 }
 
 fn fill_latencies_without_log(run: &mut Run) {
@@ -181,11 +192,12 @@ fn fill_steady(run: &mut Run, intervals: Option<&Intervals>) {
     run.summary.steady = window.map(|(from_s, to_s)| {
         let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
         let merged = intervals.map(|intervals| intervals.merged(from_s, to_s)).unwrap_or_default();
+        let merged = merged.into_iter().filter(|(tag, _)| !is_hot(tag));
         Steady {
             from_s,
             to_s,
             per_second: Totals::of(seconds).per_second(),
-            latency_us: merged.iter().map(|(kind, l)| (kind.clone(), l.summary())).collect(),
+            latency_us: merged.map(|(kind, latencies)| (kind, latencies.summary())).collect(),
             ..Steady::default()
         }
     });

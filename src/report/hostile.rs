@@ -183,7 +183,7 @@ fn texts_of_an_awr_report_do_nothing_in_what_is_made_of_it() {
         let reports = [report];
         assert_no_formula(&awr::csv::render(&reports).unwrap(), "csv");
         for text in [
-            awr::table::render(&reports),
+            awr::table::render(&reports, false),
             awr::info::render(&reports),
             awr::events::render(&reports),
             awr::explain::render(&reports),

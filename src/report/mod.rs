@@ -16,6 +16,7 @@ pub mod html;
 pub mod json;
 pub mod lines;
 pub mod numbers;
+mod os_text;
 pub mod petals;
 mod sources;
 pub mod sweep;
@@ -49,6 +50,13 @@ pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
         folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ])
+}
+
+/// Writes what the operating system saw as the files that SLOB leaves, and returns their paths; none
+/// where it was not watched.
+pub fn write_os_text(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
+    let files = os_text::files(run).into_iter().flatten();
+    files.map(|(name, text)| folder.write_atomically(name, text.as_bytes())).collect()
 }
 
 /// Writes every report of a sweep into its folder, and returns their paths.

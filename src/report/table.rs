@@ -1,9 +1,32 @@
-//! Text tables and paragraphs of a fixed width, as a terminal and a mail show them.
+//! Text tables and paragraphs of a fixed width, as a terminal and a mail show them: [`WIDTH`], or
+//! what [`within`] lays out for a narrower terminal.
+
+use std::cell::Cell;
 
 use crate::settings::printable::printable_line;
 
-/// Columns of a report.
+/// Columns of a report in a file or a pipe, and the most on a terminal.
 pub const WIDTH: usize = 100;
+/// Narrower than this, lines are as of a terminal of this width.
+const WIDTH_MIN: usize = 40;
+
+thread_local! {
+    static COLUMNS: Cell<usize> = const { Cell::new(WIDTH) };
+}
+
+/// Has `report` lay out its text for a terminal of so many columns.
+pub fn within<T>(columns: usize, report: impl FnOnce() -> T) -> T {
+    let before = COLUMNS.replace(columns.clamp(WIDTH_MIN, WIDTH));
+    let made = report();
+    COLUMNS.set(before);
+    made
+}
+
+/// Columns that a line may have.
+pub fn columns() -> usize {
+    COLUMNS.get()
+}
+
 const GAP: &str = "  ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +73,8 @@ impl Table {
         &self.rows
     }
 
-    /// With a line under the names. No line ends in spaces.
+    /// With a line under the names. No line ends in spaces. What is too wide for a
+    /// terminal is parted: the first column stands before the others in each part.
     pub fn render(&self) -> String {
         let widths: Vec<usize> = self
             .columns
@@ -63,17 +87,19 @@ impl Table {
             .collect();
         let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-        let lines = [&names, &rules].into_iter().chain(&self.rows);
-        lines.map(|cells| self.line(cells, &widths)).collect()
+        let part = |shown: Vec<usize>| -> String {
+            let lines = [&names, &rules].into_iter().chain(&self.rows);
+            lines.map(|cells| self.line(cells, &widths, &shown)).collect()
+        };
+        parts(&widths).into_iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let padded: Vec<String> = self
-            .columns
+    /// The cells of these columns.
+    fn line(&self, cells: &[String], widths: &[usize], shown: &[usize]) -> String {
+        let padded: Vec<String> = shown
             .iter()
-            .zip(widths)
-            .enumerate()
-            .map(|(at, ((_, align), &width))| {
+            .filter_map(|&at| Some((at, (self.columns.get(at)?, *widths.get(at)?))))
+            .map(|(at, ((_, align), width))| {
                 let cell = cells.get(at).map_or("", String::as_str);
                 let space = " ".repeat(width.saturating_sub(length(cell)));
                 match align {
@@ -84,6 +110,30 @@ impl Table {
             .collect();
         format!("{}\n", padded.join(GAP).trim_end())
     }
+}
+
+/// Which columns stand beside each other: all of them, or on a narrower terminal as many as fit
+/// behind the first.
+fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
+    let width_of = |part: &[usize]| {
+        let cells: usize = part.iter().filter_map(|&at| widths.get(at)).sum();
+        cells + GAP.len() * part.len().saturating_sub(1)
+    };
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    for at in 0..widths.len() {
+        match parts.last_mut() {
+            None => parts.push(vec![at]),
+            Some(part) if part.len() == 1 => part.push(at),
+            Some(part) => {
+                part.push(at);
+                if columns() < WIDTH && width_of(part) > columns() {
+                    part.pop();
+                    parts.push(vec![0, at]);
+                }
+            }
+        }
+    }
+    parts
 }
 
 fn length(text: &str) -> usize {
@@ -102,7 +152,7 @@ pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     let mut line = printable_line(first).into_owned();
     let mut is_empty = true;
     for word in text.split_whitespace() {
-        if !is_empty && length(&line) + 1 + length(word) > WIDTH {
+        if !is_empty && length(&line) + 1 + length(word) > columns() {
             shown.push_str(line.trim_end());
             shown.push('\n');
             line = rest.to_owned();
@@ -137,14 +187,31 @@ mod tests {
         ");
     }
 
+    #[test]
+    fn a_table_that_is_too_wide_is_parted_behind_its_first_column() {
+        let mut table = Table::of_figures(&["run", "first figure", "second figure", "third"]);
+        table.row(["a name of a run", "1", "2", "3"]);
+        let text = within(44, || table.render());
+        insta::assert_snapshot!(text, @r"
+        run              first figure  second figure
+        ---------------  ------------  -------------
+        a name of a run             1              2
+
+        run              third
+        ---------------  -----
+        a name of a run      3
+        ");
+        assert_eq!(table.render().lines().count(), 3);
+    }
+
     proptest! {
         #[test]
         fn paragraphs_keep_every_word_and_the_width(
-            words in prop::collection::vec("[a-z]{1,20}", 0..60),
+            words in prop::collection::vec("[a-z]{1,20}", 0..60), columns in 40usize..120,
         ) {
             let text = words.join(" ");
-            let shown = paragraph("- ", "  ", &text);
-            prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH));
+            let shown = within(columns, || paragraph("- ", "  ", &text));
+            prop_assert!(shown.lines().all(|line| line.chars().count() <= columns.min(WIDTH)));
             let back: Vec<&str> = shown.split_whitespace().filter(|word| *word != "-").collect();
             prop_assert_eq!(back, words);
         }

@@ -282,12 +282,19 @@ impl Reader<'_> {
     /// At a `$` or a backtick. A quote in `quotes` would make the `$` a shell's own.
     fn expansion(&mut self, key: &str, value: &mut String, quotes: &str) -> Result<(), Fault> {
         const COMMAND: &str = "asks a shell to run a command, which petal does not";
+        const ARITHMETIC: &str = "has $((...)), and arithmetic is not evaluated";
         if self.chars.peek() == Some(&'`') {
             return fault(COMMAND, "Write the command's result here.");
         }
         self.bump();
         match self.chars.peek().copied() {
-            Some('(') => fault(COMMAND, "Write the command's result here."),
+            Some('(') => {
+                self.bump();
+                match self.chars.peek() {
+                    Some('(') => fault(ARITHMETIC, "Write its result here."),
+                    _ => fault(COMMAND, "Write the command's result here."),
+                }
+            }
             Some('{') => {
                 self.bump();
                 let name = self.name();

@@ -153,7 +153,7 @@ fn variables_come_from_the_file_above_and_then_the_environment() {
 fn what_is_other_shell_is_refused_by_line_and_reading_goes_on() {
     let conf = read(
         "A=1\nif true; then\n  B=2\nfi\nC=$(date)\nD=`date`\nE=$NONE\nF=a b\nG='open\nH=a&b\n\
-         I=${A%x}\nJ=$1\nexport 5\nK==1\nL=\"$(date)\"\nM=2",
+         I=${A%x}\nJ=$1\nexport 5\nK==1\nL=\"$(date)\"\nM=2\nN=$((8 * 1024))",
     );
     let keys: Vec<&str> = conf.entries.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["A", "B", "M"]);
@@ -171,6 +171,7 @@ fn what_is_other_shell_is_refused_by_line_and_reading_goes_on() {
     13: has something after export that is neither a name nor KEY=VALUE. Write export KEY=VALUE, or export with names only.
     14: has == where = is meant. Write KEY=VALUE.
     15: asks a shell to run a command, which petal does not. Write the command's result here.
+    17: has $((...)), and arithmetic is not evaluated. Write its result here.
     ");
 }
 

@@ -64,6 +64,17 @@ pub struct IoEvents {
     pub timed_by: String,
 }
 
+/// What petal's role may do at a server, by what petal does with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Privilege {
+    /// Such as `checkpoint`.
+    pub what: String,
+    pub is_granted: bool,
+    /// One sentence: what it does to a test where it is missing.
+    pub without: String,
+    pub advice: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanCheck {
     pub text: String,

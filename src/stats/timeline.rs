@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::workload::op::Kind;
+use crate::workload::op::{Hot, Kind};
 
 use super::histogram::Latencies;
 
@@ -23,6 +23,8 @@ pub struct Ended<'a> {
     pub response_ns: Option<u64>,
     pub end_ns: u64,
     pub rows: u64,
+    /// Whether it was sent to hot data: by [`Hot::index`].
+    pub hot: [bool; Hot::ALL.len()],
     /// Rows that the operation was to visit.
     pub rows_asked: u64,
     pub result: EndedAs<'a>,
@@ -50,6 +52,8 @@ pub struct Tally {
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
     pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
+    /// Of them, service times of those that were sent to hot data: by [`Hot::index`].
+    pub hot: [Option<Box<Latencies>>; Hot::ALL.len()],
     /// Sum of all operations' latencies, failed and cut ones included, and of what was under way
     /// when a session was lost: DB time.
     pub busy_ns: u64,
@@ -68,6 +72,11 @@ impl Tally {
                 self.rows_asked[kind] += ended.rows_asked;
                 self.ops_not_as_asked += u64::from(ended.rows != ended.rows_asked);
                 self.service[kind].get_or_insert_default().record(ended.latency_ns);
+                for (is_hot, latencies) in ended.hot.into_iter().zip(&mut self.hot) {
+                    if is_hot {
+                        latencies.get_or_insert_default().record(ended.latency_ns);
+                    }
+                }
                 if let Some(response_ns) = ended.response_ns {
                     self.response[kind].get_or_insert_default().record(response_ns);
                 }
@@ -87,6 +96,9 @@ impl Tally {
             self.rows_asked[kind] += other.rows_asked[kind];
             add_latencies(&mut self.service[kind], other.service[kind].as_deref());
             add_latencies(&mut self.response[kind], other.response[kind].as_deref());
+        }
+        for (sum, part) in self.hot.iter_mut().zip(&other.hot) {
+            add_latencies(sum, part.as_deref());
         }
         self.cut += other.cut;
         self.ops_not_as_asked += other.ops_not_as_asked;
@@ -200,7 +212,17 @@ mod tests {
     fn done(end_ns: u64) -> Ended<'static> {
         let result = EndedAs::Done;
         let (kind, rows) = (Kind::Select, 2);
-        Ended { kind, latency_ns: 5, response_ns: None, end_ns, rows, rows_asked: rows, result }
+        let hot = [end_ns.is_multiple_of(2), false];
+        Ended {
+            kind,
+            latency_ns: 5,
+            response_ns: None,
+            end_ns,
+            rows,
+            rows_asked: rows,
+            hot,
+            result,
+        }
     }
 
     proptest! {
@@ -225,6 +247,9 @@ mod tests {
             prop_assert_eq!(whole.busy_ns, 5 * ends.len() as u64);
             let counted = whole.service[0].as_ref().map_or(0, |latencies| latencies.count());
             prop_assert_eq!(counted, ends.len() as u64);
+            let hot = whole.hot.map(|part| part.map_or(0, |latencies| latencies.count()));
+            let sent = ends.iter().filter(|(_, end_ns)| end_ns.is_multiple_of(2)).count();
+            prop_assert_eq!(hot, [sent as u64, 0]);
         }
     }
 

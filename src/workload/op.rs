@@ -32,6 +32,31 @@ impl Kind {
     }
 }
 
+/// Data that the settings send more operations to than to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hot {
+    /// DO_HOTSPOT: a range of keys in every schema.
+    Spot,
+    /// HOT_SCHEMA_FREQUENCY: schema 1.
+    Schema,
+}
+
+impl Hot {
+    pub const ALL: [Hot; 2] = [Hot::Spot, Hot::Schema];
+
+    /// Position in arrays that hold one thing for each.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spot => "hot_spot",
+            Self::Schema => "hot_schema",
+        }
+    }
+}
+
 /// One SQL execution, with its commit if it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
@@ -46,6 +71,8 @@ pub struct Operation {
     pub stamp: u64,
     /// With RATE: when it should have started, since the trigger.
     pub due: Option<Duration>,
+    /// Whether the settings sent it to the hot spot, to the hot schema: by [`Hot::index`].
+    pub hot: [bool; Hot::ALL.len()],
 }
 
 impl Operation {

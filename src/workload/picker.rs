@@ -7,7 +7,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::deck::Deck;
-use super::op::{Kind, Operation};
+use super::op::{Hot, Kind, Operation};
 use super::plan::Workload;
 use super::scatter::mix;
 use super::seat::{Role, Seat};
@@ -74,9 +74,10 @@ impl Picker {
         let think = self.think();
         self.chosen += 1;
         let kind = self.kind();
-        let schema = match self.workload.hot_schema_frequency {
-            every if every > 0 && self.chosen.is_multiple_of(u64::from(every)) => 1,
-            _ => self.schemas[turn_of(self.chosen, self.schemas.len())],
+        let hot = self.hot(kind);
+        let schema = match hot[Hot::Schema.index()] {
+            true => 1,
+            false => self.schemas[turn_of(self.chosen, self.schemas.len())],
         };
         let rows = match kind {
             Kind::Update => self.workload.update_work_unit,
@@ -84,7 +85,17 @@ impl Picker {
         };
         let first = self.first_key(u64::from(rows));
         let stamp = (u64::from(self.seat.session) << 40 | self.chosen) ^ self.stamp_mask;
-        Step { think, operation: Operation { kind, schema, first, rows, stamp, due: None } }
+        Step { think, operation: Operation { kind, schema, first, rows, stamp, due: None, hot } }
+    }
+
+    /// Every so many-th operation each; a scan reads the whole scan table, which has no hot spot.
+    fn hot(&self, kind: Kind) -> [bool; Hot::ALL.len()] {
+        let is_nth = |every: u32| every > 0 && self.chosen.is_multiple_of(u64::from(every));
+        let spot = self.workload.hot_spot.filter(|_| kind != Kind::Scan);
+        [
+            spot.is_some_and(|spot| is_nth(spot.frequency)),
+            is_nth(self.workload.hot_schema_frequency),
+        ]
     }
 
     fn think(&mut self) -> Option<Duration> {
@@ -248,7 +259,19 @@ mod tests {
     fn every_nth_operation_goes_to_the_hot_schema() {
         let all = steps(&Workload { hot_schema_frequency: 3, ..workload() }, 1, 99);
         for (index, step) in all.iter().enumerate() {
-            assert_eq!(step.operation.schema, if (index + 1) % 3 == 0 { 1 } else { 3 });
+            let is_hot = (index + 1) % 3 == 0;
+            assert_eq!(step.operation.schema, if is_hot { 1 } else { 3 });
+            assert_eq!(step.operation.hot, [false, is_hot]);
+        }
+    }
+
+    #[test]
+    fn operations_in_the_hot_spot_are_marked_and_scans_never_are() {
+        let spot = Spot { first: 500, rows: 100, frequency: 4 };
+        let workload = Workload { hot_spot: Some(spot), scan_pct: 50, update_pct: 0, ..workload() };
+        for (index, step) in steps(&workload, 1, 400).iter().enumerate() {
+            let is_meant = (index + 1) % 4 == 0 && step.operation.kind != Kind::Scan;
+            assert_eq!(step.operation.hot, [is_meant, false]);
         }
     }
 

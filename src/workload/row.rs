@@ -26,8 +26,12 @@ pub enum Filler {
     Constant,
     /// Random text: OBFUSCATE_COLUMNS=TRUE.
     Random,
-    /// Compresses about so many times: COMPRESS_RATIO. One byte in so many is random text.
+    /// One byte in so many of each column is random text: of loads whose COMPRESS_RATIO was of the
+    /// columns alone.
     Ratio(f64),
+    /// COMPRESS_RATIO: so many bytes of a row are random text, spread over its columns, so that a
+    /// whole block with its free space comes to that ratio.
+    Part { ratio: f64, random_bytes: u32 },
 }
 
 impl Filler {
@@ -37,6 +41,9 @@ impl Filler {
             Self::Constant => "constant".to_owned(),
             Self::Random => "random".to_owned(),
             Self::Ratio(ratio) => format!("ratio {ratio}"),
+            Self::Part { ratio, random_bytes } => {
+                format!("ratio {ratio}, {random_bytes} random bytes a row")
+            }
         }
     }
 
@@ -45,8 +52,16 @@ impl Filler {
         match name {
             "constant" => Some(Self::Constant),
             "random" => Some(Self::Random),
-            _ => name.strip_prefix("ratio ")?.parse().ok().map(Self::Ratio),
+            _ => Self::parse_ratio(name.strip_prefix("ratio ")?),
         }
+    }
+
+    fn parse_ratio(text: &str) -> Option<Self> {
+        let Some((ratio, part)) = text.split_once(", ") else {
+            return text.parse().ok().map(Self::Ratio);
+        };
+        let random_bytes = part.strip_suffix(" random bytes a row")?.parse().ok()?;
+        Some(Self::Part { ratio: ratio.parse().ok()?, random_bytes })
     }
 
     /// Fills one column. `stamp` names the write; the same stamp and column give the same text.
@@ -54,14 +69,18 @@ impl Filler {
         let stamp_bytes = STAMP_BYTES.min(column.len());
         let (head, tail) = column.split_at_mut(stamp_bytes);
         write_stamp(head, stamp);
+        // Random text of 64 letters itself shrinks by a quarter under an entropy coder, but not
+        // under LZ4, which storage arrays use.
         let random_bytes = match self {
             Self::Constant => 0,
             Self::Random => tail.len(),
-            // Random text of 64 letters itself shrinks by a quarter under an entropy coder, but
-            // not under LZ4, which storage arrays use: 1/ratio of the bytes stay.
-            Self::Ratio(ratio) => ((tail.len() + stamp_bytes) as f64 / ratio.max(1.0)) as usize,
+            Self::Ratio(ratio) => (((tail.len() + stamp_bytes) as f64 / ratio.max(1.0)) as usize)
+                .saturating_sub(stamp_bytes),
+            Self::Part { random_bytes, .. } => {
+                let (each, more) = (random_bytes / COLUMNS as u32, random_bytes % COLUMNS as u32);
+                (each + u32::from(column_number.saturating_sub(2) < more)) as usize
+            }
         }
-        .saturating_sub(if matches!(self, Self::Ratio(_)) { stamp_bytes } else { 0 })
         .min(tail.len());
         let (random, constant) = tail.split_at_mut(random_bytes);
         if !random.is_empty() {
@@ -103,10 +122,14 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5)] {
+        let part = Filler::Part { ratio: 2.5, random_bytes: 103 };
+        for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.5), part] {
             assert_eq!(Filler::parse(&filler.name()), Some(filler));
         }
-        assert_eq!(Filler::parse("odd"), None);
+        assert_eq!(part.name(), "ratio 2.5, 103 random bytes a row");
+        for odd in ["odd", "ratio", "ratio 2, many random bytes a row", "ratio 2, 3"] {
+            assert_eq!(Filler::parse(odd), None, "{odd}");
+        }
     }
 
     proptest! {

@@ -96,8 +96,17 @@ fn petals_of_a_folder_at_once() {
     work.petal(["awr", "--petals", "out.png", "."]).exits(2).telling(&["out.png", ".html or .svg"]);
     let alone = Workplace::new();
     fs::copy(sample("awr_12c.txt"), alone.path("report.txt")).unwrap();
-    alone.petal(["awr", "--petals", "o.svg", "."]).exits(1).telling(&["sessions", "--pattern"]);
-    assert!(!alone.path("o.svg").exists());
+    // Without sessions: a point for each report.
+    for file in ["o.svg", "o.html"] {
+        let told = ["1 of 1 reports are drawn as points", "sessions", "--pattern"];
+        alone.petal(["awr", "--petals", file, "report.txt"]).exits(0).telling(&told);
+        let drawn = fs::read_to_string(alone.path(file)).unwrap();
+        assert!(drawn.contains("LILY, report.txt: 303,021 PIOPS, 202.0 us"), "{file}");
+    }
+    fs::copy(sample("sp_9i.txt"), alone.path("old.lst")).unwrap();
+    let none = alone.petal(["awr", "--petals", "none.svg", "old.lst"]).exits(1);
+    none.telling(&["nothing to draw", "--csv"]);
+    assert!(!alone.path("none.svg").exists());
 }
 
 #[test]
@@ -121,7 +130,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
     work.write("empty.txt", "");
     let both = work.petal(["awr", "good.lst", "bad.html"]).exits(1);
     assert!(both.stdout.contains("good.lst"), "{}", both.stdout);
-    both.telling(&["bad.html: is HTML of something else"]);
+    both.telling(&["bad.html: is HTML, but not an AWR or Statspack report"]);
     let gone = work.petal(["awr", "good.lst", "gone.txt", "bad.html"]).exits(3);
     gone.telling(&["gone.txt", "No such file"]);
     work.petal(["awr", "empty.txt"]).exits(1).telling(&["empty.txt: is empty"]);

@@ -69,11 +69,14 @@ fn refusals_name_key_value_rule_and_way_out() {
     assert_snapshot!(run(&["--db", "sqlite:petal-data?journal=delete"]), @"petal: DB=sqlite:...?journal=delete: journal is no option: petal always uses WAL, the only mode in which readers and a writer work at once; leave it out");
     assert_snapshot!(run(&["--direct-io", "maybe"]), @"petal: DIRECT_IO=maybe (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.");
     assert_snapshot!(run(&["-s", "2", "2"]), @"petal: -s and N=2 both say how many schemas: give one of them");
+    assert_snapshot!(run(&["4", "0"]), @"petal: 4 0: two numbers are the first SLOB's form of writers and readers; write: petal run --writers 4 --readers 0");
+    assert_snapshot!(run(&["0"]), @"petal: N=0: the number of schemas is a whole number from 1 to 10000; for instance `petal run 4`");
+    assert_snapshot!(run(&["-s", "x"]).lines().next().unwrap(), @"error: invalid value 'x' for '--schemas <N>': must be a whole number from 1 to 10000");
     let setup = |args: &[&str]| refusal(&work, &[&["setup"], args].concat());
     assert_snapshot!(setup(&["-s", "3", "--scale", "16M"]), @"petal: schema 1 is there with 1024 blocks of 8192 bytes and a scan table of 128, not 2048 of 8192 and 128: ask for what is there, drop it with `petal drop`, or load it anew with --replace");
     assert_snapshot!(setup(&["-s", "3", "--block-sz", "3K"]), @"petal: BLOCK_SZ=3K (--block-sz): must be one of 4K, 8K, 16K, 32K. Write BLOCK_SZ=8K, for example.");
     assert_snapshot!(setup(&["--obfuscate-columns", "TRUE", "--compress-ratio", "2"]), @"petal: COMPRESS_RATIO=2 (--compress-ratio): contradicts OBFUSCATE_COLUMNS=TRUE (--obfuscate-columns), which fills rows with random text. Leave out one of them; COMPRESS_RATIO=1.0 is random text too.");
-    assert_snapshot!(setup(&["IOPS", "many"]), @"petal: N=many: the number of schemas is a whole number from 1; for instance `petal setup 4`");
+    assert_snapshot!(setup(&["IOPS", "many"]), @"petal: N=many: the number of schemas is a whole number from 1 to 10000; for instance `petal setup 4`");
     // All at once, so that a person need not come back for each.
     assert_eq!(
         run(&["--update-pct", "101", "--run-time", "0", "--repeats", "x"]).lines().count(),
@@ -261,4 +264,76 @@ fn check_tells_of_the_host_and_the_target_and_changes_nothing() {
     assert_eq!(files(), files_before);
     work.write("petal-data/petal2.db", "somebody else's");
     work.petal(["check"]).ends().telling(&["petal2.db", "mark"]);
+}
+
+#[test]
+fn plain_runs_are_printed_as_csv_a_row_each() {
+    let work = Workplace::loaded(1, "8M");
+    for update_pct in ["0", "50"] {
+        work.petal(["run", "--work-loop", "20", "--update-pct", update_pct]).exits(0);
+    }
+    let runs = work.runs();
+    let folders = runs.iter().map(|folder| folder.to_str().unwrap());
+    let args = ["report", "--csv"].into_iter().chain(folders);
+    let printed = work.petal(args.collect::<Vec<_>>()).exits(0).stdout;
+    let mut reader = csv::Reader::from_reader(printed.as_bytes());
+    let names = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let column = |name: &str| -> Vec<&str> {
+        let at = names.iter().position(|known| known == name).unwrap();
+        rows.iter().map(|row| &row[at]).collect()
+    };
+    assert_eq!(column("update_pct"), ["0", "50"]);
+    assert_eq!(column("folder")[0], runs[0].file_name().unwrap().to_str().unwrap());
+    assert!(column("ops_s").iter().all(|rate| rate.parse::<f64>().unwrap() > 0.0));
+    work.petal(["report", "--csv", "--json", runs[0].to_str().unwrap()]).exits(2);
+}
+
+#[test]
+fn what_the_system_saw_is_written_as_slob_leaves_it() {
+    let work = Workplace::loaded(1, "8M");
+    work.petal(["run", "--run-time", "3", "--update-pct", "0"]).watching().exits(0);
+    let folder = work.run_folder();
+    let dir = folder.to_str().unwrap();
+    work.petal(["report", dir]).exits(0);
+    assert!(!folder.join("vmstat.out").exists(), "nobody asked for it");
+    work.petal(["report", "--os-text", dir]).exits(0);
+    let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    assert!(text("vmstat.out").starts_with("procs -----------memory----------"));
+    assert!(text("vmstat.out").lines().count() >= 4, "{}", text("vmstat.out"));
+    assert!(text("iostat.out").contains("avg-cpu:  %user"), "{}", text("iostat.out"));
+    assert!(text("mpstat.out").contains(" all "), "{}", text("mpstat.out"));
+    work.petal(["run", "--work-loop", "5", "--no-os-perf-data", "TRUE"]).exits(0);
+    let unwatched = work.runs().pop().unwrap();
+    let args = ["report", "--os-text", unwatched.to_str().unwrap()];
+    work.petal(args).exits(0).telling(&["no vmstat.out", "NO_OS_PERF_DATA"]);
+}
+
+#[test]
+fn a_terminal_gets_one_screen_and_a_pipe_the_whole_report() {
+    let work = Workplace::loaded(1, "8M");
+    let run = ["run", "--work-loop", "20", "--update-pct", "0"];
+    let piped = work.petal(run).exits(0).stdout;
+    assert!(piped.contains("HOW TO READ THIS"), "{piped}");
+    // A terminal of 80 columns of util-linux's script.
+    let on_terminal = |more: &str| {
+        let petal = env!("CARGO_BIN_EXE_petal");
+        let command = format!("stty cols 80 rows 24; {petal} {} {more} 2>/dev/null", run.join(" "));
+        let output = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .current_dir(work.path(""))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().replace('\r', "")
+    };
+    let shown = on_terminal("");
+    assert!(shown.starts_with("PIOPS ") && shown.lines().count() <= 24, "{shown}");
+    assert!(shown.contains("--full prints it here") && shown.contains("petal-results/"), "{shown}");
+    let whole = on_terminal("--full");
+    assert!(whole.contains("HOW TO READ THIS"), "{whole}");
+    for line in shown.lines().chain(whole.lines()).filter(|line| !line.starts_with("PIOPS ")) {
+        let is_path = line.contains(work.path("").to_str().unwrap());
+        assert!(line.chars().count() <= 80 || is_path, "{line}");
+    }
 }

@@ -194,6 +194,7 @@ fn an_operation_touches_its_work_unit(target: &Target) {
             rows,
             stamp: 9,
             due: None,
+            hot: [false; 2],
         })
     };
     assert_eq!(execute(session.as_mut(), &all(1, 1)), [1, 1]);

@@ -46,7 +46,7 @@ pub fn unlimited() -> Stop {
 pub const SEAT: Seat = Seat { session: 1, schema: 1, endpoint: 0, role: Role::Mixed };
 
 pub fn update(first: u64, rows: u32, stamp: u64) -> Operation {
-    Operation { kind: Kind::Update, schema: 1, first, rows, stamp, due: None }
+    Operation { kind: Kind::Update, schema: 1, first, rows, stamp, due: None, hot: [false; 2] }
 }
 
 pub fn select(first: u64, rows: u32) -> Operation {

@@ -51,7 +51,7 @@ fn an_interrupted_load_exits_130_and_leaves_what_was_there() {
             fs::metadata(&loading).is_ok_and(|file| file.len() > 1 << 20)
         });
         setup.signal(signal);
-        setup.ends().exited(130).telling(&["interrupted"]);
+        setup.ends().exited(130).telling(&["unfinished schemas were removed"]);
         assert!(before == contents(&work.path("petal-data")), "{signal:?} changed the data");
     }
     work.petal(["run", "-s", "1", "--work-loop", "3"]).exits(0);

@@ -1,5 +1,6 @@
 //! The figures that a script reads: against their published schema, and against each other.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
@@ -8,7 +9,7 @@ use crate::support::{Workplace, count, findings, number, record};
 
 fn schema() -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-run.schema.json");
-    let text = std::fs::read(path).unwrap();
+    let text = fs::read(path).unwrap();
     jsonschema::draft202012::new(&serde_json::from_slice(&text).unwrap()).unwrap()
 }
 
@@ -146,4 +147,26 @@ fn every_repeat_is_a_run_of_its_own_with_its_own_choices() {
     }
     let folders: Vec<&str> = runs.iter().map(|run| run.to_str().unwrap()).collect();
     work.petal([&["report"], &folders[..]].concat()).exits(0);
+}
+
+#[test]
+fn operations_on_hot_data_are_counted_and_timed() {
+    let work = Workplace::loaded(2, "16M");
+    let hot_spot = ["--do-hotspot", "TRUE", "--hotspot-mb", "4", "--hotspot-offset-mb", "4"];
+    let every = ["--hotspot-frequency", "3", "--hot-schema-frequency", "5", "--json"];
+    let run = ["run", "-s", "2", "--work-loop", "300", "--update-pct", "20"];
+    let run = work.petal([&run[..], &hot_spot, &every].concat()).exits(0).json();
+    assert_eq!(count(&run, "/hot_latency_us/hot_spot/count"), 200);
+    assert_eq!(count(&run, "/hot_latency_us/hot_schema/count"), 120);
+    assert!(number(&run, "/hot_latency_us/hot_schema/p99") > 0.0);
+    let folder = work.run_folder();
+    assert!(record(&folder)["details"]["histograms"]["hot_spot"].is_array());
+    let report = fs::read_to_string(folder.join("report.txt")).unwrap();
+    let shares = ["operations sent to the hot spot, %", "operations sent to the hot schema, %"];
+    for (share, figures) in shares.iter().zip([["33.3", "33.3"], ["20.0", "20.0"]]) {
+        let line = report.lines().find(|line| line.starts_with(share)).unwrap_or(&report);
+        assert!(line.split_whitespace().rev().take(2).eq(figures), "{line}");
+    }
+    let log = fs::read_to_string(folder.join("latency.hlog")).unwrap();
+    assert!(log.contains("Tag=hot_spot,"), "{log}");
 }

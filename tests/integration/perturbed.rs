@@ -144,6 +144,7 @@ fn a_stopped_petal_says_how_many_seconds_it_lost() {
     let finding = finding.unwrap_or_else(|| panic!("{}", stopped["findings"]));
     let rates = [&plain, &stopped].map(|run| number(run, "/per_second/ops"));
     assert!(rates[1] < rates[0] * 0.95, "{rates:?}: the headline did not move, nothing is proven");
+    assert!(finding["message"].as_str().unwrap().contains("stopped by a signal"), "{finding}");
     let lost_s = number(finding, "/evidence/lost_s");
     assert!((2.0..5.0).contains(&lost_s), "{finding}");
     let whole = record(&work.runs().pop().unwrap());

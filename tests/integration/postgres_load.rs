@@ -83,16 +83,30 @@ fn a_full_disk_refuses_the_load_and_leaves_nothing() {
     shared().tablespace("full", &disk.path(""));
     let work = Workplace::new();
     let small = format!("{url}&tablespace=full");
-    work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"])
-        .exits(3)
+    // Told before a row is written.
+    work.petal(["setup", "--db", &small, "-s", "2", "--scale", "200M"]).exits(3).telling(&[
+        "the load needs",
+        "are free in",
+        "space",
+    ]);
+    // Somebody else fills it meanwhile.
+    let mut client = shared().client("fullness");
+    slow_index(&mut client, 3.0);
+    let mut setup = work.petal(["setup", "--db", &small, "--scale", "8M"]).start();
+    setup.until("an index", || sessions(&mut client, "query LIKE '%CREATE INDEX%'") == 1);
+    let _ = std::fs::write(disk.path("others"), vec![1; 64 << 20]);
+    setup
+        .ends()
+        .exited(3)
         // In the server's words it is a write that failed, or one that was cut short.
         .telling(&["53100", "make room on the server's disk"]);
     assert!(open(&url).loaded().unwrap().is_empty());
     // Where there is room, that is where the data go.
+    std::fs::remove_file(disk.path("others")).unwrap();
+    client.batch_execute("DROP EVENT TRIGGER slow").unwrap();
     load(&small, 1);
     let sql = "SELECT count(*) FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace \
                WHERE spcname = 'full' AND relname IN ('cf1', 'cf2', 'cf1_custid')";
-    let mut client = shared().client("fullness");
     assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 3);
     open(&url).drop_data().unwrap();
     client.batch_execute("CHECKPOINT").unwrap();

@@ -25,8 +25,8 @@ enum Lock {
     Exclusive,
     Share,
     ShareUpdateExclusive,
-    /// As an application's UPDATE has them: of every row.
-    Rows,
+    /// As an application's UPDATE has it: of one row. More of them would deadlock with petal's.
+    Row,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +50,7 @@ struct Case {
 }
 
 const LOCKS: [Lock; 5] =
-    [Lock::AccessExclusive, Lock::Exclusive, Lock::Share, Lock::ShareUpdateExclusive, Lock::Rows];
+    [Lock::AccessExclusive, Lock::Exclusive, Lock::Share, Lock::ShareUpdateExclusive, Lock::Row];
 const PHASES: [Phase; 5] =
     [Phase::Before, Phase::InRun, Phase::Replace, Phase::ReplaceLate, Phase::Drop];
 const SIGNALS: [Option<Signal>; 3] = [None, Some(Signal::INT), Some(Signal::TERM)];
@@ -62,11 +62,11 @@ const SHORT: [(Lock, Phase, Option<Signal>); 11] = [
     (Lock::Share, Phase::Before, Some(Signal::TERM)),
     (Lock::AccessExclusive, Phase::InRun, None),
     (Lock::AccessExclusive, Phase::InRun, Some(Signal::INT)),
-    (Lock::Rows, Phase::InRun, Some(Signal::TERM)),
+    (Lock::Row, Phase::InRun, Some(Signal::TERM)),
     (Lock::Share, Phase::Replace, None),
-    (Lock::Rows, Phase::Replace, Some(Signal::TERM)),
+    (Lock::Row, Phase::Replace, Some(Signal::TERM)),
     (Lock::Share, Phase::ReplaceLate, Some(Signal::INT)),
-    (Lock::Rows, Phase::Drop, None),
+    (Lock::Row, Phase::Drop, None),
     (Lock::AccessExclusive, Phase::Drop, Some(Signal::INT)),
 ];
 
@@ -164,9 +164,9 @@ impl Case {
     }
 
     fn check_end(self, ended: &Ended, holder: i32, work: &Workplace) {
-        // Locks of rows hold up no vacuum: the run goes on, and counts what it waited for.
+        // A lock of a row holds up no vacuum: the run goes on, and counts what it waited for.
         let goes_on =
-            self.phase == Phase::InRun || (self.phase == Phase::Before && self.lock == Lock::Rows);
+            self.phase == Phase::InRun || (self.phase == Phase::Before && self.lock == Lock::Row);
         let code = match (self.signal, goes_on) {
             (Some(_), _) => 130,
             (None, true) => 0,
@@ -208,8 +208,10 @@ impl Lock {
             Self::Exclusive => "EXCLUSIVE",
             Self::Share => "SHARE",
             Self::ShareUpdateExclusive => "SHARE UPDATE EXCLUSIVE",
-            Self::Rows => {
-                return client.batch_execute("BEGIN; SELECT FROM petal1.cf1 FOR UPDATE").unwrap();
+            Self::Row => {
+                return client
+                    .batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 1000 FOR UPDATE")
+                    .unwrap();
             }
         };
         client.batch_execute(&format!("BEGIN; LOCK TABLE petal1.cf1 IN {mode} MODE")).unwrap();

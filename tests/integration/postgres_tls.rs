@@ -29,6 +29,10 @@ fn certificates(folder: &Path) {
         "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out server.crt \
          -days 2 -extfile leaf.conf",
     );
+    openssl(
+        "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.crt -days 2 \
+         -subj /CN=localhost -addext subjectAltName=DNS:localhost",
+    );
     openssl("req -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=localhost");
     openssl("x509 -req -in old.csr -CA ca.crt -CAkey ca.key -out old.crt -days 2");
 }
@@ -89,6 +93,22 @@ fn tls_verifies_as_much_as_sslmode_says() {
     ] {
         let error = try_it(host, &options).unwrap_err();
         assert!(error.contains("certificate") && error.contains("sslrootcert"), "{error}");
+    }
+    // The server's own certificate is the trusted one, and its own authority, as `openssl req -x509`
+    // makes it.
+    encrypt(&server, folder.path(), "self");
+    let trusting = |name: &str| {
+        let file = folder.path().join(name).display().to_string();
+        move |mode: &str| format!("sslmode={mode}&sslrootcert={file}")
+    };
+    let own = trusting("self.crt");
+    assert_eq!(try_it("127.0.0.1", &own("verify-ca")).unwrap().len(), 1);
+    assert_eq!(try_it("localhost", &own("verify-full")).unwrap().len(), 1);
+    for (host, options) in
+        [("127.0.0.1", own("verify-full")), ("localhost", trusting("ca.crt")("verify-ca"))]
+    {
+        let error = try_it(host, &options).unwrap_err();
+        assert!(error.contains("certificate"), "{options}: {error}");
     }
     // A certificate without extensions, as PostgreSQL's manual makes one, is of version 1.
     encrypt(&server, folder.path(), "old");

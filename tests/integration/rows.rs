@@ -124,8 +124,8 @@ fn tables_that_are_dropped_in_a_run_make_it_failed() {
     let run = ended.json();
     assert_eq!(run["status"], "failed");
     let told = run["findings"].as_array().unwrap().iter();
-    let mut told = told.filter(|finding| finding["id"] == "data-vanished");
-    assert!(told.next_back().unwrap()["message"].as_str().unwrap().contains("was dropped"));
+    let vanished: Vec<_> = told.filter(|finding| finding["id"] == "data-vanished").collect();
+    assert!(vanished[0]["message"].as_str().unwrap().contains("was dropped"));
 }
 
 fn other_loads(run: &Value) -> Vec<&str> {

@@ -222,6 +222,7 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
     assert_eq!(after.len(), 4);
     assert!(before.iter().all(|(name, mark)| after[name] == *mark));
     // An objective is told where it is asked for, and in the files that this leaves.
+    work.petal(["report", "--os-text", dir.to_str().unwrap()]).exits(2).telling(&["it is of runs"]);
     let shown = work.petal(["report", dir.to_str().unwrap(), "--max-latency", "op.p99=100s"]);
     assert!(shown.exits(0).stdout.contains("op.p99=100s"));
     assert!(fs::read_to_string(dir.join("report.txt")).unwrap().contains("op.p99=100s"));

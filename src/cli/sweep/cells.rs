@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use crate::driver::sweep::{Pace, Turn, left};
-use crate::engine;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Cell, Failure as Nothing};
 use crate::record::{Run, Status};
@@ -56,11 +55,14 @@ pub fn run(
                 }
                 if lost {
                     tell_lost(&run, console);
-                    reachable(planned, *turn)?;
+                    reachable(planned, *turn, signals, console)?;
                 }
             }
             Err(failure) if failure.exit == Exit::Interrupted => break,
-            Err(failure) => nothing_measured(planned, held, *turn, failure, console)?,
+            Err(failure) => {
+                nothing_measured(held, *turn, failure, console)?;
+                reachable(planned, *turn, signals, console)?;
+            }
         }
     }
     if left(&held.sweep).is_empty() {
@@ -112,9 +114,8 @@ fn one(
     Ok(Some((done.run, beside)))
 }
 
-/// A cell that measured nothing is told and noted; the next one is tried where the target is there.
+/// Tells and notes a cell that measured nothing; the next one may go better.
 fn nothing_measured(
-    planned: &Planned,
     held: &mut Held,
     turn: Turn,
     failure: Failure,
@@ -128,15 +129,23 @@ fn nothing_measured(
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
     held.sweep.failures.push(Nothing { number, repeat, message: failure.message.clone() });
     kept::save(&held.folder, &held.sweep)?;
-    reachable(planned, turn)
+    Ok(())
 }
 
 /// Whether going on makes sense: the target of this cell answers, and the data are there.
-fn reachable(planned: &Planned, turn: Turn) -> Result<(), Failure> {
+fn reachable(
+    planned: &Planned,
+    turn: Turn,
+    signals: &Arc<AtomicU8>,
+    console: &Console,
+) -> Result<(), Failure> {
     let Some(settings) = planned.settings(turn.number) else { return Ok(()) };
-    let loaded = engine::open(settings).and_then(|engine| engine.loaded()).map_err(Failure::from);
+    let engine = source::open(settings, signals, console);
+    let loaded = engine.and_then(|engine| Ok(engine.loaded()?));
     match loaded.and_then(|loaded| InUse::check(settings, loaded)) {
         Ok(_) => Ok(()),
+        // The sweep ends by it.
+        Err(failure) if failure.exit == Exit::Interrupted => Ok(()),
         Err(failure) => Err(Failure::new(
             Exit::Environment,
             format!(

@@ -122,7 +122,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     } else {
         let objective = request.objective.as_ref();
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.result(&report::sweep::render(&swept, &petals, objective));
+        console.report(|| report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

@@ -287,6 +287,10 @@ impl Engine for Device {
         &CAPABILITIES
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        block::column_bytes(block_bytes as usize)
+    }
+
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         let Some(header) = self.shared.find()? else { return Ok(Vec::new()) };
         let mut loaded: Vec<LoadedSchema> =

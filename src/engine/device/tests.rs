@@ -94,7 +94,7 @@ fn seat() -> Seat {
 }
 
 fn operation(kind: Kind, first: u64, rows: u32) -> Operation {
-    Operation { kind, schema: 1, first, rows, stamp: first + 77, due: None }
+    Operation { kind, schema: 1, first, rows, stamp: first + 77, due: None, hot: [false; 2] }
 }
 
 /// Executes; which operations met a bad block.

@@ -15,7 +15,6 @@ use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
-use crate::workload::row::{COLUMNS, load_stamp};
 
 /// What describing needs to know beside the database.
 pub struct About<'a> {
@@ -64,7 +63,7 @@ pub fn describe(
             _ => CLOCK_RESOLUTION_NS,
         },
         plan: plan(link, first),
-        compression_ratio: if first.is_slobs { None } else { compression::ratio(&blocks(first)) },
+        compression_ratio: compression_ratio(first),
         direct_io: None,
         durability: durability(about.manner, parameters.as_deref()),
         io_events: IoEvents {
@@ -223,16 +222,13 @@ fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
     Some(PlanCheck { text, as_meant })
 }
 
-/// Blocks as the load made them: rows and nothing else of note.
-fn blocks(meta: &Meta) -> Vec<Vec<u8>> {
-    let keys = (1..=meta.rows).step_by((meta.rows / 64).max(1) as usize);
-    keys.map(|key| {
-        let mut block = vec![0u8; meta.block_bytes as usize];
-        let row = block.len() - meta.width * COLUMNS;
-        for (column, number) in block[row..].chunks_exact_mut(meta.width).zip(2..) {
-            meta.filler.fill(column, load_stamp(meta.schema, key), number);
-        }
-        block
-    })
-    .collect()
+/// None of SLOB's schemas, whose filler is not petal's.
+fn compression_ratio(meta: &Meta) -> Option<f64> {
+    let blocks = compression::sampled(
+        (meta.schema, meta.rows),
+        meta.filler,
+        meta.block_bytes as usize,
+        meta.width,
+    );
+    compression::ratio(&blocks).filter(|_| !meta.is_slobs)
 }

@@ -232,6 +232,10 @@ impl Engine for Oracle {
         }
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        meta::column_bytes(block_bytes)
+    }
+
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         Ok(self.read_metas()?.iter().map(Meta::loaded).collect())
     }

@@ -298,8 +298,15 @@ mod tests {
         let mut session =
             OracleSession::new(link, "db1", seat, manner, &[meta], &connector).unwrap();
         session.unheard = Duration::ZERO;
-        let select =
-            Operation { kind: Kind::Select, schema: 1, first: 1, rows: 1, stamp: 0, due: None };
+        let select = Operation {
+            kind: Kind::Select,
+            schema: 1,
+            first: 1,
+            rows: 1,
+            stamp: 0,
+            due: None,
+            hot: [false; 2],
+        };
         let error = session.execute(&[select], &Stop::unlimited(level), &mut Outcomes::default());
         assert_eq!(error.unwrap_err().code, "no-answer");
     }

@@ -50,6 +50,8 @@ pub struct CounterReader {
 struct State {
     client: Option<Connected>,
     checkpoint: Option<String>,
+    /// Whether it was a standby when it was first asked, and when it was last.
+    standby: Option<(bool, bool)>,
     /// Checkpoints that were seen to end; two between two looks count as one.
     checkpoints_ended: u64,
 }
@@ -93,6 +95,9 @@ impl CounterReader {
         let json: Value = serde_json::from_str(row.get(0)).map_err(|error| {
             EngineError::Database(format!("{}: odd counters: {error}", self.endpoint.name))
         })?;
+        let is_standby: bool = row.get(5);
+        let was_standby = state.standby.map_or(is_standby, |(was_standby, _)| was_standby);
+        state.standby = Some((was_standby, is_standby));
         let seen: Option<String> = row.get(2);
         if state.checkpoint.is_some() && state.checkpoint != seen {
             state.checkpoints_ended += 1;
@@ -128,6 +133,18 @@ impl CounterReader {
             waits: all,
             files: Vec::new(),
             raw,
+        })
+    }
+
+    /// Tells of a standby that became a primary since it was first asked.
+    pub fn promoted(&self) -> Option<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.standby == Some((true, false))).then(|| {
+            format!(
+                "{} was a standby when the run began and was promoted in it: from then on its \
+                 data were others than the primary's",
+                self.endpoint.name
+            )
         })
     }
 

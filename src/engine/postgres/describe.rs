@@ -14,7 +14,6 @@ use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
-use crate::workload::row::{COLUMNS, load_stamp};
 
 pub const PRODUCT: &str = "PostgreSQL";
 
@@ -108,7 +107,12 @@ pub fn describe(
             _ => CLOCK_RESOLUTION_NS,
         },
         plan: Some(plan::check(&mut client, server, first.schema, shared.prefetch)?),
-        compression_ratio: compression::ratio(&sample_blocks(first)),
+        compression_ratio: compression::ratio(&compression::sampled(
+            (first.schema, first.rows),
+            first.filler,
+            first.block_bytes as usize,
+            schema::column_bytes(first.block_bytes),
+        )),
         direct_io: None,
         durability: Some(Durability {
             durable: get("fsync") == "on" && !asynchronous,
@@ -223,19 +227,4 @@ fn data_files(
     let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
     folders.extend(tablespaces.filter(|folder| folder.is_dir()));
     Ok(folders)
-}
-
-/// Blocks as the load made them: rows and nothing else of note.
-fn sample_blocks(meta: &Meta) -> Vec<Vec<u8>> {
-    let bytes = schema::column_bytes(meta.block_bytes);
-    let keys = (1..=meta.rows).step_by((meta.rows / 64).max(1) as usize);
-    keys.map(|key| {
-        let mut block = vec![0u8; meta.block_bytes as usize];
-        let row = block.len() - bytes * COLUMNS;
-        for (column, number) in block[row..].chunks_exact_mut(bytes).zip(2..) {
-            meta.filler.fill(column, load_stamp(meta.schema, key), number);
-        }
-        block
-    })
-    .collect()
 }

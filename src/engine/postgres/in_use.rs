@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
+use super::patience::Patience;
 use super::schema;
 use crate::engine::EngineError;
 use crate::engine::in_use::DataUse;
@@ -111,6 +112,8 @@ impl TablesInUse {
         }
         let schemas: Vec<String> = (1..=schemas).map(schema::name).collect();
         let tables = tables(&mut client, &schemas).map_err(failed)?;
+        // Looks from now on, also those of a run that a signal has ended.
+        client.wait_with(Patience::Short);
         Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), schemas, tables })
     }
 

@@ -5,9 +5,10 @@
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
 //!   waiting for one ends
-//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how it is made,
-//!   how far that is, its proof
-//! - `session` with `session_server`, `session_client`, `session_set`; `work`, `routine`, `plan`: work
+//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how
+//!   it is made, how far that is, its proof
+//! - `before_run`; `session` with `session_server`, `session_client`, `session_set`; `work`,
+//!   `routine`, `plan`: work
 //! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -17,6 +18,7 @@
 mod account;
 mod address;
 mod before_load;
+mod before_run;
 mod client;
 mod connect;
 mod copy;
@@ -60,7 +62,7 @@ use crate::engine::{
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
-use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
+use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use client::Client;
 use connect::{Endpoint, check_version};
@@ -239,6 +241,10 @@ impl Engine for Postgres {
         }
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        schema::column_bytes(block_bytes)
+    }
+
     fn serve(&self, caller: &Caller) -> bool {
         self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
         true
@@ -281,6 +287,23 @@ impl Engine for Postgres {
 
     fn endpoints(&self) -> u32 {
         self.endpoints as u32
+    }
+
+    fn check_run(&self, schemas: u32) -> Result<(), EngineError> {
+        if self.servers.len() > 1 {
+            before_run::check_one_primary(&self.servers)?;
+        }
+        if !self.writes {
+            return Ok(());
+        }
+        let schemas: Vec<u32> = (1..=schemas).collect();
+        before_run::check_updates(self.server(self.primary()?)?, &schemas)
+    }
+
+    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+        let endpoint = self.first()?;
+        let numbers = self.numbers(&mut endpoint.connect("petal")?, &endpoint.name)?;
+        before_run::privileges(endpoint, &numbers)
     }
 
     /// Connections that are left for this role, petal's own aside.
@@ -337,7 +360,8 @@ impl Engine for Postgres {
             reader.settle(&self.shared.waits.processes(&endpoint.name))?;
         }
         self.shared.waits.stop();
-        Ok(())
+        let promoted = self.counters.iter().find_map(CounterReader::promoted);
+        promoted.map_or(Ok(()), |what| Err(EngineError::Environment(what)))
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
@@ -360,7 +384,7 @@ impl Engine for Postgres {
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
-        self.quiesce()?;
+        self.shared.waits.stop();
         let endpoint = self.first()?;
         let server = endpoint.name.as_str();
         let mut client = long_work::open(endpoint, "petal drop")?.client;

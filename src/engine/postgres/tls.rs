@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, RootCertStore,
@@ -61,27 +62,26 @@ fn verifier(
     options: &TlsOptions,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, EngineError> {
-    let checks_name = options.mode == SslMode::VerifyFull;
+    let mode = options.mode;
+    let checks_name = mode == SslMode::VerifyFull;
     // As libpq has it: where there is a root certificate, `require` verifies by it.
     let verifies = checks_name
-        || options.mode == SslMode::VerifyCa
+        || mode == SslMode::VerifyCa
         || options.root.is_some()
-        || (options.mode == SslMode::Require && own_root().is_some());
+        || (mode == SslMode::Require && own_root().is_some());
     if !verifies {
-        return Ok(Arc::new(Lenient { provider: Arc::clone(provider), chain: None }));
+        return Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain: None }));
     }
-    let roots = Arc::new(roots(options)?);
-    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
+    let (roots, trusted) = roots(options)?;
+    let strict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
         .map_err(|error| {
-        EngineError::Environment(format!(
-            "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
-        ))
-    })?;
-    Ok(match checks_name {
-        true => strict,
-        false => Arc::new(Lenient { provider: Arc::clone(provider), chain: Some(strict) }),
-    })
+            EngineError::Environment(format!(
+                "TLS has no root certificate to trust: {error}; name a file with sslrootcert"
+            ))
+        })?;
+    let chain = Some(Chain { strict, trusted, checks_name });
+    Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain }))
 }
 
 /// The person's own file, where it is there.
@@ -90,16 +90,20 @@ fn own_root() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-fn roots(options: &TlsOptions) -> Result<RootCertStore, EngineError> {
+/// Who is trusted, and the certificates of a file as they are.
+fn roots(
+    options: &TlsOptions,
+) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), EngineError> {
     let file = match options.root.as_deref() {
         Some("system") => None,
         Some(named) => Some(PathBuf::from(named)),
         None => own_root(),
     };
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut trusted) = (RootCertStore::empty(), Vec::new());
     match file {
         Some(file) => {
             for certificate in certificates(&file)? {
+                trusted.push(certificate.clone());
                 roots.add(certificate).map_err(|error| unusable(&file, &error))?;
             }
         }
@@ -108,7 +112,7 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, EngineError> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    Ok(roots)
+    Ok((roots, trusted))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, EngineError> {
@@ -124,18 +128,41 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// Less than the whole is checked, as the mode says. Where nobody in particular is to answer, not even
-/// the certificate is read: whoever answers can make one, and those of version 1, as PostgreSQL's
+/// Checks as much as the mode says. Where nobody in particular is to answer, not even the
+/// certificate is read: whoever answers can make one, and those of version 1, as PostgreSQL's
 /// manual makes them, are beyond rustls.
 #[derive(Debug)]
-struct Lenient {
+struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// `verify-ca`: signed by a trusted authority, whatever its name. None for `prefer` and
-    /// `require`: encrypted, to whoever answers.
-    chain: Option<Arc<WebPkiServerVerifier>>,
+    /// None for `prefer` and `require`: encrypted, to whoever answers.
+    chain: Option<Chain>,
 }
 
-impl ServerCertVerifier for Lenient {
+/// Whom `verify-ca` and `verify-full` trust.
+#[derive(Debug)]
+struct Chain {
+    strict: Arc<WebPkiServerVerifier>,
+    /// The certificates of the root file.
+    trusted: Vec<CertificateDer<'static>>,
+    /// Only `verify-full` checks for whom the certificate is made.
+    checks_name: bool,
+}
+
+impl Chain {
+    /// Whether the server shows a trusted certificate itself, one that is its own authority. psql
+    /// accepts that, and rustls does not. All but this and the name was checked before the error.
+    fn is_trusted_itself(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
+        let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+        other.0.to_string() == AUTHORITY_AS_SERVER
+            && self.trusted.iter().any(|trusted| trusted == certificate)
+    }
+}
+
+/// What webpki says of an authority's certificate that a server shows; the crate is not petal's to
+/// name.
+const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -146,10 +173,16 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         // The chain is verified before the name.
-        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
+        match chain.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+            )) if !chain.checks_name => Ok(ServerCertVerified::assertion()),
+            Err(error) if chain.is_trusted_itself(end_entity, &error) => {
+                if chain.checks_name {
+                    verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                }
+                Ok(ServerCertVerified::assertion())
+            }
             other => other,
         }
     }

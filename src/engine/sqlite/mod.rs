@@ -187,6 +187,10 @@ impl Engine for Sqlite {
         &CAPABILITIES
     }
 
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        layout::column_bytes(block_bytes)
+    }
+
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         Ok(self.metas()?.iter().map(Meta::loaded).collect())
     }

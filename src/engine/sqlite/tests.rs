@@ -56,7 +56,7 @@ fn seat(session: u32, schema: u32) -> Seat {
 }
 
 fn operation(kind: Kind, first: u64, rows: u32, stamp: u64) -> Operation {
-    Operation { kind, schema: 1, first, rows, stamp, due: None }
+    Operation { kind, schema: 1, first, rows, stamp, due: None, hot: [false; 2] }
 }
 
 fn run(session: &mut dyn Session, batch: &[Operation]) -> Vec<(u64, Option<String>)> {

@@ -1,4 +1,4 @@
-//! CSV: a row per report; file, kind and format, its factors, then
+//! CSV: a row per report, and per instance of a cluster behind it; file, kind and format, its factors, then
 //! [`COLUMNS`](crate::awr::columns::COLUMNS). Plain numbers without thousands apart; an empty field
 //! is unknown.
 
@@ -18,10 +18,10 @@ pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
     let fixed = ["file", "kind", "format"];
     let all = fixed.into_iter().chain(factors.iter().copied()).chain(names).chain(["findings"]);
     writer.row(all)?;
-    for report in reports {
+    for report in reports.iter().flat_map(Report::with_instances) {
         let mut row = vec![report.file.clone(), word(&report.kind), word(&report.format)];
         row.extend(factors.iter().map(|name| report.factor(name).unwrap_or("").to_owned()));
-        row.extend(COLUMNS.iter().map(|column| plain((column.value)(report))));
+        row.extend(COLUMNS.iter().map(|column| plain((column.value)(&report))));
         let findings: Vec<&str> =
             report.findings.iter().map(|finding| finding.id.as_str()).collect();
         row.push(findings.join(" "));

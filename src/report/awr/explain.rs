@@ -1,14 +1,19 @@
 //! Where each figure of a report came from: its section, as printed, and what was computed.
 
 use crate::awr::columns::COLUMNS;
-use crate::awr::report::Report;
+use crate::awr::report::{Kind, Report};
 use crate::report::numbers::UNKNOWN;
 use crate::report::table::{Align, Table, line};
 
 use super::csv::plain;
 
 pub fn render(reports: &[Report]) -> String {
-    reports.iter().map(of).collect::<Vec<_>>().join("\n")
+    reports
+        .iter()
+        .flat_map(Report::with_instances)
+        .map(|report| of(&report))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn of(report: &Report) -> String {
@@ -31,5 +36,10 @@ fn of(report: &Report) -> String {
         let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
         table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);
     }
-    format!("{}\n{}", line(&report.file), table.render())
+    let instance = match (report.kind, &report.header.instance) {
+        (Kind::AwrgInstance, Some(name)) => format!(", instance {}", name.shown()),
+        _ => String::new(),
+    };
+    let name = format!("{}{instance}", report.file);
+    format!("{}\n{}", line(&name), table.render())
 }

@@ -132,7 +132,7 @@ fn holds(bytes: &[u8]) -> Result<(), String> {
         Ok(report) => {
             serde_json::to_string(&report).map_err(|error| error.to_string())?;
             let reports = std::slice::from_ref(&report);
-            table::render(reports);
+            table::render(reports, false);
             explain::render(reports);
             info::render(reports);
             events::render(reports);

@@ -1,33 +1,49 @@
-//! The table that `petal awr` prints: a line per report, then what stands out.
+//! The table that `petal awr` prints: a line per report and per instance of a cluster, then the
+//! findings by their ids.
+
+use std::cmp::Reverse;
 
 use crate::awr::columns::{column, value};
+use crate::awr::findings::is_for_tests;
 use crate::awr::report::Report;
-use crate::record::Severity;
+use crate::record::{Finding, Severity};
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
-use crate::report::table::{Align, Table, line, paragraph};
+use crate::report::table::{Align, Table, paragraph};
 
 use super::factor_names;
 
 /// A file's name in the table; the whole one is in all other outputs.
 const NAME_MAX: usize = 20;
 const EVENT_MAX: usize = 24;
+const INSTANCE_MAX: usize = 16;
+/// Reports that are named under a finding, besides the first.
+const NAMED_MAX: usize = 5;
 
-pub fn render(reports: &[Report]) -> String {
+/// `is_quiet` leaves out findings, except for those that the figures mean nothing by.
+pub fn render(reports: &[Report], is_quiet: bool) -> String {
     let factors = factor_names(reports);
     let mut columns = vec![("file", Align::Left)];
     columns.extend(factors.iter().map(|name| (*name, Align::Right)));
+    columns.extend([("begin", Align::Left), ("instance", Align::Left)]);
     columns.extend(
-        ["min", "PIOPS", "read/s", "write/s", "read us", "log us", "redo MB/s", "idle %"]
+        ["min", "AAS", "PIOPS", "read/s", "write/s", "read us", "log us", "redo MB/s", "idle %"]
             .map(|name| (name, Align::Right)),
     );
     columns.push(("top event", Align::Left));
     let mut table = Table::new(&columns);
-    for report in reports {
-        let shown = |name: &str, show: fn(f64) -> String| or_dash(value(report, name), show);
+    for report in reports.iter().flat_map(Report::with_instances) {
+        let shown = |name: &str, show: fn(f64) -> String| or_dash(value(&report, name), show);
+        let text = |name: &str| {
+            let figure = column(name).and_then(|column| (column.value)(&report));
+            figure.map(|figure| figure.shown())
+        };
         let mut row = vec![short(&report.file)];
         row.extend(factors.iter().map(|name| report.factor(name).unwrap_or(UNKNOWN).to_owned()));
+        row.push(or_dash(text("begin_iso"), |begin| minute(&begin)));
+        row.push(or_dash(text("instance"), |name| cut(&name, INSTANCE_MAX)));
         row.extend([
             shown("elapsed_min", |minutes| decimal(minutes, 2)),
+            shown("aas", |sessions| decimal(sessions, 1)),
             shown("piops", rate),
             shown("read_requests_per_s", rate),
             shown("write_requests_per_s", rate),
@@ -36,29 +52,77 @@ pub fn render(reports: &[Report]) -> String {
             shown("redo_bytes_per_s", |bytes| rate(bytes / 1e6)),
             shown("cpu_idle_pct", |percent| decimal(percent, 1)),
         ]);
-        let top = column("top_event").and_then(|column| (column.value)(report));
-        row.push(top.as_ref().map_or_else(|| UNKNOWN.to_owned(), |top| cut(&top.shown())));
+        row.push(or_dash(text("top_event"), |top| cut(&top, EVENT_MAX)));
         table.row(row);
     }
     let mut text = table.render();
-    for report in reports.iter().filter(|report| !report.findings.is_empty()) {
-        text.push('\n');
-        text.push_str(&line(&report.file));
-        for finding in &report.findings {
-            let mark = match finding.severity {
-                Severity::Info => "  note: ",
-                Severity::Warning => "  WARNING: ",
-                Severity::Error => "  ERROR: ",
-            };
-            let message = format!("{mark}{} ({}). {}", finding.message, finding.id, finding.advice);
-            text.push_str(&paragraph("  ", "    ", &message));
+    for group in groups(reports) {
+        if !is_quiet || group.finding.severity == Severity::Error {
+            text.push_str(&group.shown(reports.len()));
         }
     }
     text
 }
 
-fn cut(name: &str) -> String {
-    match name.char_indices().nth(EVENT_MAX) {
+/// A finding of one id, and the reports that have it.
+struct Group<'r> {
+    finding: &'r Finding,
+    files: Vec<&'r str>,
+}
+
+/// The gravest first, then those of the most reports.
+fn groups(reports: &[Report]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for report in reports {
+        for finding in &report.findings {
+            match groups.iter_mut().find(|group| group.finding.id == finding.id) {
+                Some(group) => group.files.push(&report.file),
+                None => groups.push(Group { finding, files: vec![&report.file] }),
+            }
+        }
+    }
+    let place = |severity| match severity {
+        Severity::Error => 0,
+        Severity::Warning => 1,
+        Severity::Info => 2,
+    };
+    groups.sort_by_key(|group| (place(group.finding.severity), Reverse(group.files.len())));
+    groups
+}
+
+impl Group<'_> {
+    fn shown(&self, of: usize) -> String {
+        let Finding { id, severity, message, advice, .. } = self.finding;
+        let mark = match severity {
+            Severity::Info => "note",
+            Severity::Warning => "WARNING",
+            Severity::Error => "ERROR",
+        };
+        let count = self.files.len();
+        let purpose = if is_for_tests(id) { "; advice for a SLOB test" } else { "" };
+        let mut shown = format!("\n{mark} {id}: {count} of {of} reports{purpose}\n");
+        let first = self.files.first().copied().unwrap_or_default();
+        shown.push_str(&paragraph("  ", "    ", &format!("{first}: {message}. {advice}")));
+        if count > 1 {
+            let others: Vec<&str> = self.files.iter().skip(1).take(NAMED_MAX).copied().collect();
+            let more = match count - 1 - others.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let others = format!("also in {}{more}", others.join(", "));
+            shown.push_str(&paragraph("  ", "    ", &others));
+        }
+        shown
+    }
+}
+
+/// `2014-04-23T18:30:05` without its seconds.
+fn minute(iso: &str) -> String {
+    iso.get(..16).unwrap_or(iso).replace('T', " ")
+}
+
+fn cut(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
         Some((at, _)) => format!("{}..", name[..at].trim_end()),
         None => name.to_owned(),
     }

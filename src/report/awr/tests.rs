@@ -10,22 +10,61 @@ fn reports() -> Vec<Report> {
 
 #[test]
 fn the_table() {
-    insta::assert_snapshot!(table::render(&reports()), @r"
-    file          sessions    min    PIOPS   read/s  write/s  read us  log us  redo MB/s  idle %  top event
-    ------------  --------  -----  -------  -------  -------  -------  ------  ---------  ------  -----------------------
-    sp_11g.txt          32   5.00   90,802   89,668    1,133    331.3   1,329       0.51    84.8  db file sequential read
-    awr_19c.html         -   4.00  710,003  710,000     3.00     75.8   187.0    0.00150    75.4  db file sequential read
-    sp_9i.txt            -  10.00        -        -        -    7,000   3,987       0.61       -  db file sequential read
-
-    sp_11g.txt
-      WARNING: 97 redo synch writes for 6000 user commits: 98.4 % of the commits did not wait for their
-        redo (not-durable). PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from
-        the client, if commits are to be durable one by one.
-
-    awr_19c.html
-      note: the report spans 4 minutes: too short to judge whether the figures are steady (short-run).
-        Let runs last five minutes or more, and take the snapshots at their ends.
+    let shown = table::render(&reports(), false);
+    let (rows, _) = shown.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(rows, @r"
+    file          sessions  begin             instance    min   AAS    PIOPS   read/s  write/s  read us  log us  redo MB/s  idle %  top event
+    ------------  --------  ----------------  --------  -----  ----  -------  -------  -------  -------  ------  ---------  ------  -----------------------
+    sp_11g.txt          32  2015-06-02 10:00  iris       5.00  31.9   90,802   89,668    1,133    331.3   1,329       0.51    84.8  db file sequential read
+    awr_19c.html         -  2024-06-02 10:00  tulip      4.00  64.0  710,003  710,000     3.00     75.8   187.0    0.00150    75.4  db file sequential read
+    sp_9i.txt            -  2005-05-03 09:00  tulip1    10.00     -        -        -        -    7,000   3,987       0.61       -  db file sequential read
     ");
+}
+
+#[test]
+fn findings_are_told_once_with_the_number_of_their_reports() {
+    let mut reports: Vec<Report> =
+        (0..9).map(|at| Report { file: format!("{at}.txt"), ..sample("sp_11g.txt") }).collect();
+    reports.push(sample("awr_11204.txt"));
+    let shown = table::render(&reports, false);
+    let (_, findings) = shown.split_once("\n\n").unwrap();
+    let heads: Vec<&str> =
+        findings.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    assert_eq!(
+        heads,
+        [
+            "ERROR spans-restart: 1 of 10 reports",
+            "WARNING not-durable: 9 of 10 reports; advice for a SLOB test",
+        ]
+    );
+    assert_eq!(findings.matches("redo synch writes").count(), 1, "{findings}");
+    assert!(findings.contains("also in 1.txt, 2.txt, 3.txt, 4.txt, 5.txt and 3 more"));
+    // Quiet: only what makes the figures mean nothing.
+    let quiet = table::render(&reports, true);
+    assert!(quiet.contains("ERROR spans-restart") && !quiet.contains("not-durable"), "{quiet}");
+}
+
+#[test]
+fn each_instance_of_a_cluster_has_a_row() {
+    let reports = [sample("awrg_19c.html")];
+    let shown = table::render(&reports, true);
+    let rows: Vec<Vec<&str>> =
+        shown.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    let starts: Vec<_> = rows.iter().map(|row| row[1..6].to_vec()).collect();
+    let begin = ["2023-02-15", "00:00"];
+    assert_eq!(
+        starts,
+        [
+            [&begin[..], &["clover1+clover2", "10.02", "126.8"]].concat(),
+            [&begin[..], &["clover1", "10.00", "63.5"]].concat(),
+            [&begin[..], &["clover2", "10.02", "63.4"]].concat(),
+        ]
+    );
+    let csv = csv::render(&reports).unwrap();
+    let kinds: Vec<&str> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert_eq!(kinds, ["awrg", "awrg_instance", "awrg_instance"]);
+    assert!(explain::render(&reports).contains("awrg_19c.html, instance clover2"));
 }
 
 /// Columns of a report as the CSV shows them.

@@ -13,7 +13,7 @@ mod traces;
 
 pub use calibration::calibration;
 pub use run::run;
-pub use sweep::{petals, sweep};
+pub use sweep::{petals, reports, sweep};
 
 use super::charts::ChartError;
 

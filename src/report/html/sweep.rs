@@ -1,6 +1,7 @@
 //! The page of a sweep: the petals first, what each line comes to, then every cell with a link to
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
+use super::super::charts::Figure;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
@@ -70,6 +71,27 @@ pub fn petals(
         facts: vec![format!("{} observations", observations.len())],
         tiles: tiles(petals),
         sections,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Page::default()
+    };
+    Ok(page.render()?)
+}
+
+/// The page of reports of which no number of sessions is known.
+pub fn reports(
+    title: &str,
+    figure: Figure,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    let parts = vec![Part::Figure(Box::new(figure))];
+    let page = Page {
+        title: format!("petal: {title}"),
+        heading: title.to_owned(),
+        facts: vec![format!("{} observations", observations.len())],
+        sections: vec![
+            Section { id: "petals", title: "Latency by physical I/O", layer: "", parts },
+            cells(observations, None),
+        ],
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };

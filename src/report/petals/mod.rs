@@ -2,6 +2,7 @@
 //! bend-back marked, with the intervals of its repeats. For a page, or a file of its own.
 
 mod look;
+pub mod scatter;
 mod told;
 
 use plotters::style::text_anchor::HPos;

@@ -14,7 +14,7 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
         ("ops/s", Align::Right),
         ("commits", Align::Right),
         ("per log sync", Align::Right),
-        ("waits s", Align::Right),
+        ("commit wait s", Align::Right),
         ("upd mean", Align::Right),
     ]);
     for (row, (name, run)) in (1..).zip(runs) {
@@ -37,7 +37,7 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
     }
     format!(
         "{}\nops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; \
-         waits s:\n  its time in waits of the class Commit\n",
+         commit\n  wait s: its time in waits of the class Commit\n",
         table.render()
     )
 }
@@ -67,13 +67,13 @@ mod tests {
         client.summary.settings.insert("loop".into(), "CLIENT".into());
         client.details.io.log_syncs = None;
         insta::assert_snapshot!(table(&[("20261120T140000Z-server", &server), ("client", &client)]), @"
-        row  run                      loop    ops/s  commits  per log sync  waits s  upd mean
-        ---  -----------------------  ------  -----  -------  ------------  -------  --------
-          1  20261120T140000Z-server  -         914   10,972          1.00     4.52    13,195
-          2  client                   client    914   10,972             -     4.52    13,195
+        row  run                      loop    ops/s  commits  per log sync  commit wait s  upd mean
+        ---  -----------------------  ------  -----  -------  ------------  -------------  --------
+          1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195
+          2  client                   client    914   10,972             -           4.52    13,195
 
-        ops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; waits s:
-          its time in waits of the class Commit
+        ops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; commit
+          wait s: its time in waits of the class Commit
         ");
     }
 }

@@ -1,4 +1,4 @@
-//! `sweep.csv`: a row per run, for a spreadsheet or R. Factors first, then every metric that some
+//! `sweep.csv`, and plain runs side by side: a row per run, for a spreadsheet or R. Factors first, then every metric that some
 //! run knows, in full precision; the unit is the end of a column's name. An empty field is unknown.
 //! docs/numbers.md describes the columns.
 
@@ -6,15 +6,41 @@ use std::collections::BTreeSet;
 
 use super::super::csv_rows::CsvRows;
 use super::table::{Row, Rows};
+use crate::record::Run;
 use crate::record::sweep::Swept;
 
 /// What stands before the metrics, after the factors.
 const KNOWN_OF_A_RUN: [&str; 8] =
     ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder", "window"];
 
-/// The whole file.
+/// The whole file of a sweep.
 pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
-    let rows = Rows::of(swept);
+    table(&Rows::of(swept))
+}
+
+/// Runs that no sweep holds together, each with the name of its folder: what differs between them
+/// are their factors.
+pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
+    let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
+    let mut rows = Rows::of_runs(&runs);
+    for (row, (name, _)) in rows.0.iter_mut().zip(named) {
+        row.seen.source = (*name).to_owned();
+    }
+    let contexts: Vec<_> = rows.0.iter().map(|row| row.seen.context.clone()).collect();
+    let names: BTreeSet<&String> = contexts.iter().flat_map(|context| context.keys()).collect();
+    for name in names {
+        let values: BTreeSet<_> = contexts.iter().map(|context| context.get(name)).collect();
+        for (row, context) in rows.0.iter_mut().zip(&contexts).filter(|_| values.len() > 1) {
+            if row.seen.factor(name).is_none() {
+                let value = context.get(name).cloned().unwrap_or_default();
+                row.seen.factors.push((name.clone(), value));
+            }
+        }
+    }
+    table(&rows)
+}
+
+fn table(rows: &Rows) -> Result<String, csv::Error> {
     let mut factors: Vec<String> = Vec::new();
     for (key, _) in rows.0.iter().flat_map(|row| &row.seen.factors) {
         if !factors.contains(key) {
@@ -37,19 +63,17 @@ pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
         let of_factors =
             factors.iter().map(|key| row.seen.factor(key).unwrap_or_default().to_owned());
         let of_metrics = metrics.iter().map(|name| decimal(row.seen.metric(name)));
-        writer.row(of_factors.chain(known(swept, row)).chain(of_metrics))?;
+        writer.row(of_factors.chain(known(row)).chain(of_metrics))?;
     }
     writer.finish()
 }
 
-fn known(swept: &Swept, row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {
+fn known(row: &Row) -> [String; KNOWN_OF_A_RUN.len()] {
     let seen = &row.seen;
-    let cells = swept.sweep.cells.iter();
-    let status = cells.clone().find(|cell| cell.folder == seen.source).map(|cell| cell.status);
     [
         seen.repeat.map(|repeat| repeat.to_string()).unwrap_or_default(),
         row.number.to_string(),
-        status.map(|status| status.name().to_owned()).unwrap_or_default(),
+        seen.status.map(|status| status.name().to_owned()).unwrap_or_default(),
         seen.started_at.clone().unwrap_or_default(),
         decimal(seen.elapsed_s),
         seen.active_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
@@ -66,6 +90,7 @@ fn decimal(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::fixture;
 
     #[test]
     fn every_run_is_a_row_that_reads_back_exactly() {
@@ -103,5 +128,28 @@ mod tests {
         }
         let unique: BTreeSet<&str> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
+    }
+
+    #[test]
+    fn plain_runs_are_rows_with_what_differs_between_them() {
+        let (one, mut other) = (fixture::mixed_run(), fixture::mixed_run());
+        other.summary.sessions = 16;
+        other.summary.settings.insert("work_unit".to_owned(), 255.into());
+        other.summary.per_second.redo_bytes = None;
+        let text = runs(&[("first", &one), ("second", &other)]).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let column = |name: &str| -> Vec<&str> {
+            let at = names.iter().position(|known| known == name).unwrap();
+            rows.iter().map(|row| &row[at]).collect()
+        };
+        assert_eq!(column("folder"), ["first", "second"]);
+        assert_eq!(column("sessions"), ["8", "16"]);
+        assert_eq!(column("work_unit")[1], "255");
+        assert!(!names.iter().any(|name| name == "redo_stress"), "it does not differ");
+        assert_eq!(column("redo_mb_s")[1], "", "unknown is empty");
+        assert_eq!(column("piops")[0].parse::<f64>().ok(), one.summary.piops());
+        assert_eq!(column("status"), ["complete", "complete"]);
     }
 }

@@ -2,14 +2,12 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use super::super::sources;
-use super::super::table::{Align, Table, paragraph};
+use super::super::table::{Align, Table, columns, paragraph};
 use super::{section, titled};
 use crate::analysis::verdict::is_foreground;
 use crate::record::Run;
 use crate::stats::counters::WaitSource;
 use crate::stats::histogram::{Bar, LatencySummary};
-
-const BAR_WIDTH: usize = 50;
 
 pub(in crate::report) const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is done beside them and has \
      no share of it. CPU + other is what DB time leaves after the waits of sessions: work, and \
@@ -87,6 +85,9 @@ pub(in crate::report) fn operations(run: &Run) -> Table {
     let mut table = Table::of_figures(&names);
     for (kind, latency) in &run.summary.latency_us {
         table.row(latency_cells(kind, latency));
+    }
+    for (hot, latency) in &run.summary.hot_latency_us {
+        table.row(latency_cells(hot, latency));
     }
     if let Some(steady) = &run.summary.steady {
         for (kind, latency) in &steady.latency_us {
@@ -181,6 +182,7 @@ fn histograms(out: &mut String, run: &Run) {
 fn histogram(name: &str, bars: &[Bar]) -> String {
     let total: u64 = bars.iter().map(|bar| bar.count).sum();
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
+    let longest = columns() / 2;
     let mut table = Table::new(&[
         (name, Align::Left),
         ("up to us", Align::Right),
@@ -189,7 +191,7 @@ fn histogram(name: &str, bars: &[Bar]) -> String {
         ("", Align::Left),
     ]);
     for bar in bars {
-        let length = (bar.count as f64 / most as f64 * BAR_WIDTH as f64).round() as usize;
+        let length = (bar.count as f64 / most as f64 * longest as f64).round() as usize;
         // What happened at all is seen, however rare.
         let length = length.max(usize::from(bar.count > 0));
         let share = if total > 0 { bar.count as f64 / total as f64 } else { 0.0 };

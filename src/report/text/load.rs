@@ -5,6 +5,7 @@ use super::super::sources;
 use super::super::table::Table;
 use super::{section, titled};
 use crate::record::Run;
+use crate::workload::op::Hot;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, &titled("load profile", run), sources::of(run).counts);
@@ -91,6 +92,15 @@ pub(in crate::report) fn ratios(run: &Run) -> Table {
     let updates = ratio(Some(ops.update), Some(ops.select + ops.scan + ops.update));
     let asked = summary.setting_number("update_pct").filter(|_| !has_whole_sessions(run));
     row("UPDATEs in all operations, %", updates, percent, or_dash(asked, |p| decimal(p, 1)));
+    for (name, hot, every) in [
+        ("operations sent to the hot spot, %", Hot::Spot, "hotspot_frequency"),
+        ("operations sent to the hot schema, %", Hot::Schema, "hot_schema_frequency"),
+    ] {
+        let Some(latency) = summary.hot_latency_us.get(hot.name()) else { continue };
+        let share = ratio(Some(latency.count), Some(ops.total));
+        let meant = summary.setting_number(every).filter(|&every| every > 0.0);
+        row(name, share, percent, or_dash(meant, |every| percent(1.0 / every)));
+    }
     let written = io.physical_read_blocks.zip(io.physical_write_blocks);
     let share = written.and_then(|(read, write)| ratio(Some(write), Some(read + write)));
     let meant = ratio(Some(updated), Some(rows + updated));
@@ -163,6 +173,7 @@ fn cpu_per_request(run: &Run) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::stats::histogram::LatencySummary;
 
     #[test]
     fn scans_are_operations_beside_which_updates_are_counted() {
@@ -171,6 +182,18 @@ mod tests {
         let ratios = ratios(&run);
         // 20 of 100, as was asked.
         assert_eq!(ratios.rows()[0], ["UPDATEs in all operations, %", "20.0", "20.0"]);
+    }
+
+    #[test]
+    fn hot_operations_are_told_with_their_share() {
+        let mut run = fixture::mixed_run();
+        assert!(!ratios(&run).render().contains("hot"), "nothing was asked of it");
+        let total = run.summary.ops.total;
+        let hot = LatencySummary { count: total / 4, ..LatencySummary::default() };
+        run.summary.hot_latency_us.insert("hot_spot".to_owned(), hot);
+        run.summary.settings.insert("hotspot_frequency".to_owned(), 4.into());
+        let ratios = ratios(&run);
+        assert_eq!(ratios.rows()[1], ["operations sent to the hot spot, %", "25.0", "25.0"]);
     }
 
     #[test]

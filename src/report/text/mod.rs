@@ -2,6 +2,7 @@
 //! to beware of, what was tested, the load, where time went, the layers, the seconds, the findings
 //! with their evidence. Every section names the layer its figures come from.
 
+mod brief;
 pub(super) mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
@@ -15,11 +16,11 @@ pub(super) mod seconds;
 pub(super) mod server_report;
 mod steadiness;
 
-use super::table::{WIDTH, line, paragraph};
+use super::table::{columns, line, paragraph};
 use crate::analysis;
 use crate::record::{RebuiltBecause, Run};
 
-/// The whole report, at most 100 columns wide but for the line to paste, without colours.
+/// The whole report, no wider than [`columns`] but for the line to paste, without colours.
 pub fn render(run: &Run) -> String {
     let mut out = String::new();
     top(&mut out, run);
@@ -58,6 +59,8 @@ fn top(out: &mut String, run: &Run) {
     judgement::summary(out, run);
 }
 
+pub use brief::brief;
+
 /// That the database's totals end before the run did; None where they do not.
 pub(super) fn cut_short(run: &Run) -> Option<String> {
     let until = run.counted_until()?;
@@ -77,9 +80,11 @@ pub(super) fn section(out: &mut String, title: &str, layer: &str) {
     let title = title.to_uppercase();
     let layer = if layer.is_empty() { String::new() } else { format!("[{layer}]") };
     let used = title.chars().count() + layer.chars().count();
-    let space = " ".repeat(WIDTH.saturating_sub(used).max(2));
-    let titled = format!("{title}{space}{layer}");
-    out.push_str(&format!("\n{}{}\n", line(titled.trim_end()), "=".repeat(WIDTH)));
+    let title = match columns().checked_sub(used).filter(|&space| space > 1) {
+        Some(space) => line(format!("{title}{}{layer}", " ".repeat(space)).trim_end()),
+        None => line(&title) + &line(&format!("{layer:>width$}", width = columns())),
+    };
+    out.push_str(&format!("\n{title}{}\n", "=".repeat(columns())));
 }
 
 /// `name   value`, the values under each other; long ones go on in the same column.

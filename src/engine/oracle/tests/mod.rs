@@ -73,7 +73,7 @@ fn seat(session: u32, schema: u32) -> Seat {
 }
 
 fn operation(kind: Kind, schema: u32, first: u64, rows: u32) -> Operation {
-    Operation { kind, schema, first, rows, stamp: first + 1000, due: None }
+    Operation { kind, schema, first, rows, stamp: first + 1000, due: None, hot: [false; 2] }
 }
 
 fn unlimited() -> Stop {

@@ -32,4 +32,4 @@ SELECT json_build_object(
 CASE WHEN pg_is_in_recovery() THEN 0
      ELSE pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint END,
 (SELECT checkpoint_lsn::text FROM pg_control_checkpoint()),
-current_setting('wal_sync_method'), current_setting('fsync')::boolean
+current_setting('wal_sync_method'), current_setting('fsync')::boolean, pg_is_in_recovery()

@@ -1,0 +1,142 @@
+//! Reports of loads whose number of sessions is not known: a point for each, which no line joins.
+
+use super::super::charts::plot::Word;
+use super::super::charts::{
+    Axis, ChartError, Figure, Frame, Ink, Marker, Plot, Scale, Series, Use, Variant, Weight,
+};
+use super::super::numbers::{micros, rate};
+use super::What;
+use plotters::style::text_anchor::HPos;
+
+const ID: &str = "reports";
+const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
+const NOTE: &str = "Each point is a report. How many sessions ran is not known, so that no line joins \
+                    them, and neither a peak nor a knee can be told.";
+/// More points than this are told apart by the table and the pointer, not by their names.
+const NAMED_MAX: usize = 40;
+const NAME_SIZE: f64 = 11.0;
+
+/// A report, by its figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spot {
+    /// What it shares its colour with.
+    pub group: String,
+    pub name: String,
+    pub piops: f64,
+    pub read_us: f64,
+}
+
+/// A drawing of its own.
+pub fn svg(spots: &[Spot]) -> Result<String, ChartError> {
+    draw(spots, Use::Alone, false)
+}
+
+/// For a page: linear and log, and the table of values.
+pub fn figure(spots: &[Spot]) -> Result<Figure, ChartError> {
+    let variants = [("linear", false), ("log", true)]
+        .into_iter()
+        .map(|(name, is_log)| Ok(Variant { name, svg: draw(spots, Use::Page, is_log)? }))
+        .collect::<Result<_, ChartError>>()?;
+    let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
+        Series::line(number, group, Ink::Series(number), "", Some((Marker::of(number), false)))
+    });
+    Ok(Figure {
+        id: ID.to_owned(),
+        title: TITLE.to_owned(),
+        note: NOTE.to_owned(),
+        is_wide: true,
+        variants,
+        series: series.collect(),
+        head: ["database", "report", "PIOPS", "single-block read us"].map(str::to_owned).into(),
+        rows: spots.iter().map(row).collect(),
+    })
+}
+
+fn row(spot: &Spot) -> Vec<String> {
+    vec![spot.group.clone(), spot.name.clone(), rate(spot.piops), micros(spot.read_us)]
+}
+
+/// In the order in which they first appear.
+fn groups(spots: &[Spot]) -> Vec<&str> {
+    let mut groups: Vec<&str> = Vec::new();
+    for spot in spots {
+        if !groups.contains(&spot.group.as_str()) {
+            groups.push(&spot.group);
+        }
+    }
+    groups
+}
+
+fn draw(spots: &[Spot], shown: Use, is_log: bool) -> Result<String, ChartError> {
+    let scale = |values: Vec<f64>| {
+        if is_log { Scale::log(values) } else { Scale::linear(values) }
+    };
+    let x = scale(spots.iter().map(|spot| spot.piops).collect());
+    let y = scale(spots.iter().map(|spot| spot.read_us).collect());
+    let mut plot = Plot::new(&Frame {
+        id: &format!("{ID}-{}", if is_log { "log" } else { "linear" }),
+        title: TITLE,
+        description: &format!("{TITLE}; {} reports.", spots.len()),
+        width: 1080.0,
+        height: if shown == Use::Alone { 610.0 } else { 580.0 },
+        x: Axis::new(x, What::Piops.x_title()),
+        y: Axis::new(y, What::Piops.y_title()),
+        shown,
+    });
+    let mut labels = plot.labels();
+    for spot in spots {
+        let (x, y) = plot.at(spot.piops, spot.read_us);
+        labels.marker(x, y, 5.0);
+    }
+    for (number, group) in groups(spots).into_iter().enumerate() {
+        let ink = Ink::Series(number);
+        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+            let own = spots.iter().enumerate().filter(|(_, spot)| spot.group == group);
+            for (at, spot) in own {
+                let place = (spot.piops, spot.read_us);
+                plot.marker(place, Marker::of(number), ink, false);
+                if spots.len() <= NAMED_MAX
+                    && let Some((x, y)) =
+                        labels.place(plot.at(place.0, place.1), &spot.name, NAME_SIZE, Weight::May)
+                {
+                    let word = Word { size: NAME_SIZE, ..Word::new(&spot.name, Ink::Text) };
+                    plot.word(x, y, Word { across: HPos::Left, ..word });
+                }
+                let said = format!(
+                    "{}, {}: {} PIOPS, {} us",
+                    spot.group,
+                    spot.name,
+                    rate(spot.piops),
+                    micros(spot.read_us)
+                );
+                plot.hit_point(place, at, &said);
+            }
+        });
+    }
+    plot.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(group: &str, name: &str, piops: f64, read_us: f64) -> Spot {
+        Spot { group: group.into(), name: name.into(), piops, read_us }
+    }
+
+    #[test]
+    fn each_report_is_a_point_of_its_databases_colour() {
+        let spots = [
+            spot("ROSE", "monday.html", 1200.0, 480.0),
+            spot("LILY", "tuesday.html", 2400.0, 900.0),
+            spot("ROSE", "friday.html", 4800.0, 510.0),
+        ];
+        let drawn = svg(&spots).unwrap();
+        for told in ["ROSE, monday.html: 1,200 PIOPS, 480 us", "tuesday.html", "friday.html"] {
+            assert!(drawn.contains(told), "{told}");
+        }
+        assert_eq!(drawn.matches("class=\"series\"").count(), 2);
+        let figure = figure(&spots).unwrap();
+        assert_eq!((figure.series.len(), figure.rows.len(), figure.variants.len()), (2, 3, 2));
+    }
+}
