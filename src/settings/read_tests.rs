@@ -259,7 +259,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_place() {
     assert_snapshot!(case.refusals(), @r"
     ./slob.conf:4: asks a shell to run a command, which petal does not. Write the command's result here.
     ./slob.conf:5: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
-    DB=petal-data (--db): names no kind of database. For a folder of SQLite files write sqlite:petal-data.
+    DB=*** (--db): names no kind of database. For a folder of SQLite files write sqlite:DIR.
     SCALE=12Q (environment variable SCALE): must be a number of blocks, or bytes with K, M, G or T. Write SCALE=10000 for blocks, or SCALE=512M for bytes.
     COMPRESS_RATIO=0.5 (--compress-ratio): must be a decimal number from 1 to 3200000000. Write COMPRESS_RATIO=2.0, for example, or leave it out.
     BLOCK_SZ=64K (--block-sz): must be one of 4K, 8K, 16K, 32K. Write BLOCK_SZ=8K, for example.

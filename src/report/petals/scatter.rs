@@ -132,8 +132,10 @@ mod tests {
             spot("ROSE", "friday.html", 4800.0, 510.0),
         ];
         let drawn = svg(&spots).unwrap();
-        for told in ["ROSE, monday.html: 1,200 PIOPS, 480 us", "tuesday.html", "friday.html"] {
-            assert!(drawn.contains(told), "{told}");
+        for told in
+            ["<title>ROSE, monday.html: 1,200 PIOPS, 480.0 us<", "tuesday.html", "friday.html"]
+        {
+            assert!(drawn.contains(told), "{told}: {drawn}");
         }
         assert_eq!(drawn.matches("class=\"series\"").count(), 2);
         let figure = figure(&spots).unwrap();
