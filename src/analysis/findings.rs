@@ -120,6 +120,7 @@ mod tests {
         gains(&["other-load"], |run| {
             counted("rows_fetched", visited * 2)(run);
             run.details.io.physical_read_blocks = Some(visited * 2);
+            run.details.io.physical_read_requests = Some(visited * 2);
         });
         gains(&[], counted("rows_fetched", visited));
         gains(&["other-load"], |run| run.details.other_runs.push("another petal run".into()));

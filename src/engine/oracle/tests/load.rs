@@ -145,8 +145,8 @@ fn a_tablespace_of_another_block_size_is_told() {
 #[test]
 fn data_in_use_are_not_dropped_nor_loaded_over() {
     let busy = || {
-        let meta: [&[&str]; 2] = [&["PETAL_META"], &["PETAL1_CF1"]];
-        loaded().answers("FROM user_tab_comments", &meta).answers("FROM user_tables", &meta).fails(
+        let meta: [&[&str]; 3] = [&["PETAL_META"], &["PETAL1_CF1"], &["PETAL1_CF2"]];
+        loaded().answers("FROM user_tab_comments", &meta).fails(
             "EXCLUSIVE MODE NOWAIT",
             54,
             "resource busy and acquire with NOWAIT specified",
