@@ -50,7 +50,10 @@ fn setup_says_what_came_out_on_postgres_where_free_space_compresses_away() {
         let file: Vec<u8> = client.query_one(rows, &[]).unwrap().get(0);
         let measured = compression::ratio(&blocks(&file)).unwrap();
         assert!((low..high).contains(&measured), "{asked}: {measured}");
-        assert!(told.contains(&format!("blocks compress {measured:.1} times")), "{told}");
+        // Of a sample, where this is of all blocks.
+        let (_, said) = told.split_once("blocks compress ").unwrap();
+        let said: f64 = said.split(' ').next().unwrap().parse().unwrap();
+        assert!((said - measured).abs() < 0.3, "{measured}: {told}");
         assert!(told.contains(why) && why.is_empty() != told.contains("not "), "{told}");
     }
 }
