@@ -254,14 +254,14 @@ fn settings_are_not_mixed_and_foreign_folders_are_left_alone() {
     assert_snapshot!(refused(work.petal(args(&["--redo-stress", "HEAVY", "--seed", "6"])).exits(2)), @r"
     petal: REDO_STRESS=HEAVY (--redo-stress): SQLite logs whole pages: LITE and HEAVY write the same log
     petal: mine: holds a sweep of other settings, and they are not to be mixed:
-      redo_stress: LITE, not HEAVY
-      seed: 5, not 6
-    ask for the same, name another folder with --out, or begin anew with --fresh
+             redo_stress: LITE, not HEAVY
+             seed: 5, not 6
+           ask for the same, name another folder with --out, or begin anew with --fresh
     ");
     assert_snapshot!(refused(work.petal(sweep(&["--out", "mine", "--sessions", "1,4", "--update-pct", "0"])).exits(2)), @r"
     petal: mine: holds a sweep of other settings, and they are not to be mixed:
-      sessions: 1,2, not 1,4
-    ask for the same, name another folder with --out, or begin anew with --fresh
+             sessions: 1,2, not 1,4
+           ask for the same, name another folder with --out, or begin anew with --fresh
     ");
     // Without a seed it is the sweep's own.
     let again = work.petal(args(&[])).exits(0).json();
@@ -513,7 +513,8 @@ fn a_target_that_goes_away_stops_the_sweep_and_it_goes_on_when_it_is_back() {
     let done = marks(&folder(&work)).len();
     assert!(done < 3, "{done}");
     fs::rename(work.path("gone"), work.path("petal-data")).unwrap();
-    let swept = work.petal(&args).exits(0).json();
+    // The cell whose data went away has failed, if it came so far.
+    let swept = work.petal([&args[..], &["--again-failed"]].concat()).exits(0).json();
     assert_eq!(cells(&swept).len(), 3);
 }
 
