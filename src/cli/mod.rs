@@ -88,8 +88,8 @@ pub fn main() -> ExitCode {
     let console = Console::new(matches.get_flag("quiet"));
     if hidden {
         console.warn(
-            "a password on the command line was readable by every user until now; it is \
-             overwritten. Better: a password file, the environment, or @FILE",
+            "what may be a password on the command line was readable by every user until now; it \
+             is overwritten. Better: a password file, the environment, or @FILE",
         );
     }
     let exit = dispatch(&matches, &console).unwrap_or_else(|failure| {
