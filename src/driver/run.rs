@@ -88,7 +88,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         run.details.calibrated = calibrated::beside(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.until_steady = followed.until_steady;
-        run.details.suspended = Some(followed.suspended);
+        run.details.suspended = followed.suspended;
         run.details.hooks = hooks;
         Ok(run)
     })
@@ -191,7 +191,7 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
 /// What following a run told.
 struct Followed {
     until_steady: Option<UntilSteady>,
-    suspended: Vec<Suspended>,
+    suspended: Option<Vec<Suspended>>,
 }
 
 /// Follows the run second by second until the last session has ended.
@@ -202,14 +202,12 @@ fn follow<'scope>(
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
 ) -> (Crew<'scope>, Followed) {
-    let suspension = SuspensionWatch::begin(POLL);
-    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None, suspension };
+    let suspension = SuspensionWatch::begin();
+    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
     loop {
-        heed.suspension.resume();
         let is_over = crew.wait(sampler.due().min(Instant::now() + POLL));
-        heed.suspension.look();
         if is_over {
             break;
         }
@@ -218,13 +216,7 @@ fn follow<'scope>(
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
             let (standing, known) = (standing(job, &crew), sampler.timeline.len());
             // A database that does not answer may hold this up: signals are heard meanwhile.
-            attended(
-                || sampler.tick(&standing),
-                || {
-                    heed.suspension.look();
-                    heed.heed(job, &mut crew, bounds);
-                },
-            );
+            attended(|| sampler.tick(&standing), || heed.heed(job, &mut crew, bounds));
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < heed.stop_at {
@@ -244,14 +236,14 @@ fn follow<'scope>(
         volume_bytes: terms.volume_bytes,
         steady_from_s: proven_from_s,
     });
-    (crew, Followed { until_steady, suspended: heed.suspension.end() })
+    let suspended = suspension.and_then(SuspensionWatch::end);
+    (crew, Followed { until_steady, suspended })
 }
 
 /// When the sessions are to stop, and since when they are cut.
 struct Heed {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
-    suspension: SuspensionWatch,
 }
 
 impl Heed {

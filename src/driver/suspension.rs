@@ -1,12 +1,16 @@
 //! Notices when petal did not run although it should have: it was stopped by a signal, suspended
 //! with its machine, or got no processor.
 
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::record::Suspended;
 
+/// How long a wait is meant to take.
+const EVERY: Duration = Duration::from_millis(100);
 /// A longer time between two looks than was meant, by so much, is told.
 const LOST_MIN: Duration = Duration::from_millis(500);
 
@@ -27,38 +31,53 @@ impl Reading {
     }
 }
 
-/// Compares how long a wait took with how long it was to take.
+/// Watches from a thread of its own, which does nothing but wait: whatever else takes its time, a
+/// slow database or a blocked terminal, does not hold it up.
 pub struct SuspensionWatch {
-    every: Duration,
+    /// Dropped when the run is over.
+    end: Sender<()>,
+    thread: JoinHandle<Vec<Suspended>>,
+}
+
+impl SuspensionWatch {
+    /// Watches from the trigger on, which is now. None where no thread can be started.
+    pub fn begin() -> Option<Self> {
+        let (end, ended) = channel();
+        let mut looks = Looks::beginning_at(Reading::now());
+        let thread = Builder::new().name("suspension".to_owned()).spawn(move || {
+            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                looks.look_at(Reading::now());
+            }
+            looks.look_at(Reading::now());
+            looks.suspended
+        });
+        Some(Self { end, thread: thread.ok()? })
+    }
+
+    /// Each time that petal did not run; None where nobody knows.
+    pub fn end(self) -> Option<Vec<Suspended>> {
+        drop(self.end);
+        self.thread.join().ok()
+    }
+}
+
+/// Compares how long each wait took with how long it was to take.
+struct Looks {
     trigger: Reading,
     latest: Reading,
     suspended: Vec<Suspended>,
 }
 
-impl SuspensionWatch {
-    /// From the trigger on, which is now.
-    pub fn begin(every: Duration) -> Self {
-        Self::beginning_at(Reading::now(), every)
+impl Looks {
+    fn beginning_at(trigger: Reading) -> Self {
+        Self { trigger, latest: trigger, suspended: Vec::new() }
     }
 
-    fn beginning_at(trigger: Reading, every: Duration) -> Self {
-        Self { every, trigger, latest: trigger, suspended: Vec::new() }
-    }
-
-    /// What petal did since the last look may have taken its time.
-    pub fn resume(&mut self) {
-        self.latest = Reading::now();
-    }
-
-    /// After waiting, which takes no longer than `every`.
-    pub fn look(&mut self) {
-        self.look_at(Reading::now());
-    }
-
+    /// After a wait of at most [`EVERY`].
     fn look_at(&mut self, now: Reading) {
         let monotonic = now.monotonic.saturating_sub(self.latest.monotonic);
         let boot = now.boot.saturating_sub(self.latest.boot);
-        let lost = monotonic.max(boot).saturating_sub(self.every);
+        let lost = monotonic.max(boot).saturating_sub(EVERY);
         if lost >= LOST_MIN {
             // The two clocks are read one after the other, which is no suspension.
             let machine = boot.saturating_sub(monotonic);
@@ -71,11 +90,6 @@ impl SuspensionWatch {
             });
         }
         self.latest = now;
-    }
-
-    /// Each time that petal did not run.
-    pub fn end(self) -> Vec<Suspended> {
-        self.suspended
     }
 }
 
@@ -92,14 +106,14 @@ mod tests {
 
     #[test]
     fn a_stopped_process_and_a_suspended_machine_are_told_apart() {
-        let mut watch = SuspensionWatch::beginning_at(at(5_000, 9_000), Duration::from_millis(100));
+        let mut watch = Looks::beginning_at(at(5_000, 9_000));
         // As often as was promised, and a little late.
         watch.look_at(at(5_100, 9_100));
         watch.look_at(at(5_650, 9_650));
         // Six seconds of nothing; then the machine slept for an hour.
         watch.look_at(at(11_750, 15_751));
         watch.look_at(at(11_850, 3_615_851));
-        let told = watch.end();
+        let told = watch.suspended;
         let stopped = Suspended { at_s: 0.65, lost_s: 6.001, machine_s: 0.0 };
         let slept = Suspended { at_s: 6.75, lost_s: 3600.0, machine_s: 3600.0 };
         assert_eq!(told, [stopped, slept]);

@@ -89,7 +89,8 @@ pub static PARAMETERS: &[Parameter] = &[
         default: "",
         default_told: None,
         also: "not together with OBFUSCATE_COLUMNS=TRUE",
-        meaning: "fills rows so that they compress by about this ratio; 1 is random text",
+        meaning: "fills rows so that whole blocks, with their free space, compress by about this \
+                  ratio; 1 is random text",
         group: Group::Data,
         taken_by: TakenBy::SetupAndRun,
         in_force: |settings| json!(settings.compress_ratio),
