@@ -33,8 +33,8 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     ]
 }
 
-/// What a run can touch, and the cache that it has: all together; or where each session has a
-/// cache of its own, one schema and one such cache.
+/// The data that a run can touch and the cache it has: of all sessions together, or, where each
+/// session has a cache of its own, of one schema and one such cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cache {
     bytes: u64,

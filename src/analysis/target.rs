@@ -135,7 +135,7 @@ pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     })
 }
 
-/// What the role may do.
+/// Shows which privileges the role has.
 pub fn privilege(privilege: &Privilege) -> Check {
     let granted = privilege.is_granted;
     Check {

@@ -11,7 +11,7 @@ use super::source::{self, Source};
 /// How an archive begins, also one of no files.
 const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 pub const MAGIC_BYTES: usize = 4;
-/// What a Mac adds beside each file.
+/// The folder that macOS adds to an archive for its own attributes of each file.
 const FORKS: &str = "__MACOSX/";
 
 pub fn is_zip(begin: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! What is computed out of a [`Report`] for its columns, and the report as an observation.
+//! Figures computed from a [`Report`] for its columns, and the report as an observation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

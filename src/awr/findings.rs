@@ -26,7 +26,7 @@ const SHORT_MIN: f64 = 1.0;
 /// Shares of a sample that begins or ends a little early.
 const SLACK: f64 = 0.97;
 
-/// What is advice for a run of the method, and none for a production database.
+/// Findings that advise a run of the method and do not concern a production database.
 const FOR_TESTS: [&str; 3] = ["not-durable", "not-single-block", "short-run"];
 
 pub fn is_for_tests(id: &str) -> bool {
