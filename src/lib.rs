@@ -12,6 +12,8 @@
 //! 9. [`report`]: pure functions of a record
 //! 10. [`cli`]: one file per command
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod analysis;
 pub mod awr;
 pub mod cli;

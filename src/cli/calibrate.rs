@@ -171,7 +171,7 @@ fn measure(
     plan: &Plan,
     console: &Console,
 ) -> Result<Calibrated, EngineError> {
-    let stop = Stop::unlimited(signals::count());
+    let stop = Stop::unlimited(signals::count()?);
     let gauge = device.gauge(wanted, console, &stop)?;
     calibrate(&gauge, plan, console, &stop)
 }

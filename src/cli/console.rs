@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::driver::Watch;
+use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
 use crate::report::table;
@@ -20,6 +21,8 @@ use super::series::worse;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
+/// On a terminal the bar's clock goes on so often.
+const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// A phase shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -161,16 +164,34 @@ impl Console {
     }
 
     fn bar(&self, total: u64, unit: ProgressUnit) -> ProgressBar {
-        let target = if self.terminal && !self.quiet {
+        let is_seen = self.terminal && !self.quiet;
+        let target = if is_seen {
             ProgressDrawTarget::stderr_with_hz(8)
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         bar.set_style(style(total, unit));
-        bar.enable_steady_tick(Duration::from_millis(250));
+        if is_seen {
+            redraw_steadily(&bar);
+        }
         bar
     }
+}
+
+/// Redraws the bar until it is dropped: the time goes on while nothing else does. The library's own
+/// way panics where no thread can be started.
+fn redraw_steadily(bar: &ProgressBar) {
+    let bar = bar.downgrade();
+    let redraw = move || {
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            std::thread::sleep(REDRAW_EVERY);
+        }
+    };
+    // Without it the bar moves with the work alone.
+    drop(Thread::named("progress").start(redraw));
 }
 
 /// How wide the terminal behind `stream` is; None where there is none, or it does not tell.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::driver::DriverError;
 use crate::driver::page_cache::PageCacheError;
 use crate::engine::EngineError;
+use crate::engine::threads::ThreadError;
 use crate::record::RecordError;
 use crate::settings::error::SettingErrors;
 
@@ -79,7 +80,6 @@ impl From<DriverError> for Failure {
             DriverError::Engine(error) => return error.into(),
             DriverError::Connect { error, .. } => Self::from(error).exit,
             DriverError::Setting(_) => Exit::Usage,
-            DriverError::Thread { .. } => Exit::Environment,
             DriverError::Hook(_) => Exit::Failed,
             DriverError::PageCache(error) => match error {
                 PageCacheError::BelowReserve { .. } => Exit::Usage,
@@ -88,6 +88,12 @@ impl From<DriverError> for Failure {
             },
         };
         Self::new(exit, message)
+    }
+}
+
+impl From<ThreadError> for Failure {
+    fn from(error: ThreadError) -> Self {
+        EngineError::from(error).into()
     }
 }
 

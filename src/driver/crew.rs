@@ -2,9 +2,10 @@
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
@@ -54,17 +55,15 @@ impl<'scope> Crew<'scope> {
         let mut crew = Self { members: Vec::with_capacity(job.seats.len()), reports };
         for (index, &seat) in job.seats.iter().enumerate() {
             let reporter = Reporter { index, sender: sender.clone() };
-            let started = Builder::new()
-                .name(format!("session {}", seat.session))
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || {
-                    attend(job, seat, cache_blocks, trigger, shards, &reporter)
-                });
+            let thread = Thread::named(format!("session {}", seat.session));
+            let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
+                attend(job, seat, cache_blocks, trigger, shards, &reporter)
+            });
             match started {
                 Ok(thread) => crew.members.push(Member { thread, cancel: None, end: None }),
                 Err(error) => {
                     trigger.call_off();
-                    return Err(DriverError::Thread { session: seat.session, error });
+                    return Err(EngineError::from(error).into());
                 }
             }
         }

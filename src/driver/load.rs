@@ -7,7 +7,7 @@ use crate::stats::compression;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
-use super::DriverError;
+use super::{DriverError, limits};
 
 /// What a setup will do.
 #[derive(Debug)]
@@ -78,6 +78,7 @@ pub fn load(
     if plan.schemas.is_empty() {
         Ok(LoadSummary::default())
     } else {
+        limits::check_load(engine, plan)?;
         engine.load(plan, progress, stop)
     }
 }

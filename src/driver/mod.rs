@@ -52,10 +52,6 @@ pub enum DriverError {
     Setting(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
     Connect { session: u32, sessions: u32, error: EngineError },
-    #[error(
-        "session {session}'s thread could not be started: {error}; lower the number of sessions or raise the limit of processes (ulimit -u)"
-    )]
-    Thread { session: u32, error: std::io::Error },
     #[error("{0}")]
     Hook(String),
     #[error(transparent)]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use crate::analysis::steady::proof::{self, Terms};
+use crate::engine::threads::Thread;
 use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
@@ -266,19 +267,25 @@ impl Heed {
     }
 }
 
-/// Works on a thread of its own; `meanwhile` is called as long as that takes.
-fn attended(work: impl FnOnce() + Send, mut meanwhile: impl FnMut()) {
+/// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to be
+/// had it works all the same: the second is kept, and signals are heard after it.
+fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (tell_end, ended) = mpsc::channel::<()>();
-    thread::scope(|scope| {
+    let on_its_own = &mut work;
+    let started = thread::scope(|scope| {
         // Its end is told by the channel's.
-        scope.spawn(move || {
+        let started = Thread::named("sampling").start_in(scope, move || {
             let _tells = tell_end;
-            work();
+            on_its_own();
         });
         while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
             meanwhile();
         }
+        started.is_ok()
     });
+    if !started {
+        work();
+    }
 }
 
 /// When a run may end before its time; None where it may not.

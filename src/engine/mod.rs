@@ -20,6 +20,7 @@ pub mod oracle;
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod threads;
 #[cfg(any(feature = "postgres", feature = "oracle"))]
 mod turn;
 #[cfg(any(feature = "sqlite", feature = "device", feature = "oracle"))]
@@ -133,7 +134,12 @@ pub trait Engine: Send + Sync {
 
     /// What a run of these sessions holds in petal's own process.
     fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
-        Ok(Needs { files: seats.len() as u64, memory_bytes: 0 })
+        Ok(Needs { files: seats.len() as u64, ..Needs::default() })
+    }
+
+    /// What this load holds in petal's own process.
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        Needs { files: plan.loaders() as u64, ..Needs::default() }
     }
 
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
@@ -199,13 +205,15 @@ pub trait Engine: Send + Sync {
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
 }
 
-/// What a run holds in petal's own process, beside what every run does.
+/// What a run or a load holds in petal's own process, beside what each of them does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Files and sockets that are open at once.
     pub files: u64,
     /// Caches and buffers.
     pub memory_bytes: u64,
+    /// Threads, beside one for each session or loader.
+    pub threads: u64,
 }
 
 /// One connection that executes operations.
@@ -395,6 +403,13 @@ pub struct LoadPlan {
     pub seed: u64,
     /// Loads over petal's own schemas that are there already.
     pub replace: bool,
+}
+
+impl LoadPlan {
+    /// How many schemas are loaded at once.
+    pub fn loaders(&self) -> usize {
+        (self.degree as usize).clamp(1, self.schemas.len().max(1))
+    }
 }
 
 #[derive(Debug, Clone, Default)]

@@ -136,7 +136,7 @@ pub fn json(swept: &Swept) -> Result<String, Failure> {
 /// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
 /// stop; what was done is kept and reported in its folder.
 pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), Failure> {
-    let signals = signals::count();
+    let signals = signals::count()?;
     let planned = plan::plan(request, &signals, console)?;
     let mut held = place::take(&planned, request)?;
     for name in &held.removed {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
+use crate::engine::threads::Thread;
 use crate::stats::ledger::locked;
 
 /// One request at a time, on the caller's own thread.
@@ -72,8 +73,7 @@ impl Pool {
         let mut pool = Self { shared, slots, threads: Vec::new() };
         for _ in 0..pool.slots.len() {
             let shared = Arc::clone(&pool.shared);
-            let thread = std::thread::Builder::new().name("device-io".into());
-            pool.threads.push(thread.spawn(move || shared.work())?);
+            pool.threads.push(Thread::named("device-io").start(move || shared.work())?);
         }
         Ok(pool)
     }

@@ -18,6 +18,7 @@ use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
+use crate::engine::threads::Thread;
 use crate::stats::ledger::{Recorder, locked};
 
 const SHARDS: u64 = 16;
@@ -177,8 +178,7 @@ impl Dirty {
         if writer.is_none() {
             self.stopping.store(false, Ordering::Release);
             let at_work = Writer::new(shared, data);
-            let thread = std::thread::Builder::new().name("background-writer".into());
-            *writer = Some(thread.spawn(move || at_work.run())?);
+            *writer = Some(Thread::named("background-writer").start(move || at_work.run())?);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::queue::{Means, Queue};
 use super::request::{Call, Completion};
 use super::target::{AlignedBuffer, Target, unusable};
+use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Stop};
 use crate::stats::ledger::locked;
 
@@ -44,14 +45,20 @@ impl Filling<'_> {
             let number = if is_over { count } else { next.fetch_add(1, Ordering::Relaxed) };
             (number < count).then_some(number)
         };
+        let take = &take;
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
-                    if let Err(error) = self.work(&take, make) {
-                        over.store(true, Ordering::Relaxed);
-                        locked(&first_error).get_or_insert(error);
-                    }
+                let failed = |error| {
+                    over.store(true, Ordering::Relaxed);
+                    locked(&first_error).get_or_insert(error);
+                };
+                let started = Thread::named("filling").start_in(scope, move || {
+                    self.work(take, make).unwrap_or_else(failed);
                 });
+                if let Err(error) = started {
+                    failed(error.into());
+                    break;
+                }
             }
         });
         let error = locked(&first_error).take();

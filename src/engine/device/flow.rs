@@ -81,7 +81,8 @@ impl Flow {
     pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {
         let bytes = shared.io_depth as usize * block_bytes;
         let log_bytes = Self::log_slot_bytes(shared, block_bytes);
-        Needs { files: 1, memory_bytes: (bytes + log_bytes) as u64 }
+        let threads = shared.means().map_or(0, |means| means.threads(shared.io_depth as usize + 1));
+        Needs { files: 1, memory_bytes: (bytes + log_bytes) as u64, threads: threads as u64 }
     }
 
     fn log_slot_bytes(shared: &Shared, block_bytes: usize) -> usize {

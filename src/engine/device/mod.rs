@@ -314,6 +314,7 @@ impl Engine for Device {
         Ok(Needs {
             files: sessions * each.files,
             memory_bytes: sessions.saturating_mul(each.memory_bytes),
+            threads: sessions * each.threads,
         })
     }
 

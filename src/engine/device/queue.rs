@@ -47,6 +47,14 @@ impl Means {
         }
     }
 
+    /// How many threads of its own a queue of so many slots has.
+    pub fn threads(&self, slots: usize) -> usize {
+        match self {
+            Self::Calls { .. } if slots > INLINE_SLOTS => slots,
+            _ => 0,
+        }
+    }
+
     /// In words, for the record.
     pub fn words(&self) -> String {
         match self {
@@ -70,7 +78,7 @@ impl Queue {
         let file = Arc::clone(file);
         match means {
             Means::Uring { .. } => Ok(Self::Ring(Box::new(Ring::new(file, slots)?))),
-            Means::Calls { .. } if slots.len() <= INLINE_SLOTS => {
+            Means::Calls { .. } if means.threads(slots.len()) == 0 => {
                 Ok(Self::Inline(Inline::new(file, slots)))
             }
             Means::Calls { .. } => Ok(Self::Pool(Pool::new(file, slots)?)),

@@ -11,6 +11,7 @@ use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
 use crate::engine::claim::Claim;
 use crate::engine::in_use::DataUse;
+use crate::engine::threads::ThreadError;
 use crate::stats::target::DirectIo;
 
 /// Every common device takes it, and pages have it.
@@ -191,6 +192,9 @@ fn proved(file: File) -> io::Result<File> {
 
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
+    if error.get_ref().is_some_and(|error| error.is::<ThreadError>()) {
+        return EngineError::Environment(error.to_string());
+    }
     let way_out = match error.kind() {
         io::ErrorKind::PermissionDenied => "check its owner and mode, or name another target",
         io::ErrorKind::ReadOnlyFilesystem => "it is read-only: name another target",

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::apart::Apart;
@@ -13,6 +12,7 @@ use super::meta::{Meta, cell};
 use super::patience::{DRIVER_FAILED, SILENCE};
 use super::work::{Cancelling, Manner, Work, refused};
 use super::{session_client, session_server, sql};
+use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::LoopSide;
 use crate::workload::op::Operation;
@@ -118,10 +118,7 @@ impl OracleSession {
         let name = format!("oracle {}", seat.session);
         // Nobody waits for goodbyes: hundreds of them, one after the other, take long.
         let bench = Apart::new(&name, Bench { work, side }, Duration::ZERO).map_err(|error| {
-            EngineError::Environment(format!(
-                "{place}: session {}: no thread for it: {error}; use fewer sessions",
-                seat.session
-            ))
+            EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
         })?;
         let place = place.to_owned();
         Ok(Self { bench, heard, voice, severed: None, cancelling, place, unheard: UNHEARD })
@@ -225,7 +222,7 @@ impl Cancel for Canceller {
         if shared.is_sending.swap(true, Ordering::AcqRel) {
             return;
         }
-        let started = Builder::new().name("oracle cancels".to_owned()).spawn(move || {
+        let started = Thread::named("oracle cancels").start(move || {
             let (sid, serial) = (shared.sid.to_string(), shared.serial.to_string());
             let instance = match shared.instance.as_str() {
                 "" => String::new(),

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use crate::engine::threads::Thread;
+
 /// Silence after which a connection is doubted.
 pub const SILENCE: Duration = Duration::from_secs(10);
 
@@ -93,12 +95,16 @@ impl Line {
             return;
         }
         let line = Arc::clone(self);
-        std::thread::spawn(move || {
+        let started = Thread::named("asks after").start(move || {
             if let Some(ask_after) = line.ask_after.get() {
                 line.judge(&ask_after());
             }
             line.is_asking.store(false, Ordering::Release);
         });
+        // Who finds no thread asks at the next silence.
+        if started.is_err() {
+            self.is_asking.store(false, Ordering::Release);
+        }
     }
 
     fn judge(&self, standing: &Standing) {

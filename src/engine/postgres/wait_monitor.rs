@@ -9,6 +9,7 @@ use super::client::{CancelToken, Error};
 use super::lock_wait::LockWait;
 use super::patience::Line;
 use crate::engine::Caller;
+use crate::engine::threads::Thread;
 
 /// Between two looks at a wait.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -116,11 +117,14 @@ impl WaitMonitor {
             return;
         }
         let token = Arc::clone(&self.token);
-        std::thread::spawn(move || {
+        let started = Thread::named("cancels").start(move || {
             // One that does not arrive is sent again.
             let _ = token.cancel();
             is_cancelling.store(false, Ordering::Release);
         });
+        if started.is_err() {
+            self.state.is_cancelling.store(false, Ordering::Release);
+        }
     }
 
     /// Asks who is in the way, from a thread of its own, and tells it once.
@@ -130,7 +134,7 @@ impl WaitMonitor {
         }
         let (state, who_blocks) = (Arc::clone(&self.state.seen), Arc::clone(&self.who_blocks));
         let (caller, server, limit) = (self.caller.clone(), self.server.clone(), self.limit);
-        std::thread::spawn(move || {
+        let started = Thread::named("asks who blocks").start(move || {
             let blocked = who_blocks();
             let mut seen = seen(&state);
             seen.is_asking = false;
@@ -146,6 +150,9 @@ impl WaitMonitor {
             }
             seen.blocked = blocked;
         });
+        if started.is_err() {
+            seen(&self.state.seen).is_asking = false;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_postgres::Statement;
 use super::client::Client;
 use super::connect::Endpoint;
 use crate::engine::EngineError;
+use crate::engine::threads::Thread;
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
 const EVERY: Duration = Duration::from_millis(100);
@@ -85,12 +86,7 @@ impl Waits {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (shared, flag) = (Arc::clone(&self.shared), Arc::clone(&stop));
-        let started = std::thread::Builder::new()
-            .name("waits".to_owned())
-            .spawn(move || sample_until(&shared, &flag));
-        let handle = started.map_err(|error| {
-            EngineError::Environment(format!("the sampling of waits cannot start: {error}"))
-        })?;
+        let handle = Thread::named("waits").start(move || sample_until(&shared, &flag))?;
         *thread = Some(Sampler { stop, handle });
         Ok(())
     }

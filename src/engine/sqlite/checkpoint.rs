@@ -19,6 +19,7 @@ use super::connection::{Access, engine_error, open};
 use super::gate::Gate;
 use super::io::{Context, Count, Event, Recorder, Role, locked};
 use crate::engine::EngineError;
+use crate::engine::threads::Thread;
 
 /// How long a checkpoint's RESTART waits for readers and writers before it leaves the WAL as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -81,10 +82,19 @@ impl Checkpointers {
         queue.asked.push_back(schema);
         let threads_max = std::thread::available_parallelism().map_or(1, usize::from);
         if queue.idle < queue.asked.len() && queue.threads.len() < threads_max {
-            let (shared, stops) = (Arc::clone(shared), queue.stops);
-            let thread = std::thread::Builder::new().name("checkpointer".into());
-            if let Ok(handle) = thread.spawn(move || shared.checkpointers.work(&shared, stops)) {
-                queue.threads.push(handle);
+            let (asking, shared, stops) = (shared, Arc::clone(shared), queue.stops);
+            let thread = Thread::named("checkpointer");
+            match thread.start(move || shared.checkpointers.work(&shared, stops)) {
+                Ok(handle) => queue.threads.push(handle),
+                // The others do it; where there is none, the next size asks again.
+                Err(error) if queue.threads.is_empty() => {
+                    queue.asked.pop_back();
+                    drop(queue);
+                    asking.gate(schema).checkpoint_pending.store(false, Ordering::Release);
+                    self.failed(asking, error.into());
+                    return;
+                }
+                Err(_) => {}
             }
         }
         drop(queue);
@@ -148,11 +158,13 @@ impl Checkpointers {
             Ok(checkpointer) => {
                 locked(&self.connections).insert(schema, checkpointer);
             }
-            Err(error) => {
-                shared.statistics.count(Count::CheckpointErrors, 1);
-                *locked(&self.failure) = Some(error);
-            }
+            Err(error) => self.failed(shared, error),
         }
+    }
+
+    fn failed(&self, shared: &Shared, error: EngineError) {
+        shared.statistics.count(Count::CheckpointErrors, 1);
+        *locked(&self.failure) = Some(error);
     }
 
     /// What the last checkpoint that failed met, once.

@@ -211,6 +211,10 @@ impl Engine for Sqlite {
         Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
     }
 
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        describe::load_needs(plan)
+    }
+
     fn load(
         &self,
         plan: &LoadPlan,
