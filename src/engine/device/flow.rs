@@ -97,8 +97,8 @@ impl Flow {
         let mut slots: Vec<_> = (0..depth).map(|_| AlignedBuffer::new(block_bytes)).collect();
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;
-        let means = shared.means()?;
-        let queue = Queue::new(&means, file, slots).map_err(|error| {
+        let backend = shared.backend()?;
+        let queue = Queue::new(&backend, file, slots).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
                  number of sessions, raise the limits of locked memory and open files (ulimit -l, \
@@ -106,7 +106,7 @@ impl Flow {
                 context.target.path.display()
             ))
         })?;
-        if queue.lacks(&means) {
+        if queue.lacks(&backend) {
             shared.statistics.count(Count::UnregisteredQueues, 1);
         }
         Ok(Self {

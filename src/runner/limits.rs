@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::DriverError;
+use super::RunError;
 use super::job::Job;
 use crate::engine::{EngineError, Needs};
 use crate::stats::cgroup::Groups;
@@ -26,7 +26,7 @@ struct Allowed {
 
 /// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more
 /// memory than is available.
-pub fn check(job: &Job<'_>) -> Result<(), DriverError> {
+pub fn check(job: &Job<'_>) -> Result<(), RunError> {
     let sessions = job.seats.len() as u64;
     let mut needs = job.engine.needs(&job.seats, job.workload.schemas)?;
     needs.files += FILES_OF_A_RUN;
