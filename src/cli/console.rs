@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::driver::Watch;
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
 use crate::report::table;
+use crate::runner::Watch;
 use crate::settings::printable::{printable, printable_line};
 
 use super::failure::Exit;

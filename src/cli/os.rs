@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use time::OffsetDateTime;
 
-use crate::driver::os;
 use crate::record::moment::stamp;
 use crate::record::os_log::{Header, OsLog};
+use crate::runner::os;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
+use crate::runner::load;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;

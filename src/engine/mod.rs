@@ -1,19 +1,19 @@
 //! The contract between petal and a database: [`Engine`] and [`Session`].
 //!
 //! An engine is one folder here and one line in [`open`]. It knows workload, stats and settings;
-//! never another engine, never driver, record or report. It does not choose operations and does
+//! never another engine, never runner, record or report. It does not choose operations and does
 //! not judge results: it executes what it is handed and tells what the database saw.
 
 mod caller;
-pub mod claim;
 #[cfg(feature = "device")]
 pub mod device;
 pub mod fake;
+pub mod file_lock;
 pub mod in_use;
-#[cfg(any(feature = "postgres", feature = "oracle"))]
-mod kept_values;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
 mod loaders;
+#[cfg(any(feature = "postgres", feature = "oracle"))]
+mod meta_table;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]
@@ -230,7 +230,7 @@ pub trait Session: Send {
     /// The same where more is sure to come at once: it may return with its last operations under
     /// way, so that a queue stays full from batch to batch. The next batch then begins with them,
     /// and has others if it is executed by this again.
-    fn execute_on(
+    fn execute_pipelined(
         &mut self,
         batch: &[Operation],
         stop: &Stop,
@@ -239,8 +239,8 @@ pub trait Session: Send {
         self.execute(batch, stop, done)
     }
 
-    /// How many operations [`Session::execute_on`] left under way.
-    fn under_way(&self) -> usize {
+    /// How many operations [`Session::execute_pipelined`] left under way.
+    fn in_flight(&self) -> usize {
         0
     }
 
@@ -262,7 +262,7 @@ pub trait Cancel: Send + Sync {
     /// The operation did not end though it was cancelled: gives its connection up, so that who
     /// waits for it gets an error at once and the session is lost. Returns without waiting. An
     /// engine without a peer that may fall silent needs none.
-    fn sever(&self) {}
+    fn abort(&self) {}
 }
 
 /// The error code of an operation that was cancelled after the stop.

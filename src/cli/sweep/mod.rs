@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
-use crate::driver::sweep::left;
 use crate::record::Status;
 use crate::record::sweep::Swept;
 use crate::report;
+use crate::runner::sweep::left;
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};

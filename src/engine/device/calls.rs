@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 
 /// One request at a time, on the caller's own thread.
 pub struct Inline {

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use super::block::Identity;
 use super::layout::{Header, SchemaArea};
 use super::log::{LOOK_EVERY, Log};
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 

@@ -19,7 +19,7 @@ use super::request::{Call, Completion};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::stats::ledger::{Recorder, locked};
+use crate::stats::event_stats::{Recorder, locked};
 
 const SHARDS: u64 = 16;
 
@@ -265,8 +265,8 @@ impl Writer {
         let target = shared.target().map_err(std::io::Error::other)?;
         let block_bytes = self.data.header.block_bytes as usize;
         let slots = self.slots.iter().map(|_| AlignedBuffer::new(block_bytes)).collect();
-        let means = shared.means().map_err(std::io::Error::other)?;
-        let mut queue = Queue::new(&means, &target.file, slots)?;
+        let backend = shared.backend().map_err(std::io::Error::other)?;
+        let mut queue = Queue::new(&backend, &target.file, slots)?;
         let mut done = Vec::new();
         loop {
             let is_sync_due = self.is_sync_due();

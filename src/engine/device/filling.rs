@@ -5,16 +5,16 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::queue::{Means, Queue};
+use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
 use super::target::{AlignedBuffer, Target, unusable};
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Stop};
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 
 pub struct Filling<'a> {
     pub target: &'a Target,
-    pub means: Means,
+    pub backend: Backend,
     pub threads: u32,
     /// Pieces in flight in each thread.
     pub depth: u32,
@@ -76,7 +76,7 @@ impl Filling<'_> {
     ) -> io::Result<()> {
         let depth = self.depth.max(1) as usize;
         let slots = (0..depth).map(|_| AlignedBuffer::new(self.piece_bytes)).collect();
-        let mut queue = Queue::new(&self.means, &self.target.file, slots)?;
+        let mut queue = Queue::new(&self.backend, &self.target.file, slots)?;
         let (mut free, mut bytes): (Vec<usize>, _) = ((0..depth).collect(), vec![0; depth]);
         let mut done = Vec::with_capacity(depth);
         loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::block::{noise, updated_columns};
 use crate::settings::RedoStress;
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 use crate::workload::row::{COLUMNS, Filler};
 
 /// Log writes are multiples of this, as direct requests need.

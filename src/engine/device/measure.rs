@@ -1,4 +1,4 @@
-//! Work on a gauge's stretch and what it came to: requests of one size, so many in flight, and a
+//! Requests on the calibrated stretch and what they came to: requests of one size, so many in flight, and a
 //! log's writes. Only what ended within the window of time is counted.
 
 use std::io;
@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::block;
-use super::gauge::Gauge;
+use super::calibration_target::CalibrationTarget;
 use super::layout::HEADER_BYTES;
 use super::log::LOG_BLOCK_BYTES;
 use super::request::{Call, Completion};
@@ -66,7 +66,7 @@ impl Measured {
     }
 }
 
-impl Gauge {
+impl CalibrationTarget {
     /// Works for so long. Cut off by a stop it tells what there was until then.
     pub fn measure(
         &self,

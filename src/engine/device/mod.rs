@@ -4,7 +4,7 @@
 //! - `layout`, `block`, `data`: where things lie, and what a block must say of itself
 //! - `target`, `safety`, `load`, `filling`, `placement`: opening, refusing, filling, proving
 //! - `request`, `queue`, `uring`, `calls`: requests in flight
-//! - `gauge`, `measure`: the target measured bare, for `petal calibrate`
+//! - `calibration_target`, `measure`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`, `context`: one session's work
 //! - `log`, `dirty`: log first and write behind
 //!
@@ -12,6 +12,7 @@
 //! committed and not yet written when petal is killed keep their older, whole version.
 
 pub mod block;
+pub mod calibration_target;
 mod calls;
 mod context;
 mod data;
@@ -19,7 +20,6 @@ mod describe;
 mod dirty;
 mod filling;
 mod flow;
-pub mod gauge;
 pub mod layout;
 mod load;
 mod log;
@@ -51,7 +51,7 @@ use crate::engine::{
 use crate::settings::{LoopSide, RedoStress, Settings, Verify};
 use crate::stats::counters::Counters;
 use crate::stats::devices::Roots;
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
 use context::BAD_BLOCK;
@@ -60,7 +60,7 @@ use dirty::Dirty;
 use flow::Flow;
 use layout::{Found, HEADER_BYTES, Header};
 use options::Options;
-use queue::Means;
+use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{Kind, Target};
@@ -115,7 +115,7 @@ struct Shared {
 #[derive(Default)]
 struct Opened {
     target: Option<Target>,
-    means: Option<Means>,
+    backend: Option<Backend>,
     data: Option<Arc<Data>>,
 }
 
@@ -132,21 +132,21 @@ impl Shared {
         Ok(target)
     }
 
-    fn means(&self) -> Result<Means, EngineError> {
+    fn backend(&self) -> Result<Backend, EngineError> {
         let target = self.target()?;
         let mut opened = locked(&self.opened);
-        if let Some(means) = &opened.means {
-            return Ok(means.clone());
+        if let Some(backend) = &opened.backend {
+            return Ok(backend.clone());
         }
-        let means = Means::find(&target.file, self.options.io).map_err(|error| {
+        let backend = Backend::find(&target.file, self.options.io).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: ?io=uring asks for io_uring, which is refused here: {error}; leave it out, \
                  or allow it (sysctl kernel.io_uring_disabled, the container's seccomp profile)",
                 self.path.display()
             ))
         })?;
-        opened.means = Some(means.clone());
-        Ok(means)
+        opened.backend = Some(backend.clone());
+        Ok(backend)
     }
 
     /// What is on the target; nothing where there is no target.

@@ -131,20 +131,20 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
             let kind = |n: u64| if n % 7 == 6 { Kind::Update } else { Kind::Select };
             batch.extend((0..10).map(|n| operation(kind(n), first + n * 3, 3)));
             done.ended.clear();
-            session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+            session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
             for (at, outcome) in done.ended.iter().enumerate() {
                 assert_eq!((outcome.operation as usize, outcome.rows), (at, 3));
                 assert!(outcome.error.is_none());
             }
             ended += done.ended.len();
             batch.drain(..done.ended.len());
-            assert_eq!(session.under_way(), batch.len());
+            assert_eq!(session.in_flight(), batch.len());
             most_under_way = most_under_way.max(batch.len());
         }
         assert_eq!(most_under_way > 0, depth > 1, "{io} {depth}");
         done.ended.clear();
         session.execute(&batch, &unlimited(), &mut done).unwrap();
-        assert_eq!((ended + done.ended.len(), session.under_way()), (400, 0));
+        assert_eq!((ended + done.ended.len(), session.in_flight()), (400, 0));
         session.flush_statistics().unwrap();
         let counted = &engine.snapshot().unwrap()[0];
         assert_eq!(counted.io.logical_reads, Some(1200));
@@ -152,7 +152,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         // A session that goes lets go of what its UPDATEs hold.
         batch = (0..10).map(|n| operation(Kind::Update, 1 + n * 3, 3)).collect();
         done.ended.clear();
-        session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+        session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
         drop(session);
         let mut next = engine.connect(seat()).unwrap();
         execute(next.as_mut(), &batch).unwrap();

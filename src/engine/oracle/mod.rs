@@ -60,7 +60,7 @@ use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
 use patience::Patient;
 use session::OracleSession;
-use work::Manner;
+use work::SessionConfig;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "oracle",
@@ -90,7 +90,7 @@ pub fn statements() -> Vec<(String, String)> {
 
 /// One database, through one service or several.
 pub struct Oracle {
-    /// For sessions of a run, which the driver of the run severs.
+    /// For sessions of a run, which the driver of the run aborts.
     connector: Arc<dyn Connector>,
     /// For all else.
     patient: Arc<dyn Connector>,
@@ -101,7 +101,7 @@ pub struct Oracle {
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
-    manner: Manner,
+    config: SessionConfig,
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
@@ -138,7 +138,7 @@ impl Oracle {
             url: settings.db.redacted(),
             use_slob_schemas: settings.use_slob_schemas,
             schemas: settings.schemas,
-            manner: Manner {
+            config: SessionConfig {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
                 commit_wait: settings.commit_wait,
@@ -249,7 +249,7 @@ impl Engine for Oracle {
         let about = describe::About {
             place: self.place(),
             url: &self.url,
-            manner: self.manner,
+            config: self.config,
             metas: &metas,
         };
         describe::describe(&about, self.connect_first()?.as_mut(), self.connect_admin()?.as_mut())
@@ -322,7 +322,7 @@ impl Engine for Oracle {
         let purpose = format!("petal session {}", seat.session);
         let link =
             self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
-        let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
+        let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))

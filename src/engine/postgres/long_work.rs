@@ -53,7 +53,7 @@ pub fn until_over<T>(
                     // Asked again until it is heard, or it is clear that it is not.
                     let _ = token.cancel();
                     if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
-                        line.sever("no answer, nor to being cancelled");
+                        line.abort("no answer, nor to being cancelled");
                     }
                 }
                 meanwhile();

@@ -22,7 +22,7 @@ pub enum Patience {
     Short,
     /// Work of any length, as long as the server still answers on another connection.
     WhileItLives,
-    /// A run's operations: their time is over when the run's is, and whoever drives it severs.
+    /// A run's operations: their time is over when the run's is, and whoever drives it aborts.
     UntilSevered,
 }
 
@@ -65,7 +65,7 @@ impl Line {
     }
 
     /// Gives the connection up: who waits on it, now or later, gets an error with these words.
-    pub fn sever(&self, words: impl Into<String>) {
+    pub fn abort(&self, words: impl Into<String>) {
         let _ = self.given_up.set(words.into());
         let waker = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
@@ -89,7 +89,7 @@ impl Line {
     }
 
     /// The peer has been silent for [`SILENCE`]: asks after the connection, from a thread of its
-    /// own, and severs it unless the server says that it works.
+    /// own, and aborts it unless the server says that it works.
     pub fn doubt(self: &Arc<Self>) {
         if self.ask_after.get().is_none() || self.is_asking.swap(true, Ordering::AcqRel) {
             return;
@@ -112,10 +112,10 @@ impl Line {
             Standing::Working => self.idle_in_a_row.store(0, Ordering::Relaxed),
             Standing::Idle => {
                 if self.idle_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= FORGOTTEN_AFTER {
-                    self.sever("no answer, and the server has no work of this connection's left");
+                    self.abort("no answer, and the server has no work of this connection's left");
                 }
             }
-            Standing::Silent(words) => self.sever(format!(
+            Standing::Silent(words) => self.abort(format!(
                 "no answer for {} s, and none on another connection: {words}",
                 SILENCE.as_secs()
             )),
@@ -143,7 +143,7 @@ mod tests {
         let line = Line::new();
         line.judge(&Standing::Silent("timed out".into()));
         insta::assert_snapshot!(line.given_up().unwrap(), @"no answer for 10 s, and none on another connection: timed out");
-        line.sever("later");
+        line.abort("later");
         assert!(!line.given_up().unwrap().contains("later"), "the first reason stays");
     }
 }

@@ -187,9 +187,9 @@ impl Cancel for Canceller {
     }
 
     /// Ends the waiting at once, without asking anybody.
-    fn sever(&self) {
+    fn abort(&self) {
         for shared in &self.0 {
-            shared.line.sever("no answer in time, nor to being cancelled");
+            shared.line.abort("no answer in time, nor to being cancelled");
         }
     }
 }

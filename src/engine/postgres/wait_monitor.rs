@@ -74,7 +74,7 @@ impl WaitMonitor {
         if self.is_interrupted() {
             self.cancel();
             if self.state.interrupted_at.get_or_insert(now).elapsed() >= UNHEARD {
-                line.sever("interrupted, and no answer to being cancelled");
+                line.abort("interrupted, and no answer to being cancelled");
             }
             return;
         }

@@ -318,12 +318,12 @@ impl Engine for Sqlite {
             };
             if is_petals {
                 // All are free before the first goes.
-                let claim = files::claim(&file.path)?;
-                petals.push((file, claim));
+                let lock = files::lock_file(&file.path)?;
+                petals.push((file, lock));
             }
         }
         let mut dropped = Vec::new();
-        for (file, _claim) in &petals {
+        for (file, _lock) in &petals {
             files::remove(&file.path)?;
             dropped.push(file.path.display().to_string());
         }

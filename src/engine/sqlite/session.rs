@@ -8,9 +8,7 @@ use std::time::Instant;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
-use super::connection::{
-    Access, code_name, engine_error, in_words, open, set_cache_pages, way_out,
-};
+use super::connection::{Access, code_name, engine_error, hint, in_words, open, set_cache_pages};
 use super::gate::{Gate, Waiter};
 use super::io::{Context, Count, Event, Recorder, Role, locked};
 use super::layout;
@@ -148,7 +146,7 @@ impl SqliteSession {
             Some(ErrorCode::OperationInterrupted) => Failure::Transient(CUT),
             _ => Failure::Fatal(SessionError {
                 code: code_name(error).into(),
-                message: format!("{}: {words}; {}", attached.path.display(), way_out(error)),
+                message: format!("{}: {words}; {}", attached.path.display(), hint(error)),
             }),
         }
     }

@@ -201,7 +201,7 @@ fn a_session_whose_database_falls_silent_is_severed_and_named() {
         let canceller = session.canceller();
         let driver = thread::spawn(move || {
             canceller.cancel();
-            canceller.sever();
+            canceller.abort();
         });
         let mut done = Outcomes::default();
         let batch = [operation(Kind::Select, 1, 1, 4)];

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::stats::ledger::locked;
+use crate::stats::event_stats::locked;
 
 const POLL: Duration = Duration::from_millis(20);
 /// Between asking the group to end and killing it.

@@ -1,4 +1,4 @@
-//! Timed events of an engine that does its own I/O: one recorder per writer, and the ledger that
+//! Timed events of an engine that does its own I/O: one recorder per writer, and the statistics that
 //! all of them are folded into. Which events there are, and what they mean, is the engine's.
 //!
 //! An event costs its recorder two stores into its own ring: no lock, no histogram. The ring is
@@ -71,7 +71,7 @@ struct Shard {
 const SHARDS: usize = 4;
 
 /// All events since it was made.
-pub struct Ledger {
+pub struct EventStats {
     events: &'static [EventName],
     shards: [Mutex<Shard>; SHARDS],
     /// For the next recorder's shard.
@@ -80,7 +80,7 @@ pub struct Ledger {
     recorders: Mutex<Vec<Weak<Recorder>>>,
 }
 
-impl Ledger {
+impl EventStats {
     pub fn new(events: &'static [EventName]) -> Self {
         let shard = || Shard {
             totals: vec![Totals::default(); events.len()],
@@ -99,7 +99,7 @@ impl Ledger {
         let made = self.recorders_made.fetch_add(1, Ordering::Relaxed);
         let recorder = Arc::new(Recorder {
             shard: made as usize % SHARDS,
-            ledger: Arc::clone(self),
+            stats: Arc::clone(self),
             ring: Ring::default(),
             folding: Mutex::default(),
         });
@@ -134,7 +134,7 @@ impl Ledger {
         (totals, latencies)
     }
 
-    /// What [`Ledger::collect`] found, as waits: those that happened.
+    /// What [`EventStats::collect`] found, as waits: those that happened.
     pub fn waits(&self, totals: &[Totals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
         let events = self.events.iter().zip(totals).zip(latencies);
         events
@@ -177,13 +177,13 @@ impl Default for Ring {
 /// What one writer did. Only one thread at a time may record; anybody may fold.
 pub struct Recorder {
     shard: usize,
-    ledger: Arc<Ledger>,
+    stats: Arc<EventStats>,
     ring: Ring,
     folding: Mutex<()>,
 }
 
 impl Recorder {
-    /// One event, by its place in the ledger's list.
+    /// One event, by its place in the statistics's list.
     pub fn record(&self, event: usize, latency_ns: u64, bytes: u64) {
         let head = self.ring.head.load(Ordering::Relaxed);
         if head - self.ring.tail.load(Ordering::Acquire) >= RING as u64 {
@@ -195,7 +195,7 @@ impl Recorder {
         self.ring.head.store(head + 1, Ordering::Release);
     }
 
-    /// Moves what the ring holds into the ledger.
+    /// Moves what the ring holds into the statistics.
     pub fn fold(&self) {
         let _folding = locked(&self.folding);
         let (tail, head) =
@@ -203,7 +203,7 @@ impl Recorder {
         if tail == head {
             return;
         }
-        let mut shard = locked(&self.ledger.shards[self.shard]);
+        let mut shard = locked(&self.stats.shards[self.shard]);
         for index in tail..head {
             let [latency, what] = &self.ring.slots[index as usize % RING];
             let (latency_ns, what) =
@@ -228,9 +228,9 @@ pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// An enum `Event` of what can be waited for, by the names that reports show, with their classes;
-/// `Event::NAMES` is for [`Ledger`](self).
+/// `Event::NAMES` is for [`EventStats`](self).
 #[cfg(any(feature = "sqlite", feature = "device"))]
-macro_rules! ledger_events {
+macro_rules! timed_events {
     ($($event:ident $name:literal $class:ident),+ $(,)?) => {
         /// What can be waited for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,8 +238,8 @@ macro_rules! ledger_events {
         pub enum Event { $($event),+ }
 
         impl Event {
-            const NAMES: &'static [$crate::stats::ledger::EventName] = &[
-                $($crate::stats::ledger::EventName {
+            const NAMES: &'static [$crate::stats::event_stats::EventName] = &[
+                $($crate::stats::event_stats::EventName {
                     name: $name,
                     class: $crate::stats::counters::WaitClass::$class,
                 }),+
@@ -253,4 +253,4 @@ macro_rules! ledger_events {
     };
 }
 #[cfg(any(feature = "sqlite", feature = "device"))]
-pub(crate) use ledger_events;
+pub(crate) use timed_events;

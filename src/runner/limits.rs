@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-use super::DriverError;
+use super::RunError;
 use super::job::Job;
 use crate::engine::{Engine, EngineError, LoadPlan, Needs};
 use crate::stats::cgroup::Groups;
@@ -39,7 +39,7 @@ struct Allowed {
 
 /// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more
 /// threads or memory than are available.
-pub fn check(job: &Job<'_>) -> Result<(), DriverError> {
+pub fn check(job: &Job<'_>) -> Result<(), RunError> {
     let sessions = job.seats.len() as u64;
     let needs = job.engine.needs(&job.seats, job.workload.schemas)?;
     let who =

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const INDEX_BLOCKS: &str =
     "SELECT coalesce(max(blocks_done), 0) FROM pg_stat_progress_create_index WHERE pid = $1";
 
-pub struct Account<'a> {
+pub struct LoadProgress<'a> {
     progress: &'a dyn Progress,
     left: Mutex<Left>,
 }
@@ -25,7 +25,7 @@ struct Left {
     to_read: u64,
 }
 
-impl<'a> Account<'a> {
+impl<'a> LoadProgress<'a> {
     /// `copied` bytes of all tables together, of which `main` are the main tables'.
     pub fn open(progress: &'a dyn Progress, copied: u64, main: u64) -> Self {
         progress.phase("loading", copied, ProgressUnit::Bytes);
@@ -57,7 +57,7 @@ impl<'a> Account<'a> {
 
 /// One loader's index under way, as another thread sees it.
 pub struct IndexWatch<'a> {
-    account: &'a Account<'a>,
+    load_progress: &'a LoadProgress<'a>,
     endpoint: &'a Endpoint,
     /// The loader's process at the server.
     process: i32,
@@ -73,13 +73,13 @@ struct Building {
 
 impl<'a> IndexWatch<'a> {
     pub fn new(
-        account: &'a Account<'a>,
+        load_progress: &'a LoadProgress<'a>,
         endpoint: &'a Endpoint,
         process: i32,
         block_bytes: u32,
     ) -> Self {
         let block_bytes = block_bytes.into();
-        Self { account, endpoint, process, block_bytes, state: Mutex::default() }
+        Self { load_progress, endpoint, process, block_bytes, state: Mutex::default() }
     }
 
     pub fn begin(&self) {
@@ -90,7 +90,7 @@ impl<'a> IndexWatch<'a> {
     /// Its table has `bytes`, all of which were read.
     pub fn end(&self, bytes: u64) {
         let told = self.state().take().map_or(0, |building| building.told_bytes);
-        self.account.read(bytes.saturating_sub(told));
+        self.load_progress.read(bytes.saturating_sub(told));
     }
 
     /// Asks the server how far it is. What cannot be asked is not told.
@@ -109,7 +109,7 @@ impl<'a> IndexWatch<'a> {
             return;
         };
         let done = row.get::<_, i64>(0).cast_unsigned() * self.block_bytes;
-        self.account.read(done.saturating_sub(building.told_bytes));
+        self.load_progress.read(done.saturating_sub(building.told_bytes));
         building.told_bytes = done.max(building.told_bytes);
     }
 
@@ -138,12 +138,12 @@ mod tests {
     #[test]
     fn both_bars_end_full_in_whatever_order_loaders_work() {
         let seen = Seen::default();
-        let account = Account::open(&seen, 220, 200);
-        account.copied(110);
-        account.read(100); // The first is indexed while the second is copied.
-        account.copied(110);
-        account.read(100);
-        account.read(200);
+        let load_progress = LoadProgress::open(&seen, 220, 200);
+        load_progress.copied(110);
+        load_progress.read(100); // The first is indexed while the second is copied.
+        load_progress.copied(110);
+        load_progress.read(100);
+        load_progress.read(200);
         let phases = seen.0.into_inner().unwrap();
         let expected =
             [("loading".to_owned(), 220, 220), ("indexing and proving".to_owned(), 300, 300)];
