@@ -42,6 +42,7 @@ const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
+const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
 /// gaps; an error means that nothing was measured.
@@ -127,7 +128,12 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> 
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
     let note = |line: &str| job.watch.note(line);
-    let waiting = Waiting { limit: HOOK_LIMIT, give_up: &give_up, note: &note };
+    let waiting = Waiting {
+        limit: HOOK_LIMIT,
+        named_after: HOOK_NAMED_AFTER,
+        give_up: &give_up,
+        note: &note,
+    };
     match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),

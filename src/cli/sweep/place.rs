@@ -1,12 +1,13 @@
 //! The folder of a sweep: found again by the same command, held by one petal at a time, and never
 //! shared by two plans.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
 use crate::engine::file_lock::FileLock;
+use crate::record::folder::open_unlinked;
 use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
 use crate::record::{Folder, RecordError, Status, moment};
 use crate::runner::sweep::{left, with_order};
@@ -88,7 +89,7 @@ fn begun(planned: &Planned) -> Sweep {
 /// One petal at a time.
 fn hold(dir: &Path) -> Result<FileLock, Failure> {
     let path = dir.join(LOCK);
-    let file = File::create(&path).map_err(|source| RecordError::io("make", &path, source))?;
+    let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
     FileLock::on(file).ok_or_else(|| {
         Failure::new(
             Exit::Environment,
@@ -148,4 +149,23 @@ fn set_aside(dir: &Path) -> Result<PathBuf, Failure> {
         .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
     fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?;
     Ok(aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(LOCK)).unwrap();
+        let refused = hold(folder.path()).unwrap_err();
+        assert_eq!(refused.exit, Exit::Environment);
+        assert!(refused.message.contains(LOCK), "{}", refused.message);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        fs::remove_file(folder.path().join(LOCK)).unwrap();
+        hold(folder.path()).unwrap();
+    }
 }
