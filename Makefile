@@ -35,7 +35,7 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features -- -D warnings
 
-# What the driver's loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
+# What the loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
 # per second.
 bench:
 	$(CARGO) bench --locked --bench driver_loop

@@ -1,4 +1,4 @@
-//! What petal itself costs per operation: the driver's loop on the scripted fake engine, whose
+//! What petal itself costs per operation: the loop on the scripted fake engine, whose
 //! operations take no time of the machine's, beside the parts it is made of.
 //!
 //! `cargo bench --bench driver_loop` prints nanoseconds per operation, medians of interleaved
@@ -10,11 +10,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use petal::driver::hook_group::HookGroup;
-use petal::driver::job::Job;
-use petal::driver::run::run;
 use petal::engine::fake::{Fake, Script};
 use petal::engine::{Engine as _, Silent};
+use petal::runner::hook_group::HookGroup;
+use petal::runner::job::Job;
+use petal::runner::run::run;
 use petal::settings::Settings;
 use petal::stats::histogram::Latencies;
 use petal::workload::picker::Picker;

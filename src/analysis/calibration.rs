@@ -163,7 +163,7 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
         if part >= KIND_SHARE_MIN && differs {
             let block_bytes = run.summary.target.block_size;
             // Only the run's own block size is a size that its requests would have.
-            let way_out = if block_bytes == calibration.block_bytes {
+            let hint = if block_bytes == calibration.block_bytes {
                 "log writes, write-back or others' requests are among them, and no calibration is \
                  like that mix"
                     .to_owned()
@@ -172,7 +172,7 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
             };
             share.unknown = Some(format!(
                 "the run's {kind} had {mean:.0} bytes on average, and the device was calibrated \
-                 with {}: {way_out}",
+                 with {}: {hint}",
                 calibration.block_bytes
             ));
             return Some(share);

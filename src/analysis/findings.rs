@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_were_not_timed_are_said_with_the_engines_way_out() {
+    fn reads_that_were_not_timed_are_said_with_the_engines_hint() {
         let run = gains(&["untimed-io"], |run| {
             run.details.target.io_untimed = Some("grant it".into());
         });

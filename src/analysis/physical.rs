@@ -113,17 +113,11 @@ fn reached_the_device(run: &Run) -> Judgement {
 }
 
 fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
-    let way_out = match run.details.target.direct_io {
+    let hint = match run.details.target.direct_io {
         Some(_) => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
         None => "Use PAGE_CACHE_LIMIT, or a data set several times the memory.",
     };
-    not_from(
-        run,
-        served,
-        "cached-by-os",
-        "were served by the operating system's page cache",
-        way_out,
-    )
+    not_from(run, served, "cached-by-os", "were served by the operating system's page cache", hint)
 }
 
 fn not_from(run: &Run, served: ReadsServed, id: &str, what: &str, advice: &str) -> Judgement {

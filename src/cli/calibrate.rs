@@ -7,13 +7,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::Bound;
-use crate::driver::calibrate::{Calibrated, Plan, calibrate};
 use crate::engine::device::Device;
-use crate::engine::device::gauge::Wanted;
+use crate::engine::device::calibration_target::Wanted;
 use crate::engine::{EngineError, Stop};
 use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
+use crate::runner::calibrate::{Calibrated, Plan, calibrate};
 use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
 use crate::settings::size::parse_bytes;
@@ -171,9 +171,9 @@ fn measure(
     plan: &Plan,
     console: &Console,
 ) -> Result<Calibrated, EngineError> {
-    let stop = Stop::unlimited(signals::count());
-    let gauge = device.gauge(wanted, console, &stop)?;
-    calibrate(&gauge, plan, console, &stop)
+    let stop = Stop::unlimited(signals::count()?);
+    let target = device.calibration_target(wanted, console, &stop)?;
+    calibrate(&target, plan, console, &stop)
 }
 
 /// The settings of the directory, read as a run there would; the target is the path.
@@ -197,7 +197,7 @@ fn settings(matches: &ArgMatches) -> Result<Settings, Failure> {
     let url = if path.starts_with("device:") { path } else { format!("device:{path}") };
     settings.db = TargetUrl::parse(&url).map_err(|error| {
         let shown = redact_refused(&url);
-        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.way_out))
+        Failure::usage(format!("{shown}: it {}; {}", error.rule, error.hint))
     })?;
     settings.destroy_data = matches.get_one::<PathBuf>("destroy-data").cloned();
     Ok(settings)

@@ -7,9 +7,9 @@ use clap::{ArgMatches, Command};
 
 use crate::analysis::host::{Check, Verdict};
 use crate::analysis::{host, target};
-use crate::driver::rows;
 use crate::engine::{Engine, EngineError};
 use crate::report;
+use crate::runner::rows;
 use crate::settings::LoopSide;
 use crate::settings::table::CommandKind;
 use crate::settings::url::TargetUrl;

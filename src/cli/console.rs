@@ -3,16 +3,18 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 
-use crate::driver::Watch;
+use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
 use crate::record::Second;
 use crate::report::table;
+use crate::runner::Watch;
 use crate::settings::printable::{printable, printable_line};
 
 use super::failure::Exit;
@@ -20,6 +22,8 @@ use super::series::worse;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
+/// On a terminal the bar's clock goes on so often.
+const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// A phase shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -127,7 +131,7 @@ impl Console {
 
     /// What stands before every line of progress from now on; empty: nothing.
     pub fn heading(&self, heading: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.heading = printable_line(heading).into_owned();
     }
 
@@ -145,7 +149,7 @@ impl Console {
     }
 
     fn line(&self, line: &str) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         match &state.bar {
             Some(bar) if self.terminal => bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))),
             _ => drop(writeln!(io::stderr(), "{line}")),
@@ -153,7 +157,7 @@ impl Console {
     }
 
     fn clear(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
         }
@@ -161,16 +165,34 @@ impl Console {
     }
 
     fn bar(&self, total: u64, unit: ProgressUnit) -> ProgressBar {
-        let target = if self.terminal && !self.quiet {
+        let is_seen = self.terminal && !self.quiet;
+        let target = if is_seen {
             ProgressDrawTarget::stderr_with_hz(8)
         } else {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         bar.set_style(style(total, unit));
-        bar.enable_steady_tick(Duration::from_millis(250));
+        if is_seen {
+            redraw_steadily(&bar);
+        }
         bar
     }
+}
+
+/// Redraws the bar until it is dropped: the time goes on while nothing else does. The library's own
+/// way panics where no thread can be started.
+fn redraw_steadily(bar: &ProgressBar) {
+    let bar = bar.downgrade();
+    let redraw = move || {
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            std::thread::sleep(REDRAW_EVERY);
+        }
+    };
+    // Without it the bar moves with the work alone.
+    drop(Thread::named("progress").start(redraw));
 }
 
 /// How wide the terminal behind `stream` is; None where there is none, or it does not tell.
@@ -200,7 +222,7 @@ impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.clear();
         let bar = self.bar(total, unit);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
@@ -210,7 +232,7 @@ impl Progress for Console {
     }
 
     fn advance(&self, units: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.inc(units);
         }
@@ -250,7 +272,7 @@ impl Phase {
 impl Watch for Console {
     fn triggered(&self, sessions: u32, seconds: f64) {
         self.phase(&format!("running {sessions} sessions"), seconds as u64, ProgressUnit::Items);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.run_s = seconds;
         state.phase = None;
         if let Some(bar) = &state.bar {
@@ -262,7 +284,7 @@ impl Watch for Console {
     }
 
     fn second(&self, second: &Second, left_s: f64) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
         if let Some(bar) = &state.bar {

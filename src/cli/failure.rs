@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use crate::driver::DriverError;
-use crate::driver::page_cache::PageCacheError;
 use crate::engine::EngineError;
+use crate::engine::threads::ThreadError;
 use crate::record::RecordError;
+use crate::runner::RunError;
+use crate::runner::page_cache::PageCacheError;
 use crate::settings::error::SettingErrors;
 
 /// How a command ended: exit codes that scripts can use.
@@ -72,22 +73,27 @@ impl From<EngineError> for Failure {
     }
 }
 
-impl From<DriverError> for Failure {
-    fn from(error: DriverError) -> Self {
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
         let message = error.to_string();
         let exit = match error {
-            DriverError::Engine(error) => return error.into(),
-            DriverError::Connect { error, .. } => Self::from(error).exit,
-            DriverError::Setting(_) => Exit::Usage,
-            DriverError::Thread { .. } => Exit::Environment,
-            DriverError::Hook(_) => Exit::Failed,
-            DriverError::PageCache(error) => match error {
+            RunError::Engine(error) => return error.into(),
+            RunError::Connect { error, .. } => Self::from(error).exit,
+            RunError::Setting(_) => Exit::Usage,
+            RunError::Hook(_) => Exit::Failed,
+            RunError::PageCache(error) => match error {
                 PageCacheError::BelowReserve { .. } => Exit::Usage,
                 PageCacheError::Interrupted => Exit::Interrupted,
                 _ => Exit::Environment,
             },
         };
         Self::new(exit, message)
+    }
+}
+
+impl From<ThreadError> for Failure {
+    fn from(error: ThreadError) -> Self {
+        EngineError::from(error).into()
     }
 }
 

@@ -47,7 +47,7 @@ Examples:
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
   petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
   petal awr --csv results/                         AWR and Statspack reports as rows
-  petal help parameters                            every parameter, and which engine honours it
+  petal help parameters                            every parameter, and which engine supports it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare is inconclusive;

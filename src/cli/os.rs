@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use time::OffsetDateTime;
 
-use crate::driver::os;
 use crate::record::moment::stamp;
 use crate::record::os_log::{Header, OsLog};
+use crate::runner::os;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
@@ -113,7 +113,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     ));
     // Before the first second: who starts it may stop it at once.
-    let signals = signals::count();
+    let signals = signals::count()?;
     let written = os::record(&probe, log, Duration::from_secs(seconds), &signals)?;
     console.warn(&format!("{written} intervals are in {}", path.display()));
     Ok(Exit::Done)

@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
-    let signals = signals::count();
+    let signals = signals::count()?;
     let engine = source::open(&settings, &signals, console)?;
     let mut series = Series::new(engine, settings, signals)?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();

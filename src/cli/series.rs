@@ -9,12 +9,12 @@ use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::driver::hook_group::HookGroup;
-use crate::driver::job::Job;
-use crate::driver::run::{end_hook, post_hook, run as drive};
 use crate::engine::Engine;
 use crate::record::{self, Folder, Run, Status};
 use crate::report;
+use crate::runner::hook_group::HookGroup;
+use crate::runner::job::Job;
+use crate::runner::run::{end_hook, post_hook, run as drive};
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
@@ -217,14 +217,14 @@ impl Series {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
         let written = os_data::merge(run, file, folder, console).map_err(|error| {
-            let way_out = format!(
+            let hint = format!(
                 "{}; the run itself is recorded: petal report {} --os-data FILE",
                 error.message,
                 folder.path().display()
             );
             run.details.gaps.push(error.message);
             run.summary.findings = findings::judge(run);
-            Failure::new(error.exit, way_out)
+            Failure::new(error.exit, hint)
         });
         Ok(written??)
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::driver::load;
 use crate::engine::{LoadSummary, Stop};
+use crate::runner::load;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
@@ -58,7 +58,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let (tablespace, schemas) = form(matches)?;
     let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
-    let signals = signals::count();
+    let signals = signals::count()?;
     let mut engine = source::open(&settings, &signals, console)?;
     if let Some(tablespace) = tablespace {
         if engine.capabilities().tablespaces {

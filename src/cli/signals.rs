@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use crate::engine::threads::{Thread, ThreadError};
+
 /// Counts signals from now on. Where they cannot be caught, the system's own handling stays.
-pub fn count() -> Arc<AtomicU8> {
+pub fn count() -> Result<Arc<AtomicU8>, ThreadError> {
     let level = Arc::default();
-    count_into(&level);
-    level
+    count_into(&level)?;
+    Ok(level)
 }
 
 /// Counts them here from now on.
-pub fn count_into(level: &Arc<AtomicU8>) {
+pub fn count_into(level: &Arc<AtomicU8>) -> Result<(), ThreadError> {
     let mut wanted = vec![SIGINT, SIGTERM];
     // Under nohup the end of the terminal is not the end of the run.
     if !is_ignored(SIGHUP) {
@@ -23,15 +24,16 @@ pub fn count_into(level: &Arc<AtomicU8>) {
     }
     if let Ok(mut signals) = Signals::new(wanted) {
         let counter = level.clone();
-        thread::spawn(move || {
+        Thread::named("signals").start(move || {
             for _ in signals.forever() {
                 // A third signal changes nothing more.
                 let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
                     (n < 2).then_some(n + 1)
                 });
             }
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, where the

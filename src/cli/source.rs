@@ -108,7 +108,7 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
     let engine = engine::open(settings)?;
     let signals = Arc::default();
     if engine.serve(&caller(&signals, console)) {
-        signals::count_into(&signals);
+        signals::count_into(&signals)?;
     }
     Ok(engine)
 }

@@ -2,8 +2,10 @@
 //! What a loader does with its schema is the engine's.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
+
+use super::threads::Thread;
 use super::{EngineError, LoadPlan};
 
 /// Loads each schema of the plan and returns what came of them, in the plan's order. The flag tells
@@ -15,10 +17,9 @@ pub fn load_each<T: Send>(
 ) -> Result<Vec<T>, EngineError> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, Result<T, EngineError>)>> = Mutex::default();
-    let loaders = (plan.degree as usize).clamp(1, plan.schemas.len().max(1));
     std::thread::scope(|scope| {
-        for _ in 0..loaders {
-            scope.spawn(|| {
+        for _ in 0..plan.loaders() {
+            let started = Thread::named("loader").start_in(scope, || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&schema) = plan.schemas.get(at) else { return };
@@ -27,12 +28,17 @@ pub fn load_each<T: Send>(
                     }
                     let result = load(schema);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                    results.lock().push((at, result));
                 }
             });
+            if started.is_err() {
+                failed.store(true, Ordering::Relaxed);
+                return started.map(drop);
+            }
         }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(())
+    })?;
+    let mut results = results.into_inner();
     results.sort_by_key(|(at, result)| {
         // Loaders that were stopped because another failed are not the reason.
         (matches!(result, Err(EngineError::Interrupted)), *at)

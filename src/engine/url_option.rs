@@ -9,8 +9,8 @@ use crate::settings::size::{format_bytes, parse_bytes};
 pub const HIDDEN: &str = "...";
 
 /// An option that is not as it must be: key, value, rule and way out.
-pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {way_out}"))
+pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {hint}"))
 }
 
 /// A size in bytes within `range`.
@@ -19,9 +19,9 @@ pub fn size(
     key: &str,
     value: &str,
     range: RangeInclusive<u64>,
-    way_out: &str,
+    hint: &str,
 ) -> Result<u64, EngineError> {
-    let refused = |rule: &str| refused(scheme, key, value, rule, way_out);
+    let refused = |rule: &str| refused(scheme, key, value, rule, hint);
     let bytes = parse_bytes(value).map_err(|_| refused("is not a size"))?;
     if range.contains(&bytes) {
         return Ok(bytes);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    #[error("cannot {action} {}: {source}; {}", path.display(), way_out(source))]
+    #[error("cannot {action} {}: {source}; {}", path.display(), hint(source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error("{} is there already, and is kept; name a file that is not there yet", path.display())]
     FileThere { path: PathBuf },
@@ -64,7 +64,7 @@ impl RecordError {
     }
 }
 
-fn way_out(source: &std::io::Error) -> &'static str {
+fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             "free some space there, or name another folder with --out"

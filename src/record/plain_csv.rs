@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why_and_the_way_out() {
+    fn what_cannot_be_read_says_why_and_the_hint() {
         let why = |text: &str| parse(text, "s", None).unwrap_err();
         insta::assert_snapshot!(why("a,b\n"), @"it holds no rows; a header and a row per run are needed");
         insta::assert_snapshot!(why("a,b\nx,1\n"), @"no column is known as a figure: name the factor columns with --factors, or let the unit end a figure's name (reads_s, read_us, mb_s)");

@@ -233,8 +233,8 @@ fn axis_of(parameter: &Parameter, asked: &Asked) -> Result<Option<List>, Setting
     if !text.contains(',') || !may_hold_commas_only_as_list(parameter) {
         return Ok(None);
     }
-    let refuse = |rule: &str, way_out: &str| {
-        Err(SettingError::of(parameter, &parameter.shown(text), &Origin::Flag, rule, way_out))
+    let refuse = |rule: &str, hint: &str| {
+        Err(SettingError::of(parameter, &parameter.shown(text), &Origin::Flag, rule, hint))
     };
     if parameter.key == "THREADS_PER_SCHEMA" {
         return refuse(
@@ -273,17 +273,17 @@ pub fn is_axis(parameter: &Parameter) -> bool {
 /// `--sessions`, which contradicts the other ways to say how many.
 fn sessions(asked: &Asked, apart: bool) -> Result<Option<List>, SettingError> {
     let Some(text) = &asked.sessions else { return Ok(None) };
-    let refuse = |rule: String, way_out: &str| {
-        Err(SettingError::elsewhere(format!("--sessions {text}"), rule, way_out))
+    let refuse = |rule: String, hint: &str| {
+        Err(SettingError::elsewhere(format!("--sessions {text}"), rule, hint))
     };
     let given = |key: &str| asked.flags.get(key).is_some_and(|text| !text.is_empty());
     if apart {
-        let way_out = "Leave out one or the other; --readers and --writers take lists too.";
-        return refuse("contradicts READERS and WRITERS, which are the sessions".into(), way_out);
+        let hint = "Leave out one or the other; --readers and --writers take lists too.";
+        return refuse("contradicts READERS and WRITERS, which are the sessions".into(), hint);
     }
     if given("THREADS_PER_SCHEMA") {
-        let way_out = "Leave out one or the other.";
-        return refuse("contradicts THREADS_PER_SCHEMA (--threads-per-schema)".into(), way_out);
+        let hint = "Leave out one or the other.";
+        return refuse("contradicts THREADS_PER_SCHEMA (--threads-per-schema)".into(), hint);
     }
     let values: Vec<String> = text.split(',').map(|value| value.trim().to_owned()).collect();
     let most = 65_536;

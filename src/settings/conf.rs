@@ -29,7 +29,7 @@ impl fmt::Debug for Entry {
 pub struct ConfError {
     pub line: u32,
     pub rule: String,
-    pub way_out: String,
+    pub hint: String,
 }
 
 /// What a file says.
@@ -66,8 +66,8 @@ pub fn parse(
     while reader.chars.peek().is_some() {
         let line = reader.line;
         if let Err(fault) = reader.statement() {
-            let (rule, way_out) = fault;
-            reader.conf.errors.push(ConfError { line, rule, way_out });
+            let (rule, hint) = fault;
+            reader.conf.errors.push(ConfError { line, rule, hint });
             reader.skip_line();
         }
     }
@@ -91,8 +91,8 @@ pub fn quote(value: &str) -> Option<String> {
 /// Rule and way out.
 type Fault = (String, String);
 
-fn fault<T>(rule: &str, way_out: &str) -> Result<T, Fault> {
-    Err((rule.to_owned(), way_out.to_owned()))
+fn fault<T>(rule: &str, hint: &str) -> Result<T, Fault> {
+    Err((rule.to_owned(), hint.to_owned()))
 }
 
 const OTHER_SHELL: &str = "is shell other than KEY=VALUE, and petal runs no shell";

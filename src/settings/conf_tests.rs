@@ -22,7 +22,7 @@ fn value(text: &str) -> String {
 
 fn faults(conf: &Conf) -> String {
     conf.errors.iter().fold(String::new(), |mut all, error| {
-        let _ = writeln!(all, "{}: {}. {}", error.line, error.rule, error.way_out);
+        let _ = writeln!(all, "{}: {}. {}", error.line, error.rule, error.hint);
         all
     })
 }

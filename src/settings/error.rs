@@ -14,7 +14,7 @@ pub struct SettingError {
     /// `KEY=VALUE (where it came from)`, or a file and line.
     pub subject: String,
     pub rule: String,
-    pub way_out: String,
+    pub hint: String,
 }
 
 /// All violations at once, so that a person need not come back for each.
@@ -43,13 +43,13 @@ impl SettingError {
         shown: &str,
         origin: &Origin,
         rule: impl Into<String>,
-        way_out: impl Into<String>,
+        hint: impl Into<String>,
     ) -> Self {
         Self {
             key: parameter.key.to_owned(),
             subject: format!("{}={shown} ({})", parameter.key, where_from(parameter.key, origin)),
             rule: rule.into(),
-            way_out: way_out.into(),
+            hint: hint.into(),
         }
     }
 
@@ -57,20 +57,15 @@ impl SettingError {
     pub fn elsewhere(
         subject: impl Into<String>,
         rule: impl Into<String>,
-        way_out: impl Into<String>,
+        hint: impl Into<String>,
     ) -> Self {
-        Self {
-            key: String::new(),
-            subject: subject.into(),
-            rule: rule.into(),
-            way_out: way_out.into(),
-        }
+        Self { key: String::new(), subject: subject.into(), rule: rule.into(), hint: hint.into() }
     }
 }
 
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}", self.subject, self.rule, self.way_out)
+        write!(f, "{}: {}. {}", self.subject, self.rule, self.hint)
     }
 }
 

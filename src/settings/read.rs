@@ -132,7 +132,7 @@ fn not_text(parameter: &Parameter, origin: &Origin) -> SettingError {
 fn parse(parameter: &Parameter, text: &str, origin: &Origin) -> Result<Value, SettingError> {
     parameter.parse(text).map_err(|refusal| {
         let shown = parameter.shown(text);
-        SettingError::of(parameter, &shown, origin, refusal.rule, refusal.way_out)
+        SettingError::of(parameter, &shown, origin, refusal.rule, refusal.hint)
     })
 }
 
@@ -178,7 +178,7 @@ impl File {
             SettingError::elsewhere(
                 format!("{}:{}", path.display(), error.line),
                 error.rule.clone(),
-                error.way_out.clone(),
+                error.hint.clone(),
             )
         }));
         Self { path: Some(path), conf }

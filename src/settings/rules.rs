@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::{SettingError, SettingErrors, where_from};
 use super::size::{Extent, format_bytes};
-use super::table::{self, CommandKind, EngineColumn, Honour, PARAMETERS, Parameter};
+use super::table::{self, CommandKind, EngineColumn, PARAMETERS, Parameter, Support};
 use super::{Origin, Settings, WarmUp};
 
 /// SCALE of a setup that does not say.
@@ -74,9 +74,9 @@ impl Judge<'_> {
             && keys.iter().all(|key| !self.failed.contains(key))
     }
 
-    fn refuse(&mut self, keys: &[&str], rule: impl Into<String>, way_out: impl Into<String>) {
+    fn refuse(&mut self, keys: &[&str], rule: impl Into<String>, hint: impl Into<String>) {
         if let (true, Some(key)) = (self.binds(keys), keys.first()) {
-            self.verdict.errors.push(refusal(self.settings, key, rule, way_out));
+            self.verdict.errors.push(refusal(self.settings, key, rule, hint));
         }
     }
 
@@ -94,16 +94,16 @@ impl Judge<'_> {
         let settings = self.settings;
         for parameter in PARAMETERS.iter().filter(|parameter| settings.is_given(parameter.key)) {
             let keys = [parameter.key];
-            match column.honour(parameter) {
-                Honour::Full => {}
-                Honour::Remark(text) => self.note(parameter.key, text),
-                Honour::Only { values, rule, way_out } => {
+            match column.support(parameter) {
+                Support::Full => {}
+                Support::Remark(text) => self.note(parameter.key, text),
+                Support::Only { values, rule, hint } => {
                     if !values.contains(&settings.shown(parameter.key).as_str()) {
-                        self.refuse(&keys, rule, way_out);
+                        self.refuse(&keys, rule, hint);
                     }
                 }
-                Honour::Refused { rule, way_out } => self.refuse(&keys, rule, way_out),
-                Honour::NoEffect { reason } => {
+                Support::Refused { rule, hint } => self.refuse(&keys, rule, hint),
+                Support::NoEffect { reason } => {
                     if settings.origin(parameter.key) == Origin::Flag {
                         let rule = format!("has no effect on {}: {reason}", column.product);
                         self.refuse(&keys, rule, "Leave it out.");
@@ -173,8 +173,8 @@ impl Judge<'_> {
             && !time.is_zero()
         {
             let rule = format!("must be less than {}", settings.told("RUN_TIME"));
-            let way_out = "Shorten the warm-up or lengthen the run.";
-            self.refuse(&["WARM_UP", "RUN_TIME"], rule, way_out);
+            let hint = "Shorten the warm-up or lengthen the run.";
+            self.refuse(&["WARM_UP", "RUN_TIME"], rule, hint);
         }
         if settings.work_loop == 0 && settings.run_time.as_secs() < RUN_TIME_S_MIN {
             self.note("RUN_TIME", "under 30 seconds a run is mostly its start and end");
@@ -208,8 +208,8 @@ impl Judge<'_> {
             && min > max
         {
             let rule = format!("must be at most {}", settings.told("THINK_TM_MAX"));
-            let way_out = "Lower THINK_TM_MIN or raise THINK_TM_MAX.";
-            self.refuse(&["THINK_TM_MIN", "THINK_TM_MAX"], rule, way_out);
+            let hint = "Lower THINK_TM_MIN or raise THINK_TM_MAX.";
+            self.refuse(&["THINK_TM_MIN", "THINK_TM_MAX"], rule, hint);
         }
         let hosts = settings.db.server().map_or(0, |server| server.hosts.len());
         let services = settings.endpoints.service_max.unwrap_or(0);
@@ -243,8 +243,8 @@ impl Judge<'_> {
 
     fn hook(&mut self) {
         let Some(path) = &self.settings.external_script else { return };
-        if let Err((rule, way_out)) = executable(path) {
-            self.refuse(&["EXTERNAL_SCRIPT"], rule, way_out);
+        if let Err((rule, hint)) = executable(path) {
+            self.refuse(&["EXTERNAL_SCRIPT"], rule, hint);
         }
     }
 
@@ -330,9 +330,9 @@ fn above_loaded(
     let rule = format!(
         "is {asked} blocks of {size}, but schema {schema} holds {rows} rows, one to a block"
     );
-    let way_out =
+    let hint =
         format!("Leave SCALE out, write at most SCALE={rows}, or load more with petal setup.");
-    refusal(settings, "SCALE", rule, way_out)
+    refusal(settings, "SCALE", rule, hint)
 }
 
 fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
@@ -394,13 +394,13 @@ fn refusal(
     settings: &Settings,
     key: &str,
     rule: impl Into<String>,
-    way_out: impl Into<String>,
+    hint: impl Into<String>,
 ) -> SettingError {
     SettingError {
         key: key.to_owned(),
         subject: settings.told(key),
         rule: rule.into(),
-        way_out: way_out.into(),
+        hint: hint.into(),
     }
 }
 

@@ -38,7 +38,7 @@ fn refusals(flags: &[(&'static str, &str)]) -> String {
 }
 
 #[test]
-fn each_contradiction_is_refused_with_its_way_out() {
+fn each_contradiction_is_refused_with_its_hint() {
     let cases: &[&[(&'static str, &str)]] = &[
         &[("SCALE", "1000")],
         &[("SCALE", "1M")],

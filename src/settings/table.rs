@@ -1,5 +1,5 @@
 //! The one table of parameters: what each is called, what it takes, what it means, and which
-//! engine honours it how. Parsing, validation, `--help`, `petal help parameters` and
+//! engine supports it how. Parsing, validation, `--help`, `petal help parameters` and
 //! docs/parameters.md all come from it; no parameter is named in a list anywhere else.
 //!
 //! Rules between parameters are in [`super::rules`].
@@ -12,7 +12,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-pub use engines::{EngineColumn, Honour, column, columns};
+pub use engines::{EngineColumn, Support, column, columns};
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
 pub use value::{Refusal, Value};

@@ -71,12 +71,12 @@ fn first_line(path: &str) -> Result<String, UrlError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError {
     pub rule: String,
-    pub way_out: String,
+    pub hint: String,
 }
 
 impl UrlError {
-    fn new(rule: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self { rule: rule.into(), way_out: way_out.into() }
+    fn new(rule: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { rule: rule.into(), hint: hint.into() }
     }
 }
 

@@ -122,7 +122,7 @@ fn refusals_say_what_to_write() {
         "postgres://u:4711?a=b@h/d",
     ] {
         let error = TargetUrl::parse(text).expect_err(text);
-        let _ = writeln!(all, "{}: {}. {}", redact_refused(text), error.rule, error.way_out);
+        let _ = writeln!(all, "{}: {}. {}", redact_refused(text), error.rule, error.hint);
     }
     assert_snapshot!(all, @r"
     ***: names no kind of database. For a folder of SQLite files write sqlite:DIR.

@@ -18,6 +18,7 @@ pub struct Groups {
     cpu: Vec<Group>,
     accounting: Vec<Group>,
     memory: Vec<Group>,
+    pids: Vec<Group>,
 }
 
 #[derive(Debug)]
@@ -60,10 +61,11 @@ impl Groups {
         let (cpu_path, cpu) = hierarchy(roots, &lines, "cpu").unwrap_or_default();
         let (_, accounting) = hierarchy(roots, &lines, "cpuacct").unwrap_or_default();
         let (path, memory) = hierarchy(roots, &lines, "memory").unwrap_or_default();
+        let (_, pids) = hierarchy(roots, &lines, "pids").unwrap_or_default();
         let readable = !cpu.is_empty() && !memory.is_empty();
         // Where the two differ, the one that is not the top says more.
         let path = if path == "/" { cpu_path } else { path };
-        Self { name: readable.then_some(path), cpu, accounting, memory }
+        Self { name: readable.then_some(path), cpu, accounting, memory, pids }
     }
 
     /// None where its limits cannot be read.
@@ -111,6 +113,17 @@ impl Groups {
     pub fn memory_room(&self) -> Option<u64> {
         let room = |(group, limit, _): (&Group, u64, _)| limit.saturating_sub(group.memory_used());
         self.memory_limits().map(room).min()
+    }
+
+    /// Threads that the groups still allow, and the file that allows so few. None where nothing
+    /// limits them.
+    pub fn thread_room(&self) -> Option<(u64, String)> {
+        let room = |group: &Group| {
+            let limit = number(&group.folder.join("pids.max"))?;
+            let used = number(&group.folder.join("pids.current")).unwrap_or(0);
+            Some((limit.saturating_sub(used), format!("{}/pids.max", group.shown)))
+        };
+        self.pids.iter().filter_map(room).min()
     }
 
     fn memory_limits(&self) -> impl Iterator<Item = (&Group, u64, &'static str)> {
@@ -299,6 +312,27 @@ mod tests {
   total_shmem 100000
 ";
         assert_eq!(room(first), Some(700_000));
+    }
+
+    #[test]
+    fn the_threads_that_a_group_still_allows_are_its_limit_without_those_that_are() {
+        let text = "/proc/self/cgroup = 0::/db/pg
+/sys/fs/cgroup/cgroup.procs = 1
+/sys/fs/cgroup/db/cgroup.procs = 71
+/sys/fs/cgroup/db/pids.max = 500
+/sys/fs/cgroup/db/pids.current = 480
+/sys/fs/cgroup/db/pg/cgroup.procs = 71
+/sys/fs/cgroup/db/pg/pids.max = max
+/sys/fs/cgroup/db/pg/pids.current = 3
+";
+        let room = |text: &str| Groups::of(&Recorded::of(text).roots(), "self").thread_room();
+        assert_eq!(room(text), Some((20, "/sys/fs/cgroup/db/pids.max".to_owned())));
+        assert_eq!(room(&text.replace("500", "max")), None);
+        let first = "/proc/self/cgroup = 8:pids:/db
+/sys/fs/cgroup/pids/db/tasks = 71
+/sys/fs/cgroup/pids/db/pids.max = 7
+";
+        assert_eq!(room(first), Some((7, "/sys/fs/cgroup/pids/db/pids.max".to_owned())));
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn refusal(work: &Workplace, args: &[&str]) -> String {
 }
 
 #[test]
-fn refusals_name_key_value_rule_and_way_out() {
+fn refusals_name_key_value_rule_and_hint() {
     let work = Workplace::loaded(2, "8M");
     let run = |args: &[&str]| refusal(&work, &[&["run"], args].concat());
     assert_snapshot!(run(&["--update-pct", "101"]), @"petal: UPDATE_PCT=101 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");

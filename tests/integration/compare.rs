@@ -204,7 +204,7 @@ fn a_sweep_over_two_targets_is_paired_by_round() {
 }
 
 #[test]
-fn what_cannot_be_compared_says_why_and_the_way_out() {
+fn what_cannot_be_compared_says_why_and_the_hint() {
     let work = tables();
     work.write("words.csv", "mode,reads_s\na,many\n");
     work.write("empty.csv", "");

@@ -24,6 +24,12 @@ fn a_limit_of_open_files_is_named_with_what_is_needed() {
     // What a shell sets is raised as far as it may be.
     let soft = work.petal(["run", "-t", "100", "--work-loop", "1"]).after("ulimit -S -n 128");
     soft.exits(0);
+    // A load is held to it, too.
+    let load = ["setup", "-s", "32", "--scale", "8M", "--load-parallel-degree", "32", "--replace"];
+    few(&load).exits(3).telling(&["ulimit -n", "32 loaders need about", "LOAD_PARALLEL_DEGREE"]);
+    few(&["run", "-t", "10", "--work-loop", "1"]).exits(0);
+    let soft = work.petal(load).after("ulimit -S -n 128");
+    soft.exits(0);
 }
 
 #[test]
@@ -53,6 +59,17 @@ fn more_memory_than_there_is_is_refused_before_it_goes() {
     work.petal(["setup", "--scale", "64M", "--db", &url]).exits(0);
     let run = ["run", "-t", "10000", "--io-depth", "32000", "--work-loop", "1", "--db", &url];
     work.petal(run).after(MEMORY).exits(3).telling(&["10000 sessions", "of memory", "IO_DEPTH"]);
+    assert!(work.runs().is_empty());
+}
+
+#[test]
+fn more_threads_than_the_system_has_are_refused_by_the_limits_name() {
+    let work = Workplace::new();
+    let url = format!("device:{}?io=pread", work.path("petal.dat").display());
+    work.petal(["setup", "--scale", "8M", "--db", &url]).exits(0);
+    let run = |depth| ["run", "-t", "1000", "--io-depth", depth, "--work-loop", "1", "--db", &url];
+    let told = ["sysctl", "1000 sessions need about 1002008", "IO_DEPTH", "io=pread"];
+    work.petal(run("1000")).exits(3).telling(&told);
     assert!(work.runs().is_empty());
 }
 

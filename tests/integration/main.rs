@@ -1,7 +1,7 @@
 //! Drives the real `petal` as a user would, and breaks what lies around it. One binary, so that
 //! it links once. What cannot run somewhere says `SKIPPED: why`; PETAL_TEST_REQUIRE=all makes
 //! that a failure.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 mod awr;
 mod browser;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use crate::driver::sweep::{Pace, Turn, left};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Cell, Failure as Nothing};
 use crate::record::{Run, Status};
 use crate::report::numbers::{micros, or_dash, rate};
+use crate::runner::sweep::{Pace, Turn, left};
 use crate::settings::Settings;
 
 use super::super::console::Console;

@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
-use crate::driver::sweep::left;
 use crate::record::Status;
 use crate::record::sweep::Swept;
 use crate::report;
+use crate::runner::sweep::left;
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
@@ -136,7 +136,7 @@ pub fn json(swept: &Swept) -> Result<String, Failure> {
 /// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
 /// stop; what was done is kept and reported in its folder.
 pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), Failure> {
-    let signals = signals::count();
+    let signals = signals::count()?;
     let planned = plan::plan(request, &signals, console)?;
     let mut held = place::take(&planned, request)?;
     for name in &held.removed {

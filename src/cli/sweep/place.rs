@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
-use crate::driver::sweep::{left, with_order};
-use crate::engine::claim::Claim;
+use crate::engine::file_lock::FileLock;
 use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
 use crate::record::{Folder, RecordError, Status, moment};
+use crate::runner::sweep::{left, with_order};
 
 use super::super::failure::{Exit, Failure};
 use super::Request;
@@ -25,7 +25,7 @@ pub struct Held {
     pub removed: Vec<String>,
     /// Where cells are whose records were damaged or lost.
     pub damaged: Vec<PathBuf>,
-    _lock: Claim,
+    _lock: FileLock,
 }
 
 /// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
@@ -86,10 +86,10 @@ fn begun(planned: &Planned) -> Sweep {
 }
 
 /// One petal at a time.
-fn hold(dir: &Path) -> Result<Claim, Failure> {
+fn hold(dir: &Path) -> Result<FileLock, Failure> {
     let path = dir.join(LOCK);
     let file = File::create(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    Claim::on(file).ok_or_else(|| {
+    FileLock::on(file).ok_or_else(|| {
         Failure::new(
             Exit::Environment,
             format!(

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::driver::load;
-use crate::driver::sweep::{Pace, left};
 use crate::engine::{self, Engine, Stop};
 use crate::record::sweep::{Axis, Plan, Sweep};
 use crate::report::numbers::{bytes, whole};
 use crate::report::table::line;
+use crate::runner::load;
+use crate::runner::sweep::{Pace, left};
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
@@ -438,7 +438,7 @@ pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
         text.push_str("  drawn when the sweep begins; --seed N makes it known before\n");
         return text;
     }
-    let ordered = crate::driver::sweep::with_order(plan.clone());
+    let ordered = crate::runner::sweep::with_order(plan.clone());
     for (round, order) in (1..).zip(&ordered.order) {
         let order: Vec<String> = order.iter().map(u32::to_string).collect();
         let _ = writeln!(text, "  round {round}: {}", order.join(" "));

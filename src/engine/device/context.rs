@@ -12,7 +12,7 @@ use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, Target};
 use crate::engine::{EngineError, SessionError, Stop};
 use crate::settings::Verify;
-use crate::stats::ledger::Recorder;
+use crate::stats::event_stats::Recorder;
 
 /// The code of an operation that met a block that is not what was asked for.
 pub const BAD_BLOCK: &str = "bad-block";

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 
 use super::data::Data;
-use super::queue::Means;
+use super::queue::Backend;
 use super::statistics::Event;
 use super::target::{AlignedBuffer, Kind, Target};
 use super::{Shared, log, scan};
@@ -15,7 +15,7 @@ use crate::stats::devices;
 use crate::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
 
 pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails), EngineError> {
-    let (data, target, means) = (shared.data()?, shared.target()?, shared.means()?);
+    let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
     let about = About {
         product: "Device".to_owned(),
         version: format!("format {}", data.header.format),
@@ -30,7 +30,7 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
         io_untimed: None,
         in_process: true,
         session_cache_bytes: None,
-        settings: settings(shared, &data, &target, &means, sessions),
+        settings: settings(shared, &data, &target, &backend, sessions),
         data_files: vec![std::path::absolute(&shared.path).unwrap_or(shared.path.clone())],
         clock_resolution_ns: 1,
         plan: None,
@@ -64,7 +64,7 @@ fn settings(
     shared: &Shared,
     data: &Data,
     target: &Target,
-    means: &Means,
+    backend: &Backend,
     sessions: u32,
 ) -> Vec<(String, String)> {
     let kind = if target.kind == Kind::BlockDevice { "block device" } else { "file" };
@@ -76,7 +76,7 @@ fn settings(
     let filler = data.header.schemas.first().map_or("", |area| area.filler.as_str());
     [
         ("target", kind.to_owned()),
-        ("requests by", means.words()),
+        ("requests by", backend.words()),
         ("direct I/O", if target.direct.used { "on" } else { "off" }.to_owned()),
         ("requests in flight", format!("{} in each of {sessions} sessions", shared.io_depth)),
         ("verified", verify.to_owned()),

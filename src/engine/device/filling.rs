@@ -2,18 +2,19 @@
 //! threads. The next piece is made while others are on their way.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::queue::{Means, Queue};
+use parking_lot::Mutex;
+
+use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
 use super::target::{AlignedBuffer, Target, unusable};
+use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Stop};
-use crate::stats::ledger::locked;
 
 pub struct Filling<'a> {
     pub target: &'a Target,
-    pub means: Means,
+    pub backend: Backend,
     pub threads: u32,
     /// Pieces in flight in each thread.
     pub depth: u32,
@@ -44,17 +45,23 @@ impl Filling<'_> {
             let number = if is_over { count } else { next.fetch_add(1, Ordering::Relaxed) };
             (number < count).then_some(number)
         };
+        let take = &take;
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
-                    if let Err(error) = self.work(&take, make) {
-                        over.store(true, Ordering::Relaxed);
-                        locked(&first_error).get_or_insert(error);
-                    }
+                let failed = |error| {
+                    over.store(true, Ordering::Relaxed);
+                    first_error.lock().get_or_insert(error);
+                };
+                let started = Thread::named("filling").start_in(scope, move || {
+                    self.work(take, make).unwrap_or_else(failed);
                 });
+                if let Err(error) = started {
+                    failed(error.into());
+                    break;
+                }
             }
         });
-        let error = locked(&first_error).take();
+        let error = first_error.lock().take();
         match error {
             Some(error) => Err(unusable(&self.target.path, &error)),
             None if self.stop.is_requested() => Err(EngineError::Interrupted),
@@ -69,7 +76,7 @@ impl Filling<'_> {
     ) -> io::Result<()> {
         let depth = self.depth.max(1) as usize;
         let slots = (0..depth).map(|_| AlignedBuffer::new(self.piece_bytes)).collect();
-        let mut queue = Queue::new(&self.means, &self.target.file, slots)?;
+        let mut queue = Queue::new(&self.backend, &self.target.file, slots)?;
         let (mut free, mut bytes): (Vec<usize>, _) = ((0..depth).collect(), vec![0; depth]);
         let mut done = Vec::with_capacity(depth);
         loop {

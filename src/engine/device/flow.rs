@@ -81,7 +81,9 @@ impl Flow {
     pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {
         let bytes = shared.io_depth as usize * block_bytes;
         let log_bytes = Self::log_slot_bytes(shared, block_bytes);
-        Needs { files: 1, memory_bytes: (bytes + log_bytes) as u64 }
+        let threads =
+            shared.backend().map_or(0, |backend| backend.threads(shared.io_depth as usize + 1));
+        Needs { files: 1, memory_bytes: (bytes + log_bytes) as u64, threads: threads as u64 }
     }
 
     fn log_slot_bytes(shared: &Shared, block_bytes: usize) -> usize {
@@ -97,8 +99,8 @@ impl Flow {
         let mut slots: Vec<_> = (0..depth).map(|_| AlignedBuffer::new(block_bytes)).collect();
         slots.push(AlignedBuffer::new(log_slot_bytes));
         let file = &context.target.file;
-        let means = shared.means()?;
-        let queue = Queue::new(&means, file, slots).map_err(|error| {
+        let backend = shared.backend()?;
+        let queue = Queue::new(&backend, file, slots).map_err(|error| {
             EngineError::Environment(format!(
                 "{}: no queue of {depth} requests for a session: {error}; lower IO_DEPTH or the \
                  number of sessions, raise the limits of locked memory and open files (ulimit -l, \
@@ -106,7 +108,7 @@ impl Flow {
                 context.target.path.display()
             ))
         })?;
-        if queue.lacks(&means) {
+        if queue.lacks(&backend) {
             shared.statistics.count(Count::UnregisteredQueues, 1);
         }
         Ok(Self {

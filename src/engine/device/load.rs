@@ -287,8 +287,8 @@ impl Loader<'_> {
         piece_bytes: usize,
     ) -> Result<Filling<'a>, EngineError> {
         let (progress, stop) = (self.progress, self.stop);
-        let means = self.shared.means()?;
-        Ok(Filling { target, means, threads, depth, piece_bytes, progress, stop })
+        let backend = self.shared.backend()?;
+        Ok(Filling { target, backend, threads, depth, piece_bytes, progress, stop })
     }
 }
 

@@ -1,7 +1,10 @@
-//! Work on a gauge's stretch and what it came to: requests of one size, so many in flight, and a
+//! Requests on the calibrated stretch and what they came to: requests of one size, so many in flight, and a
 //! log's writes. Only what ended within the window of time is counted.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
@@ -9,11 +12,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::block;
-use super::gauge::Gauge;
+use super::calibration_target::CalibrationTarget;
 use super::layout::HEADER_BYTES;
 use super::log::LOG_BLOCK_BYTES;
 use super::request::{Call, Completion};
 use super::target::AlignedBuffer;
+use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Stop};
 use crate::stats::histogram::Latencies;
 use crate::workload::deck::Deck;
@@ -62,7 +66,7 @@ impl Measured {
     }
 }
 
-impl Gauge {
+impl CalibrationTarget {
     /// Works for so long. Cut off by a stop it tells what there was until then.
     pub fn measure(
         &self,
@@ -76,16 +80,21 @@ impl Gauge {
             |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
         let ramp = (length / RAMP_PART).min(RAMP_MAX);
         let window = Window::after(ramp, length.saturating_sub(ramp));
+        let short = Arc::<AtomicBool>::default();
+        let stop = &stop.clone().or_when(short.clone());
         let results: Vec<io::Result<Measured>> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|thread| {
-                    let seed = seed ^ u64::from(thread) << 32;
-                    let depth = depth_of(thread) as usize;
-                    scope.spawn(move || self.work(work, depth, seed, window, stop))
-                })
-                .collect();
+            let start = |thread: u32| {
+                let seed = seed ^ u64::from(thread) << 32;
+                let depth = depth_of(thread) as usize;
+                let started = Thread::named("measuring")
+                    .start_in(scope, move || self.work(work, depth, seed, window, stop));
+                // Fewer would measure something else.
+                started.inspect_err(|_| short.store(true, Ordering::Relaxed))
+            };
+            let workers: Vec<_> = (0..threads).map(start).collect();
             let lost = || Err(io::Error::other("a measuring thread panicked"));
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| lost())).collect()
+            let end = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|_| lost());
+            workers.into_iter().map(|worker| worker.map_or_else(|e| Err(e.into()), end)).collect()
         });
         let mut all = Measured::default();
         for result in results {

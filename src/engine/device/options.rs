@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::layout::ALIGNMENT;
-use super::queue::Wish;
+use super::queue::BackendChoice;
 use crate::engine::{EngineError, url_option};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    pub io: Wish,
+    pub io: BackendChoice,
     /// Size of the log area that a setup makes.
     pub log_bytes: u64,
     /// Changed blocks that wait to be written, at most.
@@ -19,7 +19,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { io: Wish::Best, log_bytes: 64 << 20, dirty_bytes: 64 << 20, write_depth: 32 }
+        Self {
+            io: BackendChoice::Best,
+            log_bytes: 64 << 20,
+            dirty_bytes: 64 << 20,
+            write_depth: 32,
+        }
     }
 }
 
@@ -30,7 +35,7 @@ impl Options {
         let mut options = Self::default();
         for (key, value) in given {
             match key.as_str() {
-                "io" => options.io = wish(value)?,
+                "io" => options.io = choice(value)?,
                 "log" => {
                     let bytes = size(key, value, 1 << 20, 1 << 40)?;
                     options.log_bytes = bytes.next_multiple_of(ALIGNMENT);
@@ -51,10 +56,10 @@ impl Options {
     }
 }
 
-fn wish(value: &str) -> Result<Wish, EngineError> {
+fn choice(value: &str) -> Result<BackendChoice, EngineError> {
     match value.to_ascii_lowercase().as_str() {
-        "uring" | "io_uring" => Ok(Wish::Uring),
-        "pread" => Ok(Wish::Calls),
+        "uring" | "io_uring" => Ok(BackendChoice::Uring),
+        "pread" => Ok(BackendChoice::Calls),
         _ => Err(refused(
             "io",
             value,
@@ -74,8 +79,8 @@ fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> 
     url_option::size("device", key, value, min..=max, "give a size such as 4M, 64M or 1G")
 }
 
-fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    url_option::refused("device", key, value, rule, way_out)
+fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    url_option::refused("device", key, value, rule, hint)
 }
 
 #[cfg(test)]
@@ -89,15 +94,19 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let expected =
-            Options { io: Wish::Calls, log_bytes: 4 << 20, dirty_bytes: 8 << 20, write_depth: 5 };
+        let expected = Options {
+            io: BackendChoice::Calls,
+            log_bytes: 4 << 20,
+            dirty_bytes: 8 << 20,
+            write_depth: 5,
+        };
         let given = [("io", "pread"), ("log", "4M"), ("dirty", "8M"), ("write_depth", "5")];
         assert_eq!(parse(&given), Ok(expected));
         assert_eq!(parse(&[]), Ok(Options::default()));
     }
 
     #[test]
-    fn refusals_name_key_value_rule_and_way_out() {
+    fn refusals_name_key_value_rule_and_hint() {
         insta::assert_snapshot!(parse(&[("lug", "1M")]).unwrap_err(), @"DB=device:...?lug=...: lug is no option of device:; it has io=uring|pread, log=SIZE, dirty=SIZE and write_depth=N");
         insta::assert_snapshot!(parse(&[("log", "1K")]).unwrap_err(), @"DB=device:...?log=1K: log is not between 1M and 1T; give a size such as 4M, 64M or 1G");
         insta::assert_snapshot!(parse(&[("io", "aio")]).unwrap_err(), @"DB=device:...?io=aio: io is not known; write io=uring or io=pread, or leave it out: io_uring where it works");

@@ -12,7 +12,7 @@ use super::uring::Ring;
 
 /// How requests reach the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Means {
+pub enum Backend {
     Uring {
         registered: &'static str,
     },
@@ -24,7 +24,7 @@ pub enum Means {
 
 /// What a person asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wish {
+pub enum BackendChoice {
     /// io_uring where it works.
     #[default]
     Best,
@@ -32,18 +32,26 @@ pub enum Wish {
     Calls,
 }
 
-impl Means {
+impl Backend {
     /// What this process may use on this file. An error only where io_uring was insisted on.
-    pub fn find(file: &Arc<File>, wish: Wish) -> Result<Self, String> {
-        if wish == Wish::Calls {
+    pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
+        if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
         }
         let proved = Ring::new(Arc::clone(file), vec![AlignedBuffer::new(4096)])
             .and_then(|mut ring| ring.prove().map(|()| ring.registered()));
         match proved {
             Ok(registered) => Ok(Self::Uring { registered }),
-            Err(error) if wish == Wish::Uring => Err(error.to_string()),
+            Err(error) if choice == BackendChoice::Uring => Err(error.to_string()),
             Err(error) => Ok(Self::Calls { reason: format!("io_uring is refused: {error}") }),
+        }
+    }
+
+    /// How many threads of its own a queue of so many slots has.
+    pub fn threads(&self, slots: usize) -> usize {
+        match self {
+            Self::Calls { .. } if slots > INLINE_SLOTS => slots,
+            _ => 0,
         }
     }
 
@@ -66,22 +74,22 @@ pub enum Queue {
 }
 
 impl Queue {
-    pub fn new(means: &Means, file: &Arc<File>, slots: Vec<AlignedBuffer>) -> io::Result<Self> {
+    pub fn new(backend: &Backend, file: &Arc<File>, slots: Vec<AlignedBuffer>) -> io::Result<Self> {
         let file = Arc::clone(file);
-        match means {
-            Means::Uring { .. } => Ok(Self::Ring(Box::new(Ring::new(file, slots)?))),
-            Means::Calls { .. } if slots.len() <= INLINE_SLOTS => {
+        match backend {
+            Backend::Uring { .. } => Ok(Self::Ring(Box::new(Ring::new(file, slots)?))),
+            Backend::Calls { .. } if backend.threads(slots.len()) == 0 => {
                 Ok(Self::Inline(Inline::new(file, slots)))
             }
-            Means::Calls { .. } => Ok(Self::Pool(Pool::new(file, slots)?)),
+            Backend::Calls { .. } => Ok(Self::Pool(Pool::new(file, slots)?)),
         }
     }
 
     /// The kernel registered less for it than for the queue by which the means were found: the
     /// limit of locked memory (ulimit -l) counts all of a user's queues together.
-    pub fn lacks(&self, means: &Means) -> bool {
-        match (self, means) {
-            (Self::Ring(ring), Means::Uring { registered }) => ring.registered() != *registered,
+    pub fn lacks(&self, backend: &Backend) -> bool {
+        match (self, backend) {
+            (Self::Ring(ring), Backend::Uring { registered }) => ring.registered() != *registered,
             _ => false,
         }
     }

@@ -90,7 +90,7 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
 }
 
-/// Refuses to make a file where device nodes live: a device whose name was misspelled is no wish
+/// Refuses to make a file where device nodes live: a device whose name was misspelled is no request
 /// for a file, and what is there lies in memory. Shared memory is where files in memory belong.
 pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

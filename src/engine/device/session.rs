@@ -287,7 +287,7 @@ impl Session for DeviceSession {
         self.work(batch, false, stop, done)
     }
 
-    fn execute_on(
+    fn execute_pipelined(
         &mut self,
         batch: &[Operation],
         stop: &Stop,
@@ -296,7 +296,7 @@ impl Session for DeviceSession {
         self.work(batch, true, stop, done)
     }
 
-    fn under_way(&self) -> usize {
+    fn in_flight(&self) -> usize {
         self.flow.as_ref().map_or(0, |flow| flow.pending.len())
     }
 

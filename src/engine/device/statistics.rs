@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{Counters, FileCounts, IoCounts};
-use crate::stats::ledger::{Ledger, Recorder, Totals, file_counts, ledger_events};
+use crate::stats::event_stats::{EventStats, Recorder, Totals, file_counts, timed_events};
 
-ledger_events! {
+timed_events! {
     BlockRead "block read" UserIo,
     ScanRead "scan read" UserIo,
     LogWrite "log write" Commit,
@@ -51,19 +51,19 @@ const COUNTS: [&str; 8] = [
 ];
 
 pub struct Statistics {
-    ledger: Arc<Ledger>,
+    stats: Arc<EventStats>,
     counts: [AtomicU64; COUNTS.len()],
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { ledger: Arc::new(Ledger::new(Event::NAMES)), counts: Default::default() }
+        Self { stats: Arc::new(EventStats::new(Event::NAMES)), counts: Default::default() }
     }
 }
 
 impl Statistics {
     pub fn recorder(&self) -> Arc<Recorder> {
-        self.ledger.recorder()
+        self.stats.recorder()
     }
 
     pub fn count(&self, count: Count, more: u64) {
@@ -76,7 +76,7 @@ impl Statistics {
 
     /// Counters of all work so far; with single waits if asked.
     pub fn collect(&self, endpoint: &str, block_bytes: u64, with_latencies: bool) -> Counters {
-        let (totals, latencies) = self.ledger.collect(with_latencies);
+        let (totals, latencies) = self.stats.collect(with_latencies);
         let of = |event: Event| totals[event as usize];
         let (blocks, scans) = (of(Event::BlockRead), of(Event::ScanRead));
         let writes = of(Event::BackgroundWrite);
@@ -103,7 +103,7 @@ impl Statistics {
             endpoint: endpoint.to_owned(),
             io,
             files: files(&totals),
-            waits: self.ledger.waits(&totals, latencies),
+            waits: self.stats.waits(&totals, latencies),
             raw,
         }
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
-use crate::engine::claim::Claim;
+use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::DataUse;
+use crate::engine::threads::ThreadError;
 use crate::stats::target::DirectIo;
 
 /// Every common device takes it, and pages have it.
@@ -118,7 +119,7 @@ pub struct Target {
     pub bytes: u64,
     pub direct: DirectIo,
     /// Keeps others away as long as it is open.
-    _claim: Arc<Claim>,
+    _lock: Arc<FileLock>,
 }
 
 impl Target {
@@ -137,10 +138,10 @@ impl Target {
             }
         };
         let bytes = length(&file).map_err(|error| unusable(path, &error))?;
-        let claim = claim(path, kind)?;
+        let lock = lock(path, kind)?;
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
         let file = Arc::new(file);
-        Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _claim: Arc::new(claim) })
+        Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _lock: Arc::new(lock) })
     }
 }
 
@@ -161,7 +162,7 @@ impl DataUse for Target {
 }
 
 /// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file.
-fn claim(path: &Path, kind: Kind) -> Result<Claim, EngineError> {
+fn lock(path: &Path, kind: Kind) -> Result<FileLock, EngineError> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
     if kind == Kind::BlockDevice {
@@ -169,7 +170,7 @@ fn claim(path: &Path, kind: Kind) -> Result<Claim, EngineError> {
         how.custom_flags(libc::O_EXCL);
     }
     let file = how.open(path).map_err(|error| unusable(path, &error))?;
-    Claim::on(file).ok_or_else(|| {
+    FileLock::on(file).ok_or_else(|| {
         EngineError::Environment(format!(
             "{}: another petal uses it; wait until it is done",
             path.display()
@@ -191,7 +192,10 @@ fn proved(file: File) -> io::Result<File> {
 
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    let way_out = match error.kind() {
+    if error.get_ref().is_some_and(|error| error.is::<ThreadError>()) {
+        return EngineError::Environment(error.to_string());
+    }
+    let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "check its owner and mode, or name another target",
         io::ErrorKind::ReadOnlyFilesystem => "it is read-only: name another target",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
@@ -203,5 +207,5 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         }
         _ => "look into the system's log for the device",
     };
-    EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
+    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
 }

@@ -131,20 +131,20 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
             let kind = |n: u64| if n % 7 == 6 { Kind::Update } else { Kind::Select };
             batch.extend((0..10).map(|n| operation(kind(n), first + n * 3, 3)));
             done.ended.clear();
-            session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+            session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
             for (at, outcome) in done.ended.iter().enumerate() {
                 assert_eq!((outcome.operation as usize, outcome.rows), (at, 3));
                 assert!(outcome.error.is_none());
             }
             ended += done.ended.len();
             batch.drain(..done.ended.len());
-            assert_eq!(session.under_way(), batch.len());
+            assert_eq!(session.in_flight(), batch.len());
             most_under_way = most_under_way.max(batch.len());
         }
         assert_eq!(most_under_way > 0, depth > 1, "{io} {depth}");
         done.ended.clear();
         session.execute(&batch, &unlimited(), &mut done).unwrap();
-        assert_eq!((ended + done.ended.len(), session.under_way()), (400, 0));
+        assert_eq!((ended + done.ended.len(), session.in_flight()), (400, 0));
         session.flush_statistics().unwrap();
         let counted = &engine.snapshot().unwrap()[0];
         assert_eq!(counted.io.logical_reads, Some(1200));
@@ -152,7 +152,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         // A session that goes lets go of what its UPDATEs hold.
         batch = (0..10).map(|n| operation(Kind::Update, 1 + n * 3, 3)).collect();
         done.ended.clear();
-        session.execute_on(&batch, &unlimited(), &mut done).unwrap();
+        session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
         drop(session);
         let mut next = engine.connect(seat()).unwrap();
         execute(next.as_mut(), &batch).unwrap();
@@ -501,7 +501,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     struct Written(std::sync::atomic::AtomicU64, Mutex<Vec<String>>);
     impl Progress for Written {
         fn phase(&self, what: &str, _: u64, _: ProgressUnit) {
-            locked(&self.1).push(what.to_owned());
+            self.1.lock().push(what.to_owned());
         }
         fn advance(&self, units: u64) {
             self.0.fetch_add(units, std::sync::atomic::Ordering::Relaxed);
@@ -518,7 +518,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     // Log, scan blocks, three times the main blocks, and the proof.
     let all = (1 << 20) + SCAN_ROWS * BLOCK + 4 * main;
     assert_eq!(written.0.load(std::sync::atomic::Ordering::Relaxed), all);
-    assert_eq!(locked(&written.1).len(), 4);
+    assert_eq!(written.1.lock().len(), 4);
     let mut session = engine.connect(seat()).unwrap();
     assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
 }

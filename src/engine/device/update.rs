@@ -12,7 +12,7 @@ use super::statistics::Event;
 use crate::engine::{CUT, SessionError, Stop};
 use crate::workload::op::Operation;
 
-/// What came of the wish to begin an UPDATE.
+/// The outcome of an attempt to begin an UPDATE.
 pub enum Begun {
     Update(Update),
     /// It was cut while it waited.

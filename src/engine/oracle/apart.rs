@@ -3,8 +3,9 @@
 //! knows what it is.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::Builder;
 use std::time::Duration;
+
+use crate::engine::threads::{Thread, ThreadError};
 
 /// A session's thread needs little stack, as the run's own sessions.
 const STACK_BYTES: usize = 512 << 10;
@@ -22,10 +23,10 @@ pub struct Apart<T> {
 
 impl<T: Send + 'static> Apart<T> {
     /// `farewell`: how long dropping it waits until `T` is dropped too.
-    pub fn new(name: &str, value: T, farewell: Duration) -> std::io::Result<Self> {
+    pub fn new(name: &str, value: T, farewell: Duration) -> Result<Self, ThreadError> {
         let (jobs, waiting) = channel::<Job<T>>();
         let (alive, thread) = channel();
-        Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {
+        Thread::named(name).stack_bytes(STACK_BYTES).start(move || {
             let mut value = value;
             for job in waiting {
                 job(&mut value);

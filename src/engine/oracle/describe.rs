@@ -9,7 +9,7 @@ use super::link::{Link, LinkError, Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::work::Manner;
+use super::work::SessionConfig;
 use super::{CAPABILITIES, sql};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
@@ -21,7 +21,7 @@ pub struct About<'a> {
     pub place: &'a str,
     /// The URL without its secrets.
     pub url: &'a str,
-    pub manner: Manner,
+    pub config: SessionConfig,
     /// Those of the run; the first stands for all.
     pub metas: &'a [Meta],
 }
@@ -58,14 +58,14 @@ pub fn describe(
         session_cache_bytes: None,
         settings: settings(about, admin, &parameters, &files),
         data_files: local,
-        clock_resolution_ns: match about.manner.loop_side {
+        clock_resolution_ns: match about.config.loop_side {
             LoopSide::Client => 1,
             _ => CLOCK_RESOLUTION_NS,
         },
         plan: plan(link, first),
         compression_ratio: compression_ratio(first),
         direct_io: None,
-        durability: durability(about.manner, parameters.as_deref()),
+        durability: durability(about.config, parameters.as_deref()),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),
@@ -118,16 +118,16 @@ fn settings(
     if let Some(row) = container.first() {
         add("container", cell(row, 0).to_owned());
     }
-    let manner = about.manner;
+    let config = about.config;
     add(
         "loop",
-        match manner.loop_side {
+        match config.loop_side {
             LoopSide::Client => "client: one statement per operation, and one for its commit",
             _ => "server: a PL/SQL block, one execution per operation",
         }
         .to_owned(),
     );
-    add("commit", commit_words(manner).to_owned());
+    add("commit", commit_words(config).to_owned());
     if let Some(first) = about.metas.first() {
         add("tablespace", first.tablespace.clone());
         add("filler", first.filler_name());
@@ -155,8 +155,8 @@ fn settings(
     listed
 }
 
-fn commit_words(manner: Manner) -> &'static str {
-    match (manner.commit_wait, manner.loop_side) {
+fn commit_words(config: SessionConfig) -> &'static str {
+    match (config.commit_wait, config.loop_side) {
         (true, _) => "COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
         (false, LoopSide::Client) => {
             "a client's COMMIT, which waits unless the instance's commit_wait says otherwise \
@@ -168,10 +168,13 @@ fn commit_words(manner: Manner) -> &'static str {
 
 /// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters. None
 /// where it is theirs to decide and they cannot be seen.
-fn durability(manner: Manner, parameters: Option<&[(String, String)]>) -> Option<Durability> {
-    let as_sent = |durable| Durability { durable, setting: commit_words(manner).to_owned() };
-    if manner.commit_wait || manner.loop_side != LoopSide::Client {
-        return Some(as_sent(manner.commit_wait));
+fn durability(
+    config: SessionConfig,
+    parameters: Option<&[(String, String)]>,
+) -> Option<Durability> {
+    let as_sent = |durable| Durability { durable, setting: commit_words(config).to_owned() };
+    if config.commit_wait || config.loop_side != LoopSide::Client {
+        return Some(as_sent(config.commit_wait));
     }
     let parameters = parameters?;
     let is_nowait = |(name, value): &&(String, String)| {

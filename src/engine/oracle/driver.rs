@@ -17,6 +17,7 @@ use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, 
 
 use super::link::{Connector, Kind, Link, LinkError, Row, Value};
 use super::options::{Login, Options, Place};
+use crate::engine::threads::Thread;
 
 /// Rows that a query fetches at once.
 const FETCH_ROWS: u32 = 500;
@@ -104,10 +105,10 @@ fn within<T: Send + 'static>(
     connect: impl FnOnce() -> Result<T, oracledb::Error> + Send + 'static,
 ) -> Result<T, LinkError> {
     let (sender, receiver) = channel();
-    let started = thread::Builder::new().name(CONNECTING.to_owned()).spawn(move || {
+    let started = Thread::named(CONNECTING).start(move || {
         let _ = sender.send(connect().map_err(link_error));
     });
-    started.map_err(|error| LinkError::connection(format!("no thread to connect: {error}")))?;
+    started.map_err(|error| LinkError::connection(error.to_string()))?;
     match receiver.recv_timeout(limit) {
         Ok(result) => result,
         Err(RecvTimeoutError::Timeout) => Err(LinkError {

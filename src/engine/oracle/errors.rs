@@ -13,7 +13,7 @@ const NO_SUCH_TABLE: u32 = 942;
 
 /// An error in the kind on which a caller acts.
 pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError {
-    let text = format!("{place}: {doing}: {error}; {}", way_out(error));
+    let text = format!("{place}: {doing}: {error}; {}", hint(error));
     match (error.kind, error.code) {
         (Kind::Connection | Kind::TimedOut, _) => EngineError::Environment(text),
         (_, Some(code)) if is_environment(code) => EngineError::Environment(text),
@@ -47,9 +47,9 @@ fn is_environment(code: u32) -> bool {
 }
 
 /// What to try.
-pub fn way_out(error: &LinkError) -> &'static str {
+pub fn hint(error: &LinkError) -> &'static str {
     match (error.code, error.kind) {
-        (Some(code), _) => way_out_of(code),
+        (Some(code), _) => hint_of(code),
         (None, Kind::TimedOut) => {
             "the database did not answer in time: see whether it hangs, or waits for its archiver"
         }
@@ -77,7 +77,7 @@ fn of_connection(message: &str) -> &'static str {
     }
 }
 
-fn way_out_of(code: u32) -> &'static str {
+fn hint_of(code: u32) -> &'static str {
     match code {
         12541 | 12170 | 12543 | 12545 => "check host, port and that a listener runs there",
         12514 | 12505 | 12516 | 12519 | 12520 | 12521 => {

@@ -7,7 +7,7 @@ use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::sql;
 use crate::engine::EngineError;
-use crate::engine::kept_values::KeptValues;
+use crate::engine::meta_table::MetaValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -129,7 +129,7 @@ pub fn petals(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError
         .into_iter()
         .map(|(schema, values)| {
             let of = format!("petal_meta of schema {schema}");
-            petal(schema, &KeptValues { values, place, of }, &tables, &segments)
+            petal(schema, &MetaValues { values, place, of }, &tables, &segments)
         })
         .collect()
 }
@@ -167,7 +167,7 @@ pub fn own_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, Engin
 /// One schema of petal's, its tables still there.
 fn petal(
     schema: u32,
-    kept: &KeptValues<'_>,
+    kept: &MetaValues<'_>,
     there: &[String],
     segments: &BTreeMap<String, u64>,
 ) -> Result<Meta, EngineError> {

@@ -41,7 +41,9 @@ mod statspack;
 mod tests;
 mod work;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::{
@@ -60,7 +62,7 @@ use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
 use patience::Patient;
 use session::OracleSession;
-use work::Manner;
+use work::SessionConfig;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "oracle",
@@ -90,7 +92,7 @@ pub fn statements() -> Vec<(String, String)> {
 
 /// One database, through one service or several.
 pub struct Oracle {
-    /// For sessions of a run, which the driver of the run severs.
+    /// For sessions of a run, which the driver of the run aborts.
     connector: Arc<dyn Connector>,
     /// For all else.
     patient: Arc<dyn Connector>,
@@ -101,7 +103,7 @@ pub struct Oracle {
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
-    manner: Manner,
+    config: SessionConfig,
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
@@ -138,7 +140,7 @@ impl Oracle {
             url: settings.db.redacted(),
             use_slob_schemas: settings.use_slob_schemas,
             schemas: settings.schemas,
-            manner: Manner {
+            config: SessionConfig {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
                 commit_wait: settings.commit_wait,
@@ -174,17 +176,17 @@ impl Oracle {
             true => slob::schemas(link.as_mut(), self.place())?,
             false => meta::petals(link.as_mut(), self.place())?,
         };
-        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = Some(metas.clone());
+        *self.metas.lock() = Some(metas.clone());
         Ok(metas)
     }
 
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
-        let known = self.metas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.metas.lock().clone();
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
     fn forget_metas(&self) {
-        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.metas.lock() = None;
     }
 
     /// Where setup loads: as asked, else the user's default.
@@ -199,7 +201,7 @@ impl Oracle {
     }
 
     fn by_endpoint(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
-        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let served = self.served.lock();
         counters::by_endpoint(counters, &served)
     }
 
@@ -249,7 +251,7 @@ impl Engine for Oracle {
         let about = describe::About {
             place: self.place(),
             url: &self.url,
-            manner: self.manner,
+            config: self.config,
             metas: &metas,
         };
         describe::describe(&about, self.connect_first()?.as_mut(), self.connect_admin()?.as_mut())
@@ -322,8 +324,8 @@ impl Engine for Oracle {
         let purpose = format!("petal session {}", seat.session);
         let link =
             self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
-        let session = OracleSession::new(link, place, seat, self.manner, &metas, &self.connector)?;
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
+        let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))
     }
@@ -341,7 +343,7 @@ impl Engine for Oracle {
         let begun = reports::begin(admin.as_mut(), &self.admin_place.name, self.statistics);
         match begun {
             Ok(begun) => {
-                *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+                *self.report.lock() = Some(begun);
                 Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
             }
             Err(error) if self.statistics_asked => Err(error),
@@ -351,7 +353,7 @@ impl Engine for Oracle {
     }
 
     fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
-        let begun = self.report.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = self.report.lock().take();
         let Some(begun) = begun else { return Ok(Vec::new()) };
         reports::end(self.connect_admin()?.as_mut(), &self.admin_place.name, &begun)
     }

@@ -62,9 +62,8 @@ impl Options {
     pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self, EngineError> {
         let url = &settings.db;
         let shown = url.redacted();
-        let refuse = |rule: &str, way_out: &str| {
-            EngineError::Setting(format!("DB={shown}: {rule}; {way_out}"))
-        };
+        let refuse =
+            |rule: &str, hint: &str| EngineError::Setting(format!("DB={shown}: {rule}; {hint}"));
         let server = url.server().ok_or_else(|| refuse("names no server", EXAMPLE))?;
         check_options(&url.options)?;
         let option = |key: &str| url.options.get(key).cloned();
@@ -117,8 +116,8 @@ fn check_options(options: &std::collections::BTreeMap<String, String>) -> Result
     }
 }
 
-fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    url_option::refused("oracle", key, value, rule, way_out)
+fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    url_option::refused("oracle", key, value, rule, hint)
 }
 
 fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
@@ -149,7 +148,7 @@ fn password(
     match (outside.environment)(PASSWORD_VARIABLE) {
         None => Ok((outside.ask)(user)),
         Some(text) => Secret::given(&text).map(Some).map_err(|error| {
-            EngineError::Setting(format!("{PASSWORD_VARIABLE}: {}; {}", error.rule, error.way_out))
+            EngineError::Setting(format!("{PASSWORD_VARIABLE}: {}; {}", error.rule, error.hint))
         }),
     }
 }
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_key_value_rule_and_way_out() {
+    fn refusals_name_key_value_rule_and_hint() {
         let refusal = |url| options(url, Endpoints::default()).unwrap_err();
         insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::Builder;
 use std::time::Duration;
 
 use super::apart::Apart;
 use super::link::{Connector, Link, LinkError, Row, Value};
 use super::sql;
+use crate::engine::threads::Thread;
 
 /// Silence after which a connection is doubted.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Patient {
     fn over(&self, link: Box<dyn Link>, who: Who) -> Result<Box<dyn Link>, LinkError> {
         let identity = link.identity();
         let apart = Apart::new("oracle", link, FAREWELL)
-            .map_err(|error| LinkError::connection(format!("no thread for it: {error}")))?;
+            .map_err(|error| LinkError::connection(error.to_string()))?;
         Ok(Box::new(PatientLink {
             apart,
             identity,
@@ -121,10 +121,10 @@ fn within<R: Send + 'static>(
     job: impl FnOnce() -> Result<R, LinkError> + Send + 'static,
 ) -> Result<R, LinkError> {
     let (sender, answer) = channel();
-    let started = Builder::new().name("oracle asks".to_owned()).spawn(move || {
+    let started = Thread::named("oracle asks").start(move || {
         let _ = sender.send(job());
     });
-    started.map_err(|error| LinkError::connection(format!("no thread for it: {error}")))?;
+    started.map_err(|error| LinkError::connection(error.to_string()))?;
     answer.recv_timeout(limit).unwrap_or_else(|unheard| {
         Err(LinkError::connection(match unheard {
             RecvTimeoutError::Timeout => format!("no answer for {} s", limit.as_secs()),
@@ -343,8 +343,7 @@ mod tests {
         let seen = Arc::clone(&asked);
         // The third time that it is asked it lets the work end.
         let scripted = Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
-            let asks =
-                scripted.0.lock().unwrap().sent.iter().filter(|s| s.contains("dual")).count();
+            let asks = scripted.0.lock().sent.iter().filter(|s| s.contains("dual")).count();
             seen.store(asks, Ordering::Relaxed);
             asks >= 3
         });

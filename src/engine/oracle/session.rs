@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::apart::Apart;
-use super::errors::way_out;
+use super::errors::hint;
 use super::link::{Connector, Link, LinkError};
 use super::meta::{Meta, cell};
 use super::patience::{DRIVER_FAILED, SILENCE};
-use super::work::{Cancelling, Manner, Work, refused};
+use super::work::{Cancelling, SessionConfig, Work, refused};
 use super::{session_client, session_server, sql};
+use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::LoopSide;
 use crate::workload::op::Operation;
@@ -23,20 +23,20 @@ const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 
 /// A session of a run. Its loop is executed by a thread of its own, which times each operation; so
-/// one that no answer ends can be severed.
+/// one that no answer ends can be aborted.
 pub struct OracleSession {
-    bench: Apart<Bench>,
-    heard: Receiver<Heard>,
-    voice: Sender<Heard>,
-    /// Why it is lost, once it is severed.
-    severed: Option<SessionError>,
+    worker: Apart<Worker>,
+    rx: Receiver<Heard>,
+    tx: Sender<Heard>,
+    /// Why it is lost, once it is aborted.
+    aborted: Option<SessionError>,
     cancelling: Arc<Cancelling>,
     place: String,
     /// How long an operation before a run may outlast the stop.
     unheard: Duration,
 }
 
-struct Bench {
+struct Worker {
     work: Work,
     side: Side,
 }
@@ -49,26 +49,26 @@ enum Side {
 /// What a session waits for.
 enum Heard {
     Executed(Outcomes, Result<(), SessionError>),
-    /// The bench's thread is no more.
+    /// The worker's thread is no more.
     Died,
-    Severed,
+    Aborted,
 }
 
 /// Tells what came of a batch, also when nothing came of it.
 struct Telling(Option<Sender<Heard>>);
 
 impl Telling {
-    fn tell(mut self, heard: Heard) {
-        if let Some(voice) = self.0.take() {
-            let _ = voice.send(heard);
+    fn tell(mut self, rx: Heard) {
+        if let Some(tx) = self.0.take() {
+            let _ = tx.send(rx);
         }
     }
 }
 
 impl Drop for Telling {
     fn drop(&mut self) {
-        if let Some(voice) = self.0.take() {
-            let _ = voice.send(Heard::Died);
+        if let Some(tx) = self.0.take() {
+            let _ = tx.send(Heard::Died);
         }
     }
 }
@@ -78,7 +78,7 @@ impl OracleSession {
         link: Box<dyn Link>,
         place: &str,
         seat: Seat,
-        manner: Manner,
+        config: SessionConfig,
         metas: &[Meta],
         connector: &Arc<dyn Connector>,
     ) -> Result<Self, EngineError> {
@@ -92,7 +92,7 @@ impl OracleSession {
         // One that cannot be told is not named when it is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
-        let (voice, heard) = channel();
+        let (tx, rx) = channel();
         let cancelling = Arc::new(Cancelling {
             requested: AtomicBool::new(false),
             is_sending: AtomicBool::new(false),
@@ -104,27 +104,24 @@ impl OracleSession {
         let work = Work {
             link,
             place: place.to_owned(),
-            manner,
+            config,
             home: seat.schema,
             metas: metas.to_vec(),
             cancelling: Arc::clone(&cancelling),
             limit: None,
             text: Vec::new(),
         };
-        let side = match manner.loop_side {
+        let side = match config.loop_side {
             LoopSide::Client => Side::Client(session_client::ClientLoop::new(&work)),
             _ => Side::Server(session_server::ServerLoop::new()),
         };
         let name = format!("oracle {}", seat.session);
         // Nobody waits for goodbyes: hundreds of them, one after the other, take long.
-        let bench = Apart::new(&name, Bench { work, side }, Duration::ZERO).map_err(|error| {
-            EngineError::Environment(format!(
-                "{place}: session {}: no thread for it: {error}; use fewer sessions",
-                seat.session
-            ))
+        let worker = Apart::new(&name, Worker { work, side }, Duration::ZERO).map_err(|error| {
+            EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
         })?;
         let place = place.to_owned();
-        Ok(Self { bench, heard, voice, severed: None, cancelling, place, unheard: UNHEARD })
+        Ok(Self { worker, rx, tx, aborted: None, cancelling, place, unheard: UNHEARD })
     }
 
     /// Of the instance that it came to; None where it is not known.
@@ -137,14 +134,14 @@ impl OracleSession {
     fn hear(&self, stop: &Stop) -> Heard {
         let mut asked_at: Option<Instant> = None;
         loop {
-            match self.heard.recv_timeout(POLL) {
-                Ok(heard) => return heard,
+            match self.rx.recv_timeout(POLL) {
+                Ok(rx) => return rx,
                 Err(RecvTimeoutError::Disconnected) => return Heard::Died,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let is_alone = stop.planned().is_none() && stop.is_requested();
             if is_alone && asked_at.get_or_insert_with(Instant::now).elapsed() >= self.unheard {
-                return Heard::Severed;
+                return Heard::Aborted;
             }
         }
     }
@@ -154,14 +151,14 @@ impl OracleSession {
         let error = LinkError::connection(why);
         let error = SessionError {
             code: code.into(),
-            message: format!("{}: {error}; {}", self.place, way_out(&error)),
+            message: format!("{}: {error}; {}", self.place, hint(&error)),
         };
-        self.severed = Some(error.clone());
+        self.aborted = Some(error.clone());
         error
     }
 }
 
-impl Bench {
+impl Worker {
     fn execute(
         &mut self,
         batch: &[Operation],
@@ -176,21 +173,21 @@ impl Bench {
 }
 
 impl Session for OracleSession {
-    /// What a severed session had done of its last batch, a tenth of a second at most, is not known.
+    /// What a aborted session had done of its last batch, a tenth of a second at most, is not known.
     fn execute(
         &mut self,
         batch: &[Operation],
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        if let Some(error) = &self.severed {
+        if let Some(error) = &self.aborted {
             return Err(error.clone());
         }
         let (batch, their_stop) = (batch.to_vec(), stop.clone());
-        let telling = Telling(Some(self.voice.clone()));
+        let telling = Telling(Some(self.tx.clone()));
         let mut outcomes = std::mem::take(done);
-        self.bench.give(move |bench| {
-            let result = bench.execute(&batch, &their_stop, &mut outcomes);
+        self.worker.give(move |worker| {
+            let result = worker.execute(&batch, &their_stop, &mut outcomes);
             telling.tell(Heard::Executed(outcomes, result));
         });
         match self.hear(stop) {
@@ -198,7 +195,7 @@ impl Session for OracleSession {
                 *done = outcomes;
                 result
             }
-            Heard::Severed => {
+            Heard::Aborted => {
                 Err(self.lose("no-answer", "no answer in time, nor to being cancelled"))
             }
             Heard::Died => Err(self.lose("connection", DRIVER_FAILED)),
@@ -207,13 +204,13 @@ impl Session for OracleSession {
 
     fn canceller(&self) -> Box<dyn Cancel> {
         let shared = Arc::clone(&self.cancelling);
-        Box::new(Canceller { shared, voice: self.voice.clone() })
+        Box::new(Canceller { shared, tx: self.tx.clone() })
     }
 }
 
 struct Canceller {
     shared: Arc<Cancelling>,
-    voice: Sender<Heard>,
+    tx: Sender<Heard>,
 }
 
 impl Cancel for Canceller {
@@ -225,7 +222,7 @@ impl Cancel for Canceller {
         if shared.is_sending.swap(true, Ordering::AcqRel) {
             return;
         }
-        let started = Builder::new().name("oracle cancels".to_owned()).spawn(move || {
+        let started = Thread::named("oracle cancels").start(move || {
             let (sid, serial) = (shared.sid.to_string(), shared.serial.to_string());
             let instance = match shared.instance.as_str() {
                 "" => String::new(),
@@ -248,8 +245,8 @@ impl Cancel for Canceller {
 
     /// Ends the waiting at once, without asking anybody; the thread that waits for the driver is
     /// left behind.
-    fn sever(&self) {
-        let _ = self.voice.send(Heard::Severed);
+    fn abort(&self) {
+        let _ = self.tx.send(Heard::Aborted);
     }
 }
 
@@ -275,7 +272,7 @@ mod tests {
         });
         let connector: Arc<dyn Connector> = Arc::new(scripted);
         let seat = Seat { session: 1, schema: 1, endpoint: 0, role: Role::Mixed };
-        let manner = Manner {
+        let config = SessionConfig {
             loop_side: LoopSide::Server,
             redo_stress: RedoStress::Lite,
             commit_wait: true,
@@ -296,7 +293,7 @@ mod tests {
         };
         let link = connector.session(0, "petal").unwrap();
         let mut session =
-            OracleSession::new(link, "db1", seat, manner, &[meta], &connector).unwrap();
+            OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
         session.unheard = Duration::ZERO;
         let select = Operation {
             kind: Kind::Select,

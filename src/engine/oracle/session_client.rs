@@ -34,7 +34,7 @@ impl ClientLoop {
             };
             (meta.schema, statements)
         });
-        let wait = work.manner.commit_wait;
+        let wait = work.config.commit_wait;
         Self {
             statements: statements.collect(),
             commit: wait.then(|| sql::section(sql::OPERATIONS, "commit_and_wait")),

@@ -53,7 +53,7 @@ impl ServerLoop {
             let tables = &work.meta(home)?.tables;
             let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
             let columns = work.changed_columns();
-            vacant.insert(sql::run_batch(tables, hot, columns, work.manner.commit_wait));
+            vacant.insert(sql::run_batch(tables, hot, columns, work.config.commit_wait));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::errors::{CANCELLED, TRANSIENT, engine_error, way_out};
+use super::errors::{CANCELLED, TRANSIENT, engine_error, hint};
 use super::link::{Connector, Kind as Failed, Link, LinkError};
 use super::meta::Meta;
 use super::sql;
@@ -24,7 +24,7 @@ const LIMIT_STEP: Duration = Duration::from_secs(5);
 
 /// What a run does, the same for all its sessions.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct SessionConfig {
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
     pub commit_wait: bool,
@@ -34,7 +34,7 @@ pub struct Manner {
 pub struct Work {
     pub link: Box<dyn Link>,
     pub place: String,
-    pub manner: Manner,
+    pub config: SessionConfig,
     /// The number of its own schema.
     pub home: u32,
     /// Every schema of the run: where sessions are fewer, each visits several in turn, and
@@ -56,7 +56,7 @@ pub enum Failure {
 
 impl Work {
     pub fn changed_columns(&self) -> usize {
-        sql::changed_columns(self.manner.redo_stress)
+        sql::changed_columns(self.config.redo_stress)
     }
 
     pub fn meta(&self, schema: u32) -> Result<&Meta, SessionError> {
@@ -121,7 +121,7 @@ impl Work {
     pub fn fatal(&self, error: &LinkError) -> SessionError {
         SessionError {
             code: error.name(),
-            message: format!("{}: {error}; {}", self.place, way_out(error)),
+            message: format!("{}: {error}; {}", self.place, hint(error)),
         }
     }
 }

@@ -285,7 +285,7 @@ impl Wire {
                         line.doubt();
                         return Poll::Pending;
                     }
-                    line.sever(format!("no answer for {} s", SILENCE.as_secs()));
+                    line.abort(format!("no answer for {} s", SILENCE.as_secs()));
                     context.waker().wake_by_ref();
                     Poll::Pending
                 }

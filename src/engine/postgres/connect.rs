@@ -282,7 +282,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     if matches!(error, Error::Interrupted) {
         return EngineError::Interrupted;
     }
-    let text = format!("{server}: {doing}: {}; {}", words(error), way_out(error));
+    let text = format!("{server}: {doing}: {}; {}", words(error), hint(error));
     match error.code() {
         None => EngineError::Environment(text),
         Some(code) => match code.code().get(..2) {
@@ -348,7 +348,7 @@ fn is_cut_short(error: &Error) -> bool {
     false
 }
 
-pub fn way_out(error: &Error) -> &'static str {
+pub fn hint(error: &Error) -> &'static str {
     error.code().map_or_else(
         || {
             let text = words(error);
@@ -374,12 +374,12 @@ pub fn way_out(error: &Error) -> &'static str {
                 "check host, port and that the server runs and listens there"
             }
         },
-        |code| way_out_of(code.code()),
+        |code| hint_of(code.code()),
     )
 }
 
 /// What to try, by SQLSTATE.
-pub fn way_out_of(code: &str) -> &'static str {
+pub fn hint_of(code: &str) -> &'static str {
     match code {
         "28P01" | "28000" => "check user, password and the server's pg_hba.conf",
         "3D000" => "name an existing database: postgres://user@host/DATABASE",

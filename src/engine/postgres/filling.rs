@@ -4,9 +4,9 @@
 //! Table and COPY in one transaction, with FREEZE: reads find nothing to write later, and with
 //! wal_level=minimal PostgreSQL writes no log for it. The tables are logged always.
 
-use super::account::{Account, IndexWatch};
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
+use super::load_progress::{IndexWatch, LoadProgress};
 use super::meta::Meta;
 use super::{copy, schema};
 use crate::engine::{EngineError, LoadPlan};
@@ -24,7 +24,7 @@ pub struct Filling<'a> {
     pub plan: &'a LoadPlan,
     pub tablespace: Option<&'a str>,
     pub schema: u32,
-    pub account: &'a Account<'a>,
+    pub load_progress: &'a LoadProgress<'a>,
     pub index: &'a IndexWatch<'a>,
     /// The load is stopped, or another loader failed.
     pub is_over: &'a (dyn Fn() -> bool + Sync),
@@ -98,7 +98,7 @@ impl Filling<'_> {
             if writer.send(std::mem::replace(&mut rows_ready, buffer())).is_err() {
                 break;
             }
-            self.account.copied(pending_rows * u64::from(plan.block_size));
+            self.load_progress.copied(pending_rows * u64::from(plan.block_size));
             pending_rows = 0;
         }
         let written = writer.finish().map_err(|error| self.error(&doing, &error))?;

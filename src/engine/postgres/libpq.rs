@@ -40,8 +40,8 @@ const LEFT: [Left; 16] = [
 ];
 
 /// An option that cannot be heeded: its value, the rule and the way out.
-pub fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {way_out}"))
+pub fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {hint}"))
 }
 
 /// Whether an option of libpq's asks for nothing but its default.

@@ -6,11 +6,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::account::{Account, IndexWatch};
 use super::before_load::BeforeLoad;
 use super::client::{Client, Error};
 use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
+use super::load_progress::{IndexWatch, LoadProgress};
 use super::meta::relation_bytes;
 use super::{in_use, lock_wait, long_work, placement, routine, schema};
 use crate::engine::loaders::load_each;
@@ -102,29 +102,29 @@ impl Loader<'_> {
     fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
         let plan = self.plan;
         let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
-        let account =
-            Account::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
+        let load_progress =
+            LoadProgress::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
         let failed = AtomicBool::new(false);
-        load_each(plan, &failed, |schema| self.load_schema(schema, &account, &failed))
+        load_each(plan, &failed, |schema| self.load_schema(schema, &load_progress, &failed))
     }
 
     fn load_schema(
         &self,
         schema: u32,
-        account: &Account<'_>,
+        load_progress: &LoadProgress<'_>,
         failed: &AtomicBool,
     ) -> Result<Complete, EngineError> {
         let begin = Instant::now();
         let Opened { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
-        let index = IndexWatch::new(account, self.endpoint, process, self.plan.block_size);
+        let index = IndexWatch::new(load_progress, self.endpoint, process, self.plan.block_size);
         let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
         let filling = Filling {
             endpoint: self.endpoint,
             plan: self.plan,
             tablespace: self.tablespace,
             schema,
-            account,
+            load_progress,
             index: &index,
             is_over: &is_over,
         };
@@ -152,7 +152,7 @@ impl Loader<'_> {
         client
             .batch_execute(&schema::analyze(&name))
             .map_err(|error| self.error(&format!("analyzing {name}"), &error))?;
-        let placement = self.prove(client, &name, filling.account)?;
+        let placement = self.prove(client, &name, filling.load_progress)?;
         let summary = LoadedSchemaSummary {
             schema: meta.loaded(client, server, &name)?,
             scan_bytes: relation_bytes(client, server, &format!("{name}.cf2"))?,
@@ -169,11 +169,11 @@ impl Loader<'_> {
         &self,
         client: &mut Client,
         name: &str,
-        account: &Account<'_>,
+        load_progress: &LoadProgress<'_>,
     ) -> Result<Placement, EngineError> {
         let (plan, server) = (self.plan, &self.endpoint.name);
         let block_bytes = u64::from(plan.block_size);
-        let told = |rows: u64| account.read(rows * block_bytes);
+        let told = |rows: u64| load_progress.read(rows * block_bytes);
         let placement = placement::count(client, server, name, plan.block_size, &told)?;
         if placement.is_one_row_per_block() && placement.rows == plan.rows {
             return Ok(placement);

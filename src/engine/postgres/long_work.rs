@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::connect::{Endpoint, Opened, engine_error};
 use crate::engine::EngineError;
+use crate::engine::threads::Thread;
 
 /// Between two looks whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,20 +46,20 @@ pub fn until_over<T>(
     let (token, line) = (endpoint.cancel_token(client), client.line());
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
+        let watcher = Thread::named("watcher").start_in(scope, || {
             let mut over_since: Option<Instant> = None;
             while !ended.load(Ordering::Relaxed) {
                 if is_over() {
                     // Asked again until it is heard, or it is clear that it is not.
                     let _ = token.cancel();
                     if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
-                        line.sever("no answer, nor to being cancelled");
+                        line.abort("no answer, nor to being cancelled");
                     }
                 }
                 meanwhile();
                 std::thread::park_timeout(LOOK_EVERY);
             }
-        });
+        })?;
         let result = work(client);
         ended.store(true, Ordering::Relaxed);
         watcher.thread().unpark();

@@ -6,7 +6,7 @@ use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::schema;
 use crate::engine::EngineError;
-use crate::engine::kept_values::KeptValues;
+use crate::engine::meta_table::MetaValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -51,7 +51,7 @@ impl Meta {
             .map_err(|error| engine_error(server, &format!("reading {name}.petal_meta"), &error))?;
         let values: BTreeMap<String, String> =
             rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let reader = KeptValues { values, place: server, of: format!("{name}.petal_meta") };
+        let reader = MetaValues { values, place: server, of: format!("{name}.petal_meta") };
         reader.check_format(FORMAT)?;
         Ok(Self {
             schema,

@@ -5,7 +5,7 @@
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
 //!   waiting for one ends
-//! - `schema`, `meta`, `before_load`, `load`, `filling`, `account`, `copy`, `placement`: the data, how
+//! - `schema`, `meta`, `before_load`, `load`, `filling`, `load_progress`, `copy`, `placement`: the data, how
 //!   it is made, how far that is, its proof
 //! - `before_run`; `session` with `session_server`, `session_client`, `session_set`; `work`,
 //!   `routine`, `plan`: work
@@ -15,7 +15,6 @@
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
 //! which report when told to. And the first change of a block after a checkpoint logs all of it.
 
-mod account;
 mod address;
 mod before_load;
 mod before_run;
@@ -30,6 +29,7 @@ mod hosts;
 mod in_use;
 mod libpq;
 mod load;
+mod load_progress;
 mod lock_wait;
 mod long_work;
 mod meta;
@@ -52,7 +52,9 @@ mod wait_monitor;
 mod waits;
 mod work;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{

@@ -106,9 +106,8 @@ impl Options {
         let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
         if let Some(name) = named {
             let entries = service::find(&name, environment)?.ok_or_else(|| {
-                let way_out =
-                    "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
-                refused("service", &name, "is in no service file", way_out)
+                let hint = "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
+                refused("service", &name, "is in no service file", hint)
             })?;
             given.add(entries)?;
         }
@@ -474,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_key_value_rule_and_way_out() {
+    fn refusals_name_key_value_rule_and_hint() {
         let refusal = |url| options(url, &[]).unwrap_err();
         insta::assert_snapshot!(refusal("postgres://u@h/d?sslmode=perhaps"), @"DB=postgres:...?sslmode=perhaps: sslmode is not known; use prefer, disable, require, verify-ca, verify-full");
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");

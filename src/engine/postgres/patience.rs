@@ -3,9 +3,13 @@
 //! No SQL here, and nothing that connects: whoever opens a connection says how to ask after it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::engine::threads::Thread;
 
 /// Silence after which a connection is doubted.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -20,7 +24,7 @@ pub enum Patience {
     Short,
     /// Work of any length, as long as the server still answers on another connection.
     WhileItLives,
-    /// A run's operations: their time is over when the run's is, and whoever drives it severs.
+    /// A run's operations: their time is over when the run's is, and whoever drives it aborts.
     UntilSevered,
 }
 
@@ -63,9 +67,9 @@ impl Line {
     }
 
     /// Gives the connection up: who waits on it, now or later, gets an error with these words.
-    pub fn sever(&self, words: impl Into<String>) {
+    pub fn abort(&self, words: impl Into<String>) {
         let _ = self.given_up.set(words.into());
-        let waker = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = self.waiting.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -78,7 +82,7 @@ impl Line {
 
     /// The same, for one who waits and is woken when that changes.
     pub fn poll_given_up(&self, context: &Context<'_>) -> Option<&str> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if !waiting.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             *waiting = Some(context.waker().clone());
         }
@@ -87,18 +91,22 @@ impl Line {
     }
 
     /// The peer has been silent for [`SILENCE`]: asks after the connection, from a thread of its
-    /// own, and severs it unless the server says that it works.
+    /// own, and aborts it unless the server says that it works.
     pub fn doubt(self: &Arc<Self>) {
         if self.ask_after.get().is_none() || self.is_asking.swap(true, Ordering::AcqRel) {
             return;
         }
         let line = Arc::clone(self);
-        std::thread::spawn(move || {
+        let started = Thread::named("asks after").start(move || {
             if let Some(ask_after) = line.ask_after.get() {
                 line.judge(&ask_after());
             }
             line.is_asking.store(false, Ordering::Release);
         });
+        // Who finds no thread asks at the next silence.
+        if started.is_err() {
+            self.is_asking.store(false, Ordering::Release);
+        }
     }
 
     fn judge(&self, standing: &Standing) {
@@ -106,10 +114,10 @@ impl Line {
             Standing::Working => self.idle_in_a_row.store(0, Ordering::Relaxed),
             Standing::Idle => {
                 if self.idle_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= FORGOTTEN_AFTER {
-                    self.sever("no answer, and the server has no work of this connection's left");
+                    self.abort("no answer, and the server has no work of this connection's left");
                 }
             }
-            Standing::Silent(words) => self.sever(format!(
+            Standing::Silent(words) => self.abort(format!(
                 "no answer for {} s, and none on another connection: {words}",
                 SILENCE.as_secs()
             )),
@@ -137,7 +145,7 @@ mod tests {
         let line = Line::new();
         line.judge(&Standing::Silent("timed out".into()));
         insta::assert_snapshot!(line.given_up().unwrap(), @"no answer for 10 s, and none on another connection: timed out");
-        line.sever("later");
+        line.abort("later");
         assert!(!line.given_up().unwrap().contains("later"), "the first reason stays");
     }
 }

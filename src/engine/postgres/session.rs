@@ -11,6 +11,7 @@ use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, server_v
 use super::patience::Patience;
 use super::work::{Cancelling, Shared, Work};
 use super::{plan, session_client, session_server, session_set};
+use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::LoopSide;
 use crate::workload::op::{Kind, Operation};
@@ -173,19 +174,22 @@ impl Cancel for Canceller {
             if shared.is_sending.swap(true, Ordering::AcqRel) {
                 continue;
             }
-            let shared = Arc::clone(shared);
-            std::thread::spawn(move || {
+            let at_work = Arc::clone(shared);
+            let started = Thread::named("cancels").start(move || {
                 // One that does not arrive is sent again: the driver asks until the session ends.
-                let _ = shared.token.cancel();
-                shared.is_sending.store(false, Ordering::Release);
+                let _ = at_work.token.cancel();
+                at_work.is_sending.store(false, Ordering::Release);
             });
+            if started.is_err() {
+                shared.is_sending.store(false, Ordering::Release);
+            }
         }
     }
 
     /// Ends the waiting at once, without asking anybody.
-    fn sever(&self) {
+    fn abort(&self) {
         for shared in &self.0 {
-            shared.line.sever("no answer in time, nor to being cancelled");
+            shared.line.abort("no answer in time, nor to being cancelled");
         }
     }
 }

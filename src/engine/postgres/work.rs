@@ -3,11 +3,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+
+use parking_lot::Mutex;
 
 use super::client::{CancelToken, Client, Error};
-use super::connect::{way_out, way_out_of, words};
+use super::connect::{hint, hint_of, words};
 use super::meta::Meta;
 use super::patience::Line;
 use super::schema;
@@ -114,7 +116,7 @@ impl Work {
             Some(code) => Failure::Counted(code),
             None => Failure::Fatal(SessionError {
                 code: code.to_owned(),
-                message: format!("{}: {message}; {}", self.server, way_out_of(code)),
+                message: format!("{}: {message}; {}", self.server, hint_of(code)),
             }),
         }
     }
@@ -127,7 +129,7 @@ impl Work {
             None if matches!(error, Error::Interrupted) => INTERRUPTED,
             None => "connection",
         };
-        let message = format!("{}: {}; {}", self.server, words(error), way_out(error));
+        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
         SessionError { code: code.to_owned(), message }
     }
 

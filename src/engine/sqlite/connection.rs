@@ -96,7 +96,7 @@ pub fn code_name(error: &rusqlite::Error) -> &'static str {
 }
 
 /// What a person can do about a failure.
-pub fn way_out(error: &rusqlite::Error) -> &'static str {
+pub fn hint(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "free some room, or use another folder (--db sqlite:DIR)",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
@@ -127,7 +127,7 @@ pub fn in_words(error: &rusqlite::Error) -> String {
 /// A failure of SQLite's as a caller acts on it.
 pub fn engine_error(doing: &str, path: &Path, error: &rusqlite::Error) -> EngineError {
     let (code, words) = (code_name(error), in_words(error));
-    let text = format!("{}: {doing} failed: {words} ({code}); {}", path.display(), way_out(error));
+    let text = format!("{}: {doing} failed: {words} ({code}); {}", path.display(), hint(error));
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => EngineError::Interrupted,
         Some(

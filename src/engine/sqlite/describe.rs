@@ -10,7 +10,7 @@ use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
 use super::{CAPABILITIES, direct, files, layout};
-use crate::engine::{EngineError, Needs};
+use crate::engine::{EngineError, LoadPlan, Needs};
 use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::devices;
@@ -81,6 +81,8 @@ pub fn describe(
 const FILES_PER_CONNECTION: u64 = 2;
 /// Of each schema: direct, buffered and shared memory, and a checkpointer's connection.
 const FILES_PER_SCHEMA: u64 = 5;
+/// Of each loader: the database file, its folder, and SQLite's sorter's temporary files.
+const FILES_PER_LOADER: u64 = 5;
 
 /// What the sessions' connections hold. A cache holds no more than there is.
 pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
@@ -89,7 +91,15 @@ pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
     Needs {
         files: connections * FILES_PER_CONNECTION + metas.len() as u64 * FILES_PER_SCHEMA,
         memory_bytes: sum_of_connections(shared, metas, sessions, &cache),
+        threads: std::thread::available_parallelism().map_or(1, usize::from) as u64,
     }
+}
+
+/// What the loaders' connections hold, and the claims on files that are loaded over.
+pub fn load_needs(plan: &LoadPlan) -> Needs {
+    let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
+    let claims = if plan.replace { schemas } else { 0 };
+    Needs { files: loaders * FILES_PER_LOADER + claims, ..Needs::default() }
 }
 
 fn cache_bytes_of(shared: &Shared, meta: &Meta) -> u64 {

@@ -11,7 +11,7 @@ use rustix::fs::Advice;
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
 use crate::engine::EngineError;
-use crate::engine::claim::Claim;
+use crate::engine::file_lock::FileLock;
 
 /// The folder of a target.
 #[derive(Debug, Clone)]
@@ -78,9 +78,9 @@ impl Folder {
     }
 
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
-    pub fn lock(&self) -> Result<Claim, EngineError> {
+    pub fn lock(&self) -> Result<FileLock, EngineError> {
         let folder = File::open(&self.path).map_err(|error| self.unusable(&error))?;
-        Claim::on(folder).ok_or_else(|| {
+        FileLock::on(folder).ok_or_else(|| {
             EngineError::Environment(format!(
                 "{}: another petal is loading or dropping data there; wait until it is done",
                 self.path.display()
@@ -136,7 +136,7 @@ pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's error
 
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    let way_out = match error.kind() {
+    let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "check its owner and mode, or name another folder",
         io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only: name another folder",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
@@ -148,7 +148,7 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         _ if error.raw_os_error() == Some(libc::EIO) => IO_ADVICE,
         _ => "check the path (--db sqlite:DIR)",
     };
-    EngineError::Environment(format!("{}: {error}; {way_out}", path.display()))
+    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
 }
 
 /// For a person: in MiB, or GiB from one on.
@@ -213,12 +213,12 @@ pub fn leave_page_cache(path: &Path) {
 
 /// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It goes
 /// through the descriptor that is kept (see [`direct`]).
-pub fn claim(path: &Path) -> Result<Option<Claim>, EngineError> {
+pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
     let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
     if !has_locks_apart(&file) {
         return Ok(None);
     }
-    Claim::on(file).map(Some).ok_or_else(|| {
+    FileLock::on(file).map(Some).ok_or_else(|| {
         EngineError::Environment(format!(
             "{}: another petal run uses this file, by this path or by another link to it; wait until \
              it is done, or stop it",

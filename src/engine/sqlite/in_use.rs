@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use super::direct::FileId;
 use super::files;
 use crate::engine::EngineError;
-use crate::engine::claim::Claim;
+use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::DataUse;
 
 /// SQLite's files of one run. A second run on them is refused: by another link to a file it would
 /// have a WAL of its own there, and both would destroy what they share.
 pub struct FilesInUse {
     files: Vec<(PathBuf, FileId)>,
-    _claims: Vec<Claim>,
+    _locks: Vec<FileLock>,
 }
 
 impl FilesInUse {
     pub fn begin(paths: Vec<PathBuf>) -> Result<Self, EngineError> {
-        let mut begun = Self { files: Vec::new(), _claims: Vec::new() };
+        let mut begun = Self { files: Vec::new(), _locks: Vec::new() };
         for path in paths {
-            begun._claims.extend(files::claim(&path)?);
+            begun._locks.extend(files::lock_file(&path)?);
             let id = FileId::of(&path).map_err(|error| files::unusable(&path, &error))?;
             begun.files.push((path, id));
         }

@@ -1,7 +1,7 @@
 //! What the VFS shim saw, on the safe side: the kinds of events, one recorder per connection, and
 //! the statistics of the engine that they are folded into.
 //!
-//! How events are kept and folded is [`crate::stats::ledger`]'s affair. Nothing here knows SQLite's
+//! How events are kept and folded is [`crate::stats::event_stats`]'s affair. Nothing here knows SQLite's
 //! types.
 
 use std::cell::RefCell;
@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{Counters, FileCounts, IoCounts};
-pub use crate::stats::ledger::locked;
-use crate::stats::ledger::{self, Ledger, Totals, ledger_events};
+use crate::stats::event_stats::{self, EventStats, Totals, timed_events};
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub enum Call {
     Sync,
 }
 
-ledger_events! {
+timed_events! {
     MainRead "main read" UserIo,
     MainWrite "main write" UserIo,
     MainSync "main sync" UserIo,
@@ -117,7 +116,7 @@ const COUNTS: [(Count, &str); 10] = [
 
 /// All that an engine counted since it was opened.
 pub struct Statistics {
-    ledger: Arc<Ledger>,
+    stats: Arc<EventStats>,
     counts: [AtomicU64; COUNTS.len()],
     wal_bytes_max: AtomicU64,
 }
@@ -125,7 +124,7 @@ pub struct Statistics {
 impl Default for Statistics {
     fn default() -> Self {
         Self {
-            ledger: Arc::new(Ledger::new(Event::NAMES)),
+            stats: Arc::new(EventStats::new(Event::NAMES)),
             counts: Default::default(),
             wal_bytes_max: AtomicU64::new(0),
         }
@@ -137,7 +136,7 @@ impl Statistics {
     pub fn recorder(self: &Arc<Self>, role: Role) -> Arc<Recorder> {
         Arc::new(Recorder {
             role,
-            events: self.ledger.recorder(),
+            events: self.stats.recorder(),
             statistics: Arc::clone(self),
             wal_end_bytes: AtomicU64::new(0),
         })
@@ -164,11 +163,11 @@ impl Statistics {
 
     /// Counters of all work so far; with single waits if asked.
     pub fn collect(&self, endpoint: &str, with_latencies: bool) -> Counters {
-        let (totals, latencies) = self.ledger.collect(with_latencies);
+        let (totals, latencies) = self.stats.collect(with_latencies);
         Counters {
             endpoint: endpoint.to_owned(),
             io: self.io_counts(&totals),
-            waits: self.ledger.waits(&totals, latencies),
+            waits: self.stats.waits(&totals, latencies),
             files: files(&totals),
             raw: self.raw(&totals),
         }
@@ -220,7 +219,7 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
         sum
     };
     let file = |kind, reads: &[Event], writes: &[Event], syncs: &[Event]| {
-        ledger::file_counts(kind, sum(reads), sum(writes), sum(syncs))
+        event_stats::file_counts(kind, sum(reads), sum(writes), sum(syncs))
     };
     use Event::{
         CheckpointRead, CheckpointSync, CheckpointWrite, MainRead, MainSync, MainWrite, TempRead,
@@ -237,7 +236,7 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
 /// time in it); anybody may fold.
 pub struct Recorder {
     pub role: Role,
-    events: Arc<ledger::Recorder>,
+    events: Arc<event_stats::Recorder>,
     statistics: Arc<Statistics>,
     /// Where this connection's last write to the WAL ended: the WAL's size in use.
     wal_end_bytes: AtomicU64,

@@ -16,7 +16,7 @@ use super::layout;
 use super::meta::Meta;
 use super::placement::{Pages, count_pages};
 use super::{CAPABILITIES, direct};
-use crate::engine::claim::Claim;
+use crate::engine::file_lock::FileLock;
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
@@ -60,7 +60,7 @@ impl Loader<'_> {
         self.folder.create()?;
         let _alone = self.folder.lock()?;
         self.check_names()?;
-        let _claims = self.claim_replaced()?;
+        let _locks = self.lock_replaced()?;
         self.folder.check_room(self.bytes_needed())?;
         let complete = self.load_all().and_then(|complete| {
             self.give_final_names()?;
@@ -114,10 +114,10 @@ impl Loader<'_> {
     }
 
     /// No run uses what is to be replaced, nor begins to.
-    fn claim_replaced(&self) -> Result<Vec<Claim>, EngineError> {
+    fn lock_replaced(&self) -> Result<Vec<FileLock>, EngineError> {
         let paths = self.plan.schemas.iter().map(|&schema| self.folder.database(schema));
         let claims: Result<Vec<_>, _> =
-            paths.filter(|path| path.exists()).map(|path| files::claim(&path)).collect();
+            paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
         Ok(claims?.into_iter().flatten().collect())
     }
 

@@ -30,8 +30,10 @@ pub mod vfs;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
@@ -46,7 +48,7 @@ use checkpoint::Checkpointers;
 use connection::{Access, engine_error, open};
 use files::{Folder, Header};
 use gate::Gate;
-use io::{Context, Statistics, locked};
+use io::{Context, Statistics};
 use meta::Meta;
 use options::Options;
 use session::SqliteSession;
@@ -94,7 +96,7 @@ struct Shared {
 
 impl Shared {
     fn gate(&self, schema: u32) -> Arc<Gate> {
-        Arc::clone(locked(&self.gates).entry(schema).or_default())
+        Arc::clone(self.gates.lock().entry(schema).or_default())
     }
 
     /// Pages that a session caches of a schema.
@@ -211,6 +213,10 @@ impl Engine for Sqlite {
         Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
     }
 
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        describe::load_needs(plan)
+    }
+
     fn load(
         &self,
         plan: &LoadPlan,
@@ -314,12 +320,12 @@ impl Engine for Sqlite {
             };
             if is_petals {
                 // All are free before the first goes.
-                let claim = files::claim(&file.path)?;
-                petals.push((file, claim));
+                let lock = files::lock_file(&file.path)?;
+                petals.push((file, lock));
             }
         }
         let mut dropped = Vec::new();
-        for (file, _claim) in &petals {
+        for (file, _lock) in &petals {
             files::remove(&file.path)?;
             dropped.push(file.path.display().to_string());
         }

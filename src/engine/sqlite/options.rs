@@ -103,8 +103,8 @@ fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> 
     url_option::size("sqlite", key, value, min..=max, "give a size such as 512K, 16M or 1G")
 }
 
-fn refused(key: &str, value: &str, rule: &str, way_out: &str) -> EngineError {
-    url_option::refused("sqlite", key, value, rule, way_out)
+fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    url_option::refused("sqlite", key, value, rule, hint)
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_key_value_rule_and_way_out() {
+    fn refusals_name_key_value_rule_and_hint() {
         insta::assert_snapshot!(parse(&[("cahce", "1M")]).unwrap_err(), @"DB=sqlite:...?cahce=...: cahce is no option of sqlite:; it has cache=SIZE, checkpoint=SIZE and synchronous=FULL|NORMAL|OFF|EXTRA");
         insta::assert_snapshot!(parse(&[("cache", "lots")]).unwrap_err(), @"DB=sqlite:...?cache=lots: cache is not a size; give a size such as 512K, 16M or 1G");
         insta::assert_snapshot!(parse(&[("checkpoint", "1K")]).unwrap_err(), @"DB=sqlite:...?checkpoint=1K: checkpoint is not between 64K and 64G; give a size such as 512K, 16M or 1G");

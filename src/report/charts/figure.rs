@@ -2,7 +2,7 @@
 //! table of its values, from which the script reads what it shows under the pointer.
 
 use super::marker::Marker;
-use super::palette::Ink;
+use super::palette::Color;
 
 /// One way to draw it, such as `linear` or `log`.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,15 +39,15 @@ impl Series {
     pub fn line(
         number: usize,
         name: &str,
-        ink: Ink,
+        color: Color,
         dash: &str,
         marker: Option<(Marker, bool)>,
     ) -> Self {
         let dash =
             if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
-        let (class, hex) = (ink.class(), ink.hex());
+        let (class, hex) = (color.class(), color.hex());
         let mark = marker
-            .map_or(String::new(), |(marker, is_hollow)| swatch_marker(marker, ink, is_hollow));
+            .map_or(String::new(), |(marker, is_hollow)| swatch_marker(marker, color, is_hollow));
         let swatch = format!(
             "<svg class=\"swatch\" viewBox=\"0 0 30 12\" width=\"30\" height=\"12\" \
              aria-hidden=\"true\"><path d=\"M1 6L29 6\" class=\"l-{class}\" stroke=\"{hex}\" \
@@ -57,8 +57,8 @@ impl Series {
     }
 
     /// A filled area.
-    pub fn area(number: usize, name: &str, ink: Ink) -> Self {
-        let (class, hex) = (ink.class(), ink.hex());
+    pub fn area(number: usize, name: &str, color: Color) -> Self {
+        let (class, hex) = (color.class(), color.hex());
         let swatch = format!(
             "<svg class=\"swatch\" viewBox=\"0 0 14 12\" width=\"14\" height=\"12\" \
              aria-hidden=\"true\"><rect x=\"1\" y=\"1\" width=\"12\" height=\"10\" rx=\"2\" \
@@ -68,14 +68,14 @@ impl Series {
     }
 }
 
-fn swatch_marker(marker: Marker, ink: Ink, is_hollow: bool) -> String {
-    let inner = if is_hollow { Ink::Paper } else { ink };
+fn swatch_marker(marker: Marker, color: Color, is_hollow: bool) -> String {
+    let inner = if is_hollow { Color::Paper } else { color };
     let paint = format!(
         "class=\"f-{} l-{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\"",
         inner.class(),
-        ink.class(),
+        color.class(),
         inner.hex(),
-        ink.hex()
+        color.hex()
     );
     let corners: Vec<String> = marker
         .corners()

@@ -1,4 +1,4 @@
-//! The marks of points: each series has its own, so that colour is never alone.
+//! The marks of points: each series has its own, so that color is never alone.
 
 /// Drawn about a point, all of about the same weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

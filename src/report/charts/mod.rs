@@ -1,4 +1,4 @@
-//! Charts as SVG: plotters draws them, over scales and inks of petal's own. A chart knows values
+//! Charts as SVG: plotters draws them, over scales and colors of petal's own. A chart knows values
 //! and words, never records; which figures it shows is for [`super::petals`] and [`super::html`].
 
 pub mod figure;
@@ -12,7 +12,7 @@ mod svg;
 pub use figure::{Figure, Series, Variant};
 pub use labels::{LINE, Labels, Weight};
 pub use marker::Marker;
-pub use palette::Ink;
+pub use palette::Color;
 pub use plot::{Axis, Frame, Plot, Use};
 pub use scale::Scale;
 pub use svg::escape;

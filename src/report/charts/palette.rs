@@ -1,7 +1,7 @@
-//! The inks of every chart. A colour here is a role with two shades: the light one is written into
+//! The colors of every chart. A color here is a role with two shades: the light one is written into
 //! the drawing, so that it stands alone anywhere; a page restyles the role by its class for dark.
 //!
-//! The series take Okabe and Ito's hues, which people who see few colours still tell apart,
+//! The series take Okabe and Ito's hues, which people who see few colors still tell apart,
 //! darkened for white paper and lightened for black. Colour is never alone: markers, dashes and
 //! labels tell the same.
 
@@ -9,7 +9,7 @@ use plotters::style::RGBColor;
 
 /// What a stroke, an area or a word is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
+pub enum Color {
     Text,
     Muted,
     Grid,
@@ -25,7 +25,7 @@ struct Shade {
     dark: u32,
 }
 
-/// Series before the colours repeat.
+/// Series before the colors repeat.
 pub const SERIES: usize = 7;
 
 const BASE: [Shade; 5] = [
@@ -46,7 +46,7 @@ const HUES: [Shade; SERIES] = [
     Shade { class: "s6", light: 0x6d_4fc4, dark: 0xb3_9dff },
 ];
 
-impl Ink {
+impl Color {
     fn shade(self) -> &'static Shade {
         match self {
             Self::Text => &BASE[0],
@@ -68,7 +68,7 @@ impl Ink {
         hex(self.shade().light)
     }
 
-    /// The crate's styles carry colours only: each role has a light shade of its own, by which
+    /// The crate's styles carry colors only: each role has a light shade of its own, by which
     /// the drawing finds it again.
     pub(super) fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.shade().light.to_be_bytes();
@@ -76,7 +76,7 @@ impl Ink {
     }
 }
 
-/// The class of a colour that came from [`Ink::rgb`].
+/// The class of a color that came from [`Color::rgb`].
 pub(super) fn class_of((red, green, blue): (u8, u8, u8)) -> Option<&'static str> {
     let light = u32::from_be_bytes([0, red, green, blue]);
     BASE.iter().chain(&HUES).find(|shade| shade.light == light).map(|shade| shade.class)
@@ -105,8 +105,8 @@ pub fn css() -> String {
     )
 }
 
-fn hex(colour: u32) -> String {
-    format!("#{colour:06x}")
+fn hex(color: u32) -> String {
+    format!("#{color:06x}")
 }
 
 #[cfg(test)]
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
 
     /// WCAG 2: relative luminance of sRGB.
-    fn luminance(colour: u32) -> f64 {
-        let [_, red, green, blue] = colour.to_be_bytes();
+    fn luminance(color: u32) -> f64 {
+        let [_, red, green, blue] = color.to_be_bytes();
         let linear = |value: u8| {
             let share = f64::from(value) / 255.0;
             if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn every_ink_stands_out_on_its_paper() {
-        let paper = Ink::Paper.shade();
-        let limits = [(Ink::Text, 7.0), (Ink::Muted, 4.5)];
-        let series = (0..SERIES).map(|number| (Ink::Series(number), 3.0));
-        for (ink, least) in limits.into_iter().chain(series) {
-            let shade = ink.shade();
+        let paper = Color::Paper.shade();
+        let limits = [(Color::Text, 7.0), (Color::Muted, 4.5)];
+        let series = (0..SERIES).map(|number| (Color::Series(number), 3.0));
+        for (color, least) in limits.into_iter().chain(series) {
+            let shade = color.shade();
             let found = (contrast(shade.light, paper.light), contrast(shade.dark, paper.dark));
             assert!(found.0 >= least && found.1 >= least, "{}: {found:?}", shade.class);
         }

@@ -10,10 +10,10 @@ use plotters::coord::cartesian::Cartesian2d;
 use plotters::element::{Circle, PathElement, Polygon, Rectangle};
 use plotters::prelude::{DrawingArea, IntoDrawingArea};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
+use plotters::style::{Color as _, FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
 
 use super::marker::Marker;
-use super::palette::Ink;
+use super::palette::Color;
 use super::scale::{Scale, tick_label};
 use super::svg::{LETTER, STEPS, Shared, Svg, escape, pixels};
 use super::{ChartError, Labels};
@@ -83,19 +83,19 @@ pub struct Plot {
 const TEXT: f64 = 12.0;
 const TITLE: f64 = 17.0;
 
-/// Words, their ink and size, how they hang at their point.
+/// Words, their color and size, how they hang at their point.
 #[derive(Clone, Copy)]
 pub struct Word<'a> {
     pub text: &'a str,
-    pub ink: Ink,
+    pub color: Color,
     pub size: f64,
     pub is_bold: bool,
     pub across: HPos,
 }
 
 impl<'a> Word<'a> {
-    pub fn new(text: &'a str, ink: Ink) -> Self {
-        Self { text, ink, size: TEXT, is_bold: false, across: HPos::Left }
+    pub fn new(text: &'a str, color: Color) -> Self {
+        Self { text, color, size: TEXT, is_bold: false, across: HPos::Left }
     }
 }
 
@@ -103,12 +103,12 @@ fn steps(pixels: f64) -> i32 {
     (pixels * STEPS).round() as i32
 }
 
-fn stroke(ink: Ink, width: f64) -> ShapeStyle {
-    ShapeStyle { color: ink.rgb().to_rgba(), filled: false, stroke_width: steps(width) as u32 }
+fn stroke(color: Color, width: f64) -> ShapeStyle {
+    ShapeStyle { color: color.rgb().to_rgba(), filled: false, stroke_width: steps(width) as u32 }
 }
 
-fn fill(ink: Ink, opacity: f64) -> ShapeStyle {
-    ShapeStyle { color: ink.rgb().mix(opacity), filled: true, stroke_width: 0 }
+fn fill(color: Color, opacity: f64) -> ShapeStyle {
+    ShapeStyle { color: color.rgb().mix(opacity), filled: true, stroke_width: 0 }
 }
 
 impl Plot {
@@ -154,22 +154,22 @@ impl Plot {
         for (value, word) in y {
             let (_, level) = self.at(frame.x.scale.from(), *value);
             if frame.y.words.is_none() {
-                self.pixel_line(&[(left, level), (right, level)], Ink::Grid, 1.0);
+                self.pixel_line(&[(left, level), (right, level)], Color::Grid, 1.0);
             }
-            let label = Word { across: HPos::Right, ..Word::new(word, Ink::Muted) };
+            let label = Word { across: HPos::Right, ..Word::new(word, Color::Muted) };
             self.word(left - 7.0, level, label);
         }
         for (value, word) in x {
             let (across, _) = self.at(*value, frame.y.scale.from());
             // Bars are read against lines from their own axis.
             if frame.y.words.is_some() {
-                self.pixel_line(&[(across, top), (across, bottom)], Ink::Grid, 1.0);
+                self.pixel_line(&[(across, top), (across, bottom)], Color::Grid, 1.0);
             }
-            self.pixel_line(&[(across, bottom), (across, bottom + 5.0)], Ink::Axis, 1.0);
-            let label = Word { across: HPos::Center, ..Word::new(word, Ink::Muted) };
+            self.pixel_line(&[(across, bottom), (across, bottom + 5.0)], Color::Axis, 1.0);
+            let label = Word { across: HPos::Center, ..Word::new(word, Color::Muted) };
             self.word(across, bottom + 14.0, label);
         }
-        self.pixel_line(&[(left, bottom), (right, bottom)], Ink::Axis, 1.0);
+        self.pixel_line(&[(left, bottom), (right, bottom)], Color::Axis, 1.0);
         let mut y_title = frame.y.title.clone();
         let mut x_title = frame.x.title.clone();
         for (title, axis) in [(&mut y_title, &frame.y), (&mut x_title, &frame.x)] {
@@ -178,11 +178,11 @@ impl Plot {
             }
         }
         let margin = self.margin;
-        self.word(margin, top - 17.0, Word::new(&y_title, Ink::Text));
-        let label = Word { across: HPos::Right, ..Word::new(&x_title, Ink::Text) };
+        self.word(margin, top - 17.0, Word::new(&y_title, Color::Text));
+        let label = Word { across: HPos::Right, ..Word::new(&x_title, Color::Text) };
         self.word(right, bottom + 32.0, label);
         if frame.shown == Use::Alone {
-            let title = Word { size: TITLE, is_bold: true, ..Word::new(frame.title, Ink::Text) };
+            let title = Word { size: TITLE, is_bold: true, ..Word::new(frame.title, Color::Text) };
             self.word(margin, 28.0, title);
         }
         self.write("</g>");
@@ -212,52 +212,52 @@ impl Plot {
         self.write("</g>");
     }
 
-    pub fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
+    pub fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
         if points.len() > 1 {
-            let drawn = self.area.draw(&PathElement::new(points.to_vec(), stroke(ink, width)));
+            let drawn = self.area.draw(&PathElement::new(points.to_vec(), stroke(color, width)));
             self.note(drawn);
         }
     }
 
     /// The area between two values at each place: (x, lower, upper).
-    pub fn band(&mut self, points: &[(f64, f64, f64)], ink: Ink, opacity: f64) {
+    pub fn band(&mut self, points: &[(f64, f64, f64)], color: Color, opacity: f64) {
         if points.len() > 1 {
             let there = points.iter().map(|&(x, lower, _)| (x, lower));
             let back = points.iter().rev().map(|&(x, _, upper)| (x, upper));
             let corners: Vec<(f64, f64)> = there.chain(back).collect();
-            let drawn = self.area.draw(&Polygon::new(corners, fill(ink, opacity)));
+            let drawn = self.area.draw(&Polygon::new(corners, fill(color, opacity)));
             self.note(drawn);
         }
     }
 
     /// A rectangle from one corner to the other, in values.
-    pub fn rectangle(&mut self, corners: [(f64, f64); 2], ink: Ink, opacity: f64) {
-        let drawn = self.area.draw(&Rectangle::new(corners, fill(ink, opacity)));
+    pub fn rectangle(&mut self, corners: [(f64, f64); 2], color: Color, opacity: f64) {
+        let drawn = self.area.draw(&Rectangle::new(corners, fill(color, opacity)));
         self.note(drawn);
     }
 
     /// A line in pixels.
-    pub fn pixel_line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
+    pub fn pixel_line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
         let points: Vec<(i32, i32)> = points.iter().map(|&(x, y)| (steps(x), steps(y))).collect();
-        let drawn = self.root.draw(&PathElement::new(points, stroke(ink, width)));
+        let drawn = self.root.draw(&PathElement::new(points, stroke(color, width)));
         self.note(drawn);
     }
 
     /// A marker at a value; a hollow one shows the paper.
-    pub fn marker(&mut self, at: (f64, f64), marker: Marker, ink: Ink, is_hollow: bool) {
+    pub fn marker(&mut self, at: (f64, f64), marker: Marker, color: Color, is_hollow: bool) {
         let (x, y) = self.at(at.0, at.1);
-        self.shape(x, y, 4.2, marker, if is_hollow { Ink::Paper } else { ink }, ink);
+        self.shape(x, y, 4.2, marker, if is_hollow { Color::Paper } else { color }, color);
     }
 
     /// A ring about a value.
-    pub fn ring(&mut self, at: (f64, f64), ink: Ink) {
+    pub fn ring(&mut self, at: (f64, f64), color: Color) {
         let (x, y) = self.at(at.0, at.1);
-        let circle = Circle::new((steps(x), steps(y)), steps(8.5), stroke(ink, 1.6));
+        let circle = Circle::new((steps(x), steps(y)), steps(8.5), stroke(color, 1.6));
         let drawn = self.root.draw(&circle);
         self.note(drawn);
     }
 
-    fn shape(&mut self, x: f64, y: f64, radius: f64, marker: Marker, inner: Ink, outer: Ink) {
+    fn shape(&mut self, x: f64, y: f64, radius: f64, marker: Marker, inner: Color, outer: Color) {
         let corners: Vec<(i32, i32)> = marker
             .corners()
             .iter()
@@ -281,7 +281,7 @@ impl Plot {
 
     /// The reach of an interval about a value, in the values of either axis. An end that lies
     /// beyond the frame has no cap.
-    pub fn reach(&mut self, at: (f64, f64), across: Option<f64>, up: Option<f64>, ink: Ink) {
+    pub fn reach(&mut self, at: (f64, f64), across: Option<f64>, up: Option<f64>, color: Color) {
         const CAP: f64 = 3.0;
         // One stroke each, back over itself at the caps: a third of the markup.
         if let Some(half) = across.filter(|&half| half > 0.0) {
@@ -291,7 +291,7 @@ impl Plot {
             let (low, high) = (cap(at.0 - half), cap(at.0 + half));
             let lower = [(from, y - low), (from, y + low), (from, y)];
             let upper = [(to, y), (to, y - high), (to, y + high)];
-            self.pixel_line(&[lower, upper].concat(), ink, 1.0);
+            self.pixel_line(&[lower, upper].concat(), color, 1.0);
         }
         if let Some(half) = up.filter(|&half| half > 0.0) {
             let ((x, from), (_, to)) = (self.at(at.0, at.1 - half), self.at(at.0, at.1 + half));
@@ -300,7 +300,7 @@ impl Plot {
             let (low, high) = (cap(at.1 - half), cap(at.1 + half));
             let lower = [(x - low, from), (x + low, from), (x, from)];
             let upper = [(x, to), (x - high, to), (x + high, to)];
-            self.pixel_line(&[lower, upper].concat(), ink, 1.0);
+            self.pixel_line(&[lower, upper].concat(), color, 1.0);
         }
     }
 
@@ -308,8 +308,8 @@ impl Plot {
     pub fn word(&mut self, x: f64, y: f64, word: Word<'_>) {
         let weight = if word.is_bold { FontStyle::Bold } else { FontStyle::Normal };
         let font = FontDesc::new(FontFamily::SansSerif, word.size * STEPS, weight);
-        let colour = word.ink.rgb();
-        let style = TextStyle::from(font).color(&colour).pos(Pos::new(word.across, VPos::Center));
+        let color = word.color.rgb();
+        let style = TextStyle::from(font).color(&color).pos(Pos::new(word.across, VPos::Center));
         let drawn = self.root.draw_text(word.text, &style, (steps(x), steps(y)));
         self.note(drawn);
     }
@@ -384,7 +384,10 @@ fn opening(frame: &Frame<'_>) -> String {
         Use::Page => (String::new(), String::new()),
         Use::Alone => (
             format!(" width=\"{width}\" height=\"{height}\""),
-            format!("<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>", Ink::Paper.hex()),
+            format!(
+                "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>",
+                Color::Paper.hex()
+            ),
         ),
     };
     let id = escape(frame.id);

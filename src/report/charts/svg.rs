@@ -1,4 +1,4 @@
-//! What the chart crate draws into: SVG with a class per ink, so that a page can restyle it, and
+//! What the chart crate draws into: SVG with a class per color, so that a page can restyle it, and
 //! the light shade as an attribute, so that it stands alone. One step is a tenth of a pixel.
 
 use std::cell::RefCell;
@@ -56,14 +56,14 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// `class`, colour and opacity of a stroke (`l`) or an area (`f`).
-fn paint(kind: char, colour: &BackendColor) -> String {
+/// `class`, color and opacity of a stroke (`l`) or an area (`f`).
+fn paint(kind: char, color: &BackendColor) -> String {
     let property = if kind == 'l' { "stroke" } else { "fill" };
-    let (red, green, blue) = colour.rgb;
+    let (red, green, blue) = color.rgb;
     let class =
-        class_of(colour.rgb).map_or(String::new(), |name| format!(" class=\"{kind}-{name}\""));
-    let opacity = if colour.alpha < 1.0 {
-        format!(" {property}-opacity=\"{}\"", (colour.alpha * 100.0).round() / 100.0)
+        class_of(color.rgb).map_or(String::new(), |name| format!(" class=\"{kind}-{name}\""));
+    let opacity = if color.alpha < 1.0 {
+        format!(" {property}-opacity=\"{}\"", (color.alpha * 100.0).round() / 100.0)
     } else {
         String::new()
     };
@@ -119,8 +119,8 @@ impl DrawingBackend for Svg {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, (x, y): BackendCoord, colour: BackendColor) -> Drawn {
-        self.draw_rect((x, y), (x + 1, y + 1), &colour, true)
+    fn draw_pixel(&mut self, (x, y): BackendCoord, color: BackendColor) -> Drawn {
+        self.draw_rect((x, y), (x + 1, y + 1), &color, true)
     }
 
     fn draw_line<S: BackendStyle>(

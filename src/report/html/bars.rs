@@ -4,7 +4,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::charts::plot::Word;
 use super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
 };
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
@@ -50,7 +50,7 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {
             plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
-                draw_spread(plot, bars, Ink::Series(number), floor);
+                draw_spread(plot, bars, Color::Series(number), floor);
             });
         }
         for (row, upper) in uppers(&spreads).into_iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
         variants.push(Variant { name, svg: plot.finish()? });
     }
     let names = spreads.iter().enumerate();
-    let series = names.map(|(number, (name, _))| Series::area(number, name, Ink::Series(number)));
+    let series = names.map(|(number, (name, _))| Series::area(number, name, Color::Series(number)));
     let mut head = vec!["up to us".to_owned()];
     for (name, _) in &spreads {
         head.extend([format!("{name} %"), format!("{name} count")]);
@@ -118,12 +118,12 @@ fn share(bar: &Bar, bars: &[Bar]) -> f64 {
     if total > 0 { bar.count as f64 / total as f64 } else { 0.0 }
 }
 
-fn draw_spread(plot: &mut Plot, bars: &[Bar], ink: Ink, floor: f64) {
+fn draw_spread(plot: &mut Plot, bars: &[Bar], color: Color, floor: f64) {
     for bar in bars.iter().filter(|bar| bar.count > 0) {
         let (from, to) = (bar.upper_us as f64 / 2.0, bar.upper_us as f64);
         let height = share(bar, bars) * 100.0;
-        plot.rectangle([(from, height), (to, floor)], ink, 0.22);
-        plot.line(&[(from, floor), (from, height), (to, height), (to, floor)], ink, 1.5);
+        plot.rectangle([(from, height), (to, floor)], color, 0.22);
+        plot.line(&[(from, floor), (from, height), (to, height), (to, floor)], color, 1.5);
     }
 }
 
@@ -169,14 +169,14 @@ pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
         y: Axis { words: Some(words.collect()), ..Axis::new(Scale::between(0.0, count), "") },
         shown: Use::Page,
     });
-    let sides: [(&str, Ink, f64); 2] =
-        [("read", Ink::Series(0), 0.17), ("written", Ink::Series(1), -0.17)];
-    for (number, (_, ink, shift)) in sides.iter().enumerate() {
+    let sides: [(&str, Color, f64); 2] =
+        [("read", Color::Series(0), 0.17), ("written", Color::Series(1), -0.17)];
+    for (number, (_, color, shift)) in sides.iter().enumerate() {
         plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
             for (at, layer) in layers.iter().enumerate() {
                 let level = count - at as f64 - 0.5 + shift;
                 let bytes = if number == 0 { layer.read } else { layer.written };
-                draw_bar(plot, bytes, level, *ink);
+                draw_bar(plot, bytes, level, *color);
             }
         });
     }
@@ -200,26 +200,26 @@ pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
         is_wide: true,
         variants: vec![Variant { name: "linear", svg: plot.finish()? }],
         series: vec![
-            Series::area(0, "read", Ink::Series(0)),
-            Series::area(1, "written", Ink::Series(1)),
+            Series::area(0, "read", Color::Series(0)),
+            Series::area(1, "written", Color::Series(1)),
         ],
         head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
         rows: layers.iter().map(row).collect(),
     }))
 }
 
-fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, ink: Ink) {
+fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
     const HALF: f64 = 0.145;
     let Some(bytes) = bytes else {
         let (x, y) = plot.at(0.0, level);
-        plot.word(x + 6.0, y, Word { size: 11.0, ..Word::new(UNKNOWN, Ink::Muted) });
+        plot.word(x + 6.0, y, Word { size: 11.0, ..Word::new(UNKNOWN, Color::Muted) });
         return;
     };
     let megabytes = bytes as f64 / 1e6;
-    plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], ink, 0.85);
+    plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], color, 0.85);
     let (x, y) = plot.at(megabytes, level);
     let text = decimal(megabytes, usize::from(megabytes < 10.0));
-    let word = Word { size: 11.0, across: HPos::Left, ..Word::new(&text, Ink::Text) };
+    let word = Word { size: 11.0, across: HPos::Left, ..Word::new(&text, Color::Text) };
     plot.word(x + 6.0, y, word);
 }
 

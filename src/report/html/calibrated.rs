@@ -1,11 +1,11 @@
 //! Runs on the curve of their calibrated device: requests per second and latency over the number
 //! in flight, at the device. A point of its own for each run, in the section of a run or a sweep.
 
-use super::super::charts::{Ink, Marker};
+use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
 use super::super::text::calibrated::{line, notes, per_cent, table, whence};
 use super::HtmlError;
-use super::page::{Part, Section, Sheet};
+use super::page::{HtmlTable, Part, Section};
 use super::traces::{Row, Subject, Trace, figure};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
@@ -33,7 +33,7 @@ pub(super) fn of_run(run: &Run) -> Result<Option<Section>, HtmlError> {
     let mut parts = vec![Part::Notes(vec![line(share)])];
     parts.extend(figures(&[("this run".to_owned(), share)])?);
     parts.push(Part::Table(
-        Sheet::of("The run and its curve", &table(share)).with_note(&notes(share).join(". ")),
+        HtmlTable::of("The run and its curve", &table(share)).with_note(&notes(share).join(". ")),
     ));
     Ok(Some(section(parts)))
 }
@@ -81,14 +81,14 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Result<Vec<Part>, HtmlError
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
-        let ink = Ink::Series(number);
+        let color = Color::Series(number);
         let first = rows.len();
         rows.extend(points.iter().map(|point| curve_row(curve, point)));
         let trace = |name: &str, dash, pick: fn(&CalibratedPoint) -> Option<f64>| {
             let known = points.iter().enumerate();
             Trace {
                 name: name.to_owned(),
-                ink,
+                color,
                 marker: Marker::of(number),
                 is_hollow: false,
                 dash: Some(dash),
@@ -116,7 +116,7 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Result<Vec<Part>, HtmlError
         };
         let marks = |pick: fn(&CalibratedShare) -> Option<f64>| Trace {
             name: name.clone(),
-            ink: Ink::Series(number + 3),
+            color: Color::Series(number + 3),
             marker: Marker::Diamond,
             is_hollow: false,
             dash: None,

@@ -1,10 +1,10 @@
 //! The page of a calibration: what the device alone can do, at every depth.
 
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
-use super::super::charts::{Ink, Marker};
+use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
-use super::page::{Page, Part, Section, Sheet, Tile, moment};
+use super::page::{HtmlTable, Page, Part, Section, Tile, moment};
 use super::traces::{Row, Subject, Trace, figure};
 use crate::record::Status;
 use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
@@ -36,15 +36,15 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     ];
     let charts = drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure)));
     let mut measured =
-        vec![Part::Table(Sheet::of("What one asks for first", &figures(calibration)))];
+        vec![Part::Table(HtmlTable::of("What one asks for first", &figures(calibration)))];
     let under = unders(calibration);
     if !under.is_empty() {
         measured.push(Part::Notes(under));
     }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
-            let sheet = Sheet::of(&title(calibration, name), &curve(points));
-            measured.push(Part::Table(sheet.folded()));
+            let table = HtmlTable::of(&title(calibration, name), &curve(points));
+            measured.push(Part::Table(table.folded()));
         }
     }
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
@@ -126,7 +126,7 @@ fn traces(calibration: &Calibration) -> (Vec<Row>, Vec<Trace>, Vec<Trace>) {
         rows.extend(points.iter().map(|point| row(name, point)));
         let trace = |label: String, dash, is_hollow, pick: fn(&Point) -> Option<f64>| Trace {
             name: label,
-            ink: Ink::Series(number),
+            color: Color::Series(number),
             marker: Marker::of(number),
             is_hollow,
             dash: Some(dash),

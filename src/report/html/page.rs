@@ -65,14 +65,14 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) enum Part {
     Figure(Box<Figure>),
-    Table(Sheet),
+    Table(HtmlTable),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
 }
 
 /// A table of a page.
 #[derive(Debug, Default)]
-pub(super) struct Sheet {
+pub(super) struct HtmlTable {
     pub(super) caption: String,
     /// Closed until somebody opens it.
     pub(super) is_folded: bool,
@@ -103,7 +103,7 @@ impl Cell {
     }
 }
 
-impl Sheet {
+impl HtmlTable {
     /// A table of the text report.
     pub(super) fn of(caption: &str, table: &Table) -> Self {
         let head =

@@ -7,7 +7,7 @@ use super::super::table::{Align, Table};
 use super::super::text::{
     counters, differences, events, header, layers, load, os, seconds, server_report,
 };
-use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, moment, plain, worst};
+use super::page::{Cell, HtmlTable, Page, Part, Section, Shown, Tile, moment, plain, worst};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
@@ -138,7 +138,7 @@ fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
         parts.push(Part::Notes(steps));
     }
     let note = layers::flushes(run).unwrap_or_default();
-    let table = Sheet::of("Blocks, requests and bytes of each layer", &layers::layers(run));
+    let table = HtmlTable::of("Blocks, requests and bytes of each layer", &layers::layers(run));
     parts.push(Part::Table(table.folded().with_note(&note)));
     push(&mut parts, "I/O by kind of file", &layers::files(run));
     if run.summary.endpoints.len() > 1 {
@@ -151,33 +151,36 @@ fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
 /// A folded table, if it has anything.
 fn push(parts: &mut Vec<Part>, caption: &str, table: &Table) {
     if !table.is_empty() {
-        parts.push(Part::Table(Sheet::of(caption, table).folded()));
+        parts.push(Part::Table(HtmlTable::of(caption, table).folded()));
     }
 }
 
 fn timed_events(run: &Run) -> Result<Section, HtmlError> {
-    let mut sheet = Sheet::of("Top timed events", &events::top_events(run));
+    let mut table = HtmlTable::of("Top timed events", &events::top_events(run));
     let shares = run
         .summary
         .waits
         .iter()
         .map(|wait| run.share_of_db_time(wait.time_us).filter(|_| is_foreground(wait.class)));
     let shown: Vec<Option<f64>> = shares.collect();
-    let column = sheet.head.iter().position(|(name, _)| name == "% DB time");
+    let column = table.head.iter().position(|(name, _)| name == "% DB time");
     let has_shares = shown.iter().any(Option::is_some);
     let rest = 1.0 - shown.iter().flatten().sum::<f64>();
     let all = shown.into_iter().chain([Some(rest).filter(|rest| has_shares && *rest >= 0.0)]);
-    for (row, share) in sheet.rows.iter_mut().zip(all) {
+    for (row, share) in table.rows.iter_mut().zip(all) {
         if let Some(cell) = column.and_then(|column| row.get_mut(column)) {
             cell.share = share.filter(|share| share.is_finite());
         }
     }
-    let mut parts = vec![Part::Table(sheet.with_note(events::DB_TIME))];
+    let mut parts = vec![Part::Table(table.with_note(events::DB_TIME))];
     parts.extend(bars::histogram(run)?.map(|figure| Part::Figure(Box::new(figure))));
-    let operations = Sheet::of("Operation latency, us (petal's clock)", &events::operations(run));
+    let operations =
+        HtmlTable::of("Operation latency, us (petal's clock)", &events::operations(run));
     parts.push(Part::Table(operations.with_note(&events::operations_note(run))));
-    parts
-        .push(Part::Table(Sheet::of("I/O latency, us (the source beside each)", &events::io(run))));
+    parts.push(Part::Table(HtmlTable::of(
+        "I/O latency, us (the source beside each)",
+        &events::io(run),
+    )));
     let layer = sources::of(run).events;
     Ok(Section { id: "waits", title: "Where time went", layer, parts })
 }
@@ -194,9 +197,9 @@ fn own_report(run: &Run) -> Section {
         None => {}
         Some(Err(why)) => parts.push(Part::Notes(vec![format!("not compared: {why}")])),
         Some(Ok(comparison)) => {
-            let sheet = Sheet::of("Both layers", &server_report::beside(&comparison));
+            let table = HtmlTable::of("Both layers", &server_report::beside(&comparison));
             let note = server_report::explained(&comparison);
-            parts.push(Part::Table(sheet.with_note(&note)));
+            parts.push(Part::Table(table.with_note(&note)));
         }
     }
     for report in reports {
@@ -230,9 +233,9 @@ fn host_seen(run: &Run) -> Section {
     for seen in [run.database_host(), own].into_iter().flatten() {
         let sum = &seen.whole.sum;
         let place = os::place(seen);
-        let sheet = Sheet::of(&format!("Processors, {place}"), &os::processors(seen));
-        let sheet = sheet.with_note(&os::busiest(seen).unwrap_or_default());
-        parts.push(Part::Table(sheet.folded()));
+        let table = HtmlTable::of(&format!("Processors, {place}"), &os::processors(seen));
+        let table = table.with_note(&os::busiest(seen).unwrap_or_default());
+        parts.push(Part::Table(table.folded()));
         if let Some(devices) = &sum.devices {
             let table = os::device_table(devices, sum.seconds);
             push(&mut parts, &format!("Devices, {place}"), &table);
@@ -270,7 +273,7 @@ fn settings(run: &Run) -> Section {
     }
     let mut parts = Vec::new();
     if !set.is_empty() {
-        parts.push(Part::Table(Sheet::of("Set", &set)));
+        parts.push(Part::Table(HtmlTable::of("Set", &set)));
     }
     push(&mut parts, "By default", &rest);
     // A record that tells no origins still tells its settings.
@@ -315,7 +318,7 @@ fn besides(run: &Run) -> Section {
         })
         .collect();
     if !not_judged.is_empty() {
-        parts.push(Part::Table(Sheet {
+        parts.push(Part::Table(HtmlTable {
             caption: "Not judged here, and why".to_owned(),
             is_folded: true,
             head: vec![("finding".to_owned(), false), ("why".to_owned(), false)],

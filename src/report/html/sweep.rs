@@ -4,7 +4,7 @@
 use super::super::charts::Figure;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::page::{Cell, Page, Part, Section, Sheet, Shown, Tile, link, moment, plain, worst};
+use super::page::{Cell, HtmlTable, Page, Part, Section, Shown, Tile, link, moment, plain, worst};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
@@ -168,7 +168,7 @@ fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
 const NOTES_OPEN_MAX: usize = 4;
 
 /// What to know before comparing, under a line that tells what kinds there are.
-fn folded_notes(notes: &[String]) -> Sheet {
+fn folded_notes(notes: &[String]) -> HtmlTable {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for note in notes {
         let kind = note.split_once(": ").map_or("other", |(id, _)| id);
@@ -178,11 +178,11 @@ fn folded_notes(notes: &[String]) -> Sheet {
         }
     }
     let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    Sheet {
+    HtmlTable {
         caption: format!("{} notes to read before comparing: {}", notes.len(), told.join(", ")),
         head: vec![("note".to_owned(), false)],
         rows: notes.iter().map(|note| vec![Cell::from(note.clone())]).collect(),
-        ..Sheet::default()
+        ..HtmlTable::default()
     }
     .folded()
 }
@@ -221,18 +221,18 @@ fn line_section(petals: &Petals) -> Section {
         .map(Cell::from)
         .into()
     });
-    let sheet = Sheet {
+    let table = HtmlTable {
         caption: "Peak, knee and bend-back of each line".to_owned(),
         head: head.map(|(name, is_figure)| (name.to_owned(), is_figure)).into(),
         rows: rows.collect(),
-        ..Sheet::default()
+        ..HtmlTable::default()
     };
     let layer = "the engine's counts and timing";
     Section {
         id: "lines",
         title: "What each line comes to",
         layer,
-        parts: vec![Part::Table(sheet)],
+        parts: vec![Part::Table(table)],
     }
 }
 
@@ -284,7 +284,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         });
         row
     });
-    let sheet = Sheet {
+    let table = HtmlTable {
         caption: "Every cell, in the order of time".to_owned(),
         head,
         rows: rows.collect(),
@@ -292,9 +292,9 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
                whole-run names; latency of single reads as the engine timed it, of operations by \
                petal's clock."
             .to_owned(),
-        ..Sheet::default()
+        ..HtmlTable::default()
     };
-    let mut parts = vec![Part::Table(sheet)];
+    let mut parts = vec![Part::Table(table)];
     let missing = swept.map(missing).unwrap_or_default();
     if !missing.is_empty() {
         parts.push(Part::Notes(missing));

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::super::charts::plot::Word;
 use super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, LINE, Marker, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, ChartError, Color, Figure, Frame, LINE, Marker, Plot, Scale, Series, Use, Variant, Weight,
 };
 
 const WIDTH: f64 = 556.0;
@@ -20,7 +20,7 @@ pub(super) struct Row {
 /// Points that belong together.
 pub(super) struct Trace {
     pub(super) name: String,
-    pub(super) ink: Ink,
+    pub(super) color: Color,
     pub(super) marker: Marker,
     pub(super) is_hollow: bool,
     /// Of the line that joins them; None where they stand alone.
@@ -58,7 +58,7 @@ pub(super) fn figure(
     }
     let series = traces.iter().enumerate().map(|(number, trace)| {
         let mark = Some((trace.marker, trace.is_hollow));
-        Series::line(number, &trace.name, trace.ink, trace.dash.unwrap_or("0 99"), mark)
+        Series::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
     });
     Ok(Some(Figure {
         id: subject.id.to_owned(),
@@ -102,17 +102,17 @@ fn drawn(
             if let Some(dash) = trace.dash {
                 let dash = if dash.is_empty() { "none" } else { dash };
                 plot.group(&format!("stroke-dasharray=\"{dash}\""), |plot| {
-                    plot.line(&points, trace.ink, 2.0);
+                    plot.line(&points, trace.color, 2.0);
                 });
             }
             for &point in &points {
-                plot.marker(point, trace.marker, trace.ink, trace.is_hollow);
+                plot.marker(point, trace.marker, trace.color, trace.is_hollow);
                 if trace.dash.is_none() {
-                    plot.ring(point, trace.ink);
+                    plot.ring(point, trace.color);
                 }
             }
             if let (Some(text), Some(&(x, y))) = (&trace.label, points.last()) {
-                label(plot, &mut labels, (x, y), text, trace.ink);
+                label(plot, &mut labels, (x, y), text, trace.color);
             }
             for (&(row, _), &point) in trace.points.iter().zip(&points) {
                 plot.hit_point(point, row, "");
@@ -127,19 +127,19 @@ fn label(
     labels: &mut super::super::charts::Labels,
     at: (f64, f64),
     text: &str,
-    ink: Ink,
+    color: Color,
 ) {
     const SIZE: f64 = 12.0;
     let Some((x, y)) = labels.place(plot.at(at.0, at.1), text, SIZE, Weight::Must) else { return };
     let halo = format!(
         "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
          stroke-linejoin=\"round\"",
-        Ink::Paper.hex()
+        Color::Paper.hex()
     );
     plot.group(&halo, |plot| {
         for (number, text) in text.lines().enumerate() {
             let y = y + number as f64 * SIZE * LINE;
-            plot.word(x, y, Word { text, ink, size: SIZE, is_bold: true, across: HPos::Left });
+            plot.word(x, y, Word { text, color, size: SIZE, is_bold: true, across: HPos::Left });
         }
     });
 }

@@ -1,13 +1,13 @@
-//! How lines are told apart. Where one thing was varied besides sessions, each line has a colour.
-//! In overlays of several targets, block sizes or other factors, those choose the colour, and
-//! UPDATE_PCT the dash. The marker tells what the dash tells, or what the colour tells.
+//! How lines are told apart. Where one thing was varied besides sessions, each line has a color.
+//! In overlays of several targets, block sizes or other factors, those choose the color, and
+//! UPDATE_PCT the dash. The marker tells what the dash tells, or what the color tells.
 
-use super::super::charts::{Ink, Marker};
+use super::super::charts::{Color, Marker};
 use crate::analysis::petals::Line;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Look {
-    pub(super) ink: Ink,
+    pub(super) color: Color,
     /// As SVG writes it; empty for a whole line.
     pub(super) dash: &'static str,
     pub(super) marker: Marker,
@@ -28,22 +28,22 @@ pub(super) fn looks(lines: &[Line]) -> Vec<Look> {
         Vec::new()
     };
     let coloured: Vec<&str> = varied.iter().copied().filter(|key| !dashed.contains(key)).collect();
-    let (mut colours, mut dashes) = (Vec::new(), Vec::new());
+    let (mut colors, mut dashes) = (Vec::new(), Vec::new());
     lines
         .iter()
         .enumerate()
         .map(|(position, line)| {
             // Lines that no factor tells apart are told apart by their order.
-            let colour = if varied.is_empty() {
+            let color = if varied.is_empty() {
                 position
             } else {
-                number(&mut colours, values(line, &coloured))
+                number(&mut colors, values(line, &coloured))
             };
             let dash = number(&mut dashes, values(line, &dashed));
             Look {
-                ink: Ink::Series(colour),
+                color: Color::Series(color),
                 dash: DASHES[dash % DASHES.len()],
-                marker: Marker::of(if is_overlay { dash } else { colour }),
+                marker: Marker::of(if is_overlay { dash } else { color }),
             }
         })
         .collect()

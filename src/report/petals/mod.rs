@@ -9,7 +9,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::charts::plot::Word;
 use super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, LINE, Labels, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, ChartError, Color, Figure, Frame, LINE, Labels, Plot, Scale, Series, Use, Variant, Weight,
 };
 use crate::analysis::petals::{Estimate, Line, Petals, Point};
 use look::Look;
@@ -184,7 +184,7 @@ impl<'a> Drawing<'a> {
         all.map(|(number, curve)| {
             let look = &curve.look;
             let mark = Some((look.marker, curve.is_hollow));
-            Series::line(number, &curve.name, look.ink, look.dash, mark)
+            Series::line(number, &curve.name, look.color, look.dash, mark)
         })
         .collect()
     }
@@ -234,34 +234,34 @@ impl<'a> Drawing<'a> {
         let width = if curve.is_hollow { 1.4 } else { 2.2 };
         plot.group("opacity=\"0.55\"", |plot| {
             for dot in curve.dots.iter().flatten() {
-                plot.reach((dot.x, dot.y), dot.x_half, dot.y_half, look.ink);
+                plot.reach((dot.x, dot.y), dot.x_half, dot.y_half, look.color);
             }
         });
         let dash = if look.dash.is_empty() { "none" } else { look.dash };
         plot.group(&format!("stroke-dasharray=\"{dash}\" stroke-linejoin=\"round\""), |plot| {
             for run in joined(&curve.dots) {
                 let points: Vec<(f64, f64)> = run.iter().map(|dot| (dot.x, dot.y)).collect();
-                plot.line(&points, look.ink, width);
+                plot.line(&points, look.color, width);
             }
         });
         for dot in curve.dots.iter().flatten() {
-            plot.marker((dot.x, dot.y), look.marker, look.ink, curve.is_hollow);
+            plot.marker((dot.x, dot.y), look.marker, look.color, curve.is_hollow);
             if self.is_marked(curve, dot) {
-                plot.ring((dot.x, dot.y), look.ink);
+                plot.ring((dot.x, dot.y), look.color);
             }
         }
         let halo = format!(
             "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
              stroke-linejoin=\"round\"",
-            Ink::Paper.hex()
+            Color::Paper.hex()
         );
         plot.group(&halo, |plot| {
             for word in words {
-                let ink = if word.is_bold { look.ink } else { Ink::Text };
+                let color = if word.is_bold { look.color } else { Color::Text };
                 let (size, across) = (word.size, HPos::Left);
                 for (number, text) in word.text.lines().enumerate() {
                     let y = word.y + number as f64 * size * LINE;
-                    plot.word(word.x, y, Word { text, ink, size, is_bold: word.is_bold, across });
+                    plot.word(word.x, y, Word { text, color, size, is_bold: word.is_bold, across });
                 }
             }
         });

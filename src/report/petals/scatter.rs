@@ -2,7 +2,7 @@
 
 use super::super::charts::plot::Word;
 use super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Marker, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, ChartError, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant, Weight,
 };
 use super::super::numbers::{micros, rate};
 use super::What;
@@ -19,7 +19,7 @@ const NAME_SIZE: f64 = 11.0;
 /// A report, by its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spot {
-    /// What it shares its colour with.
+    /// What it shares its color with.
     pub group: String,
     pub name: String,
     pub piops: f64,
@@ -38,7 +38,7 @@ pub fn figure(spots: &[Spot]) -> Result<Figure, ChartError> {
         .map(|(name, is_log)| Ok(Variant { name, svg: draw(spots, Use::Page, is_log)? }))
         .collect::<Result<_, ChartError>>()?;
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
-        Series::line(number, group, Ink::Series(number), "", Some((Marker::of(number), false)))
+        Series::line(number, group, Color::Series(number), "", Some((Marker::of(number), false)))
     });
     Ok(Figure {
         id: ID.to_owned(),
@@ -89,17 +89,17 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> Result<String, ChartError> 
         labels.marker(x, y, 5.0);
     }
     for (number, group) in groups(spots).into_iter().enumerate() {
-        let ink = Ink::Series(number);
+        let color = Color::Series(number);
         plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
             let own = spots.iter().enumerate().filter(|(_, spot)| spot.group == group);
             for (at, spot) in own {
                 let place = (spot.piops, spot.read_us);
-                plot.marker(place, Marker::of(number), ink, false);
+                plot.marker(place, Marker::of(number), color, false);
                 if spots.len() <= NAMED_MAX
                     && let Some((x, y)) =
                         labels.place(plot.at(place.0, place.1), &spot.name, NAME_SIZE, Weight::May)
                 {
-                    let word = Word { size: NAME_SIZE, ..Word::new(&spot.name, Ink::Text) };
+                    let word = Word { size: NAME_SIZE, ..Word::new(&spot.name, Color::Text) };
                     plot.word(x, y, Word { across: HPos::Left, ..word });
                 }
                 let said = format!(

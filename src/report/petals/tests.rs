@@ -5,15 +5,15 @@ use crate::analysis::petals::Limit;
 fn each_line_has_its_look() {
     let looks = look::looks(&fixture::petals().lines);
     assert!(looks.iter().all(|look| look.dash.is_empty()));
-    assert!(looks.windows(2).all(|pair| pair[0].ink != pair[1].ink));
+    assert!(looks.windows(2).all(|pair| pair[0].color != pair[1].color));
     assert!(looks.windows(2).all(|pair| pair[0].marker != pair[1].marker));
 }
 
 #[test]
 fn in_an_overlay_the_target_has_the_colour_and_update_pct_the_dash() {
     let looks = look::looks(&fixture::overlay().lines);
-    let told: Vec<(Ink, &str)> = looks.iter().map(|look| (look.ink, look.dash)).collect();
-    let (old, new) = (Ink::Series(0), Ink::Series(1));
+    let told: Vec<(Color, &str)> = looks.iter().map(|look| (look.color, look.dash)).collect();
+    let (old, new) = (Color::Series(0), Color::Series(1));
     assert_eq!(told, [(old, ""), (old, "8 4"), (new, ""), (new, "8 4")]);
 }
 

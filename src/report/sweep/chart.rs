@@ -1,5 +1,5 @@
-//! Petals in plain characters: 80 columns, no colours, the same in a terminal, a pipe and a mail.
-//! Crates that draw with braille dots tell lines apart by colour alone, which a pipe has not; here
+//! Petals in plain characters: 80 columns, no colors, the same in a terminal, a pipe and a mail.
+//! Crates that draw with braille dots tell lines apart by color alone, which a pipe has not; here
 //! each line has a letter and each point its number of sessions.
 
 use super::super::numbers::rate;

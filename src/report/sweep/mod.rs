@@ -16,7 +16,7 @@ use crate::record::{Run, Status};
 use crate::settings::objective::Objective;
 use table::Rows;
 
-/// The whole report, at most 100 columns wide but for long names, without colours.
+/// The whole report, at most 100 columns wide but for long names, without colors.
 pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = String::new();
     head(&mut out, swept);
@@ -154,10 +154,10 @@ pub(crate) mod tests {
             ..Plan::default()
         };
         plan.settings.insert("run_time".into(), 60.into());
-        let plan = crate::driver::sweep::with_order(plan);
+        let plan = crate::runner::sweep::with_order(plan);
         let factors = plan.cells();
         let (mut cells, mut runs) = (Vec::new(), Vec::new());
-        for turn in crate::driver::sweep::turns(&plan) {
+        for turn in crate::runner::sweep::turns(&plan) {
             if (turn.number, turn.repeat) == (5, 2) {
                 continue;
             }

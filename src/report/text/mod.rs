@@ -20,7 +20,7 @@ use super::table::{columns, line, paragraph};
 use crate::analysis;
 use crate::record::{RebuiltBecause, Run};
 
-/// The whole report, no wider than [`columns`] but for the line to paste, without colours.
+/// The whole report, no wider than [`columns`] but for the line to paste, without colors.
 pub fn render(run: &Run) -> String {
     let mut out = String::new();
     top(&mut out, run);

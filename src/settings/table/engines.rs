@@ -1,5 +1,5 @@
-//! What each engine honours. An engine is one column here: only where it differs from the table's
-//! own meaning does it say something; whatever it does not name, it honours in full.
+//! What each engine supports. An engine is one column here: only where it differs from the table's
+//! own meaning does it say something; whatever it does not name, it supports in full.
 
 use super::Parameter;
 
@@ -10,12 +10,12 @@ pub struct EngineColumn {
     pub scheme: &'static str,
     /// As a person names it.
     pub product: &'static str,
-    pub exceptions: &'static [(&'static str, Honour)],
+    pub exceptions: &'static [(&'static str, Support)],
 }
 
 /// How an engine treats a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Honour {
+pub enum Support {
     Full,
     /// In full; what a person should know beside, when it is given.
     Remark(&'static str),
@@ -23,7 +23,7 @@ pub enum Honour {
     Only {
         values: &'static [&'static str],
         rule: &'static str,
-        way_out: &'static str,
+        hint: &'static str,
     },
     /// Stands in SLOB's files and means nothing here: from a file or the environment it is
     /// accepted with a note, as a flag it is refused.
@@ -33,16 +33,16 @@ pub enum Honour {
     /// Whatever the value.
     Refused {
         rule: &'static str,
-        way_out: &'static str,
+        hint: &'static str,
     },
 }
 
 impl EngineColumn {
-    pub fn honour(&self, parameter: &Parameter) -> Honour {
+    pub fn support(&self, parameter: &Parameter) -> Support {
         self.exceptions
             .iter()
             .find(|(key, _)| *key == parameter.key)
-            .map_or(Honour::Full, |(_, honour)| *honour)
+            .map_or(Support::Full, |(_, support)| *support)
     }
 }
 
@@ -62,35 +62,35 @@ static COLUMNS: &[EngineColumn] = &[
     EngineColumn { scheme: "device", product: "Device", exceptions: DEVICE },
 ];
 
-const DEVICE: &[(&str, Honour)] = &[
+const DEVICE: &[(&str, Support)] = &[
     (
         "LOOP",
-        Honour::Only {
+        Support::Only {
             values: &["client"],
             rule: "must be client with the bare device: there is no server to loop in",
-            way_out: "Leave it out, or write LOOP=client.",
+            hint: "Leave it out, or write LOOP=client.",
         },
     ),
     (
         "PREFETCH",
-        Honour::Only {
+        Support::Only {
             values: &["0"],
             rule: "must be 0 with the bare device, which has IO_DEPTH instead",
-            way_out: "Leave it out; raise IO_DEPTH for more requests in flight.",
+            hint: "Leave it out; raise IO_DEPTH for more requests in flight.",
         },
     ),
     (
         "PAGE_CACHE_LIMIT",
-        Honour::Refused {
+        Support::Refused {
             rule: "is for local servers; the device's reads can go past the page cache",
-            way_out: "Leave it out and use DIRECT_IO=TRUE.",
+            hint: "Leave it out and use DIRECT_IO=TRUE.",
         },
     ),
-    ("OBFUSCATE_COLUMNS", Honour::Remark("incompressible data unless FALSE is given")),
-    ("UNIQUE_INDEX", Honour::NoEffect { reason: "a device has no index" }),
+    ("OBFUSCATE_COLUMNS", Support::Remark("incompressible data unless FALSE is given")),
+    ("UNIQUE_INDEX", Support::NoEffect { reason: "a device has no index" }),
     (
         "DATABASE_STATISTICS_TYPE",
-        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
     ),
     ("ADMIN_SQLNET_SERVICE", NO_SERVER),
     ("SQLNET_SERVICE_BASE", NO_SERVER),
@@ -101,52 +101,52 @@ const DEVICE: &[(&str, Honour)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const SQLITE: &[(&str, Honour)] = &[
+const SQLITE: &[(&str, Support)] = &[
     (
         "LOOP",
-        Honour::Only {
+        Support::Only {
             values: &["client"],
             rule: "must be client with SQLite, whose database lives in petal's own process: \
                    there is no server to loop in",
-            way_out: "Leave it out, or write LOOP=client.",
+            hint: "Leave it out, or write LOOP=client.",
         },
     ),
     (
         "PREFETCH",
-        Honour::Only {
+        Support::Only {
             values: &["0"],
             rule: "must be 0 with SQLite, which reads one block at a time and cannot read ahead",
-            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
         },
     ),
     (
         "IO_DEPTH",
-        Honour::Only {
+        Support::Only {
             values: &["1"],
             rule: "must be 1 with SQLite, where a session has one read in flight",
-            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
         },
     ),
     (
         "VERIFY",
-        Honour::Only {
+        Support::Only {
             values: &["header"],
             rule: "must be header with SQLite: the other checks are the device engine's",
-            way_out: "Leave it out.",
+            hint: "Leave it out.",
         },
     ),
     (
         "PAGE_CACHE_LIMIT",
-        Honour::Refused {
+        Support::Refused {
             rule: "is for local servers; SQLite's reads can go past the page cache",
-            way_out: "Leave it out and use DIRECT_IO=TRUE.",
+            hint: "Leave it out and use DIRECT_IO=TRUE.",
         },
     ),
     ("PRECONDITION", WRITTEN_ONCE),
-    ("REDO_STRESS", Honour::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
+    ("REDO_STRESS", Support::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
     (
         "DATABASE_STATISTICS_TYPE",
-        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
     ),
     ("ADMIN_SQLNET_SERVICE", NO_SERVER),
     ("SQLNET_SERVICE_BASE", NO_SERVER),
@@ -157,41 +157,41 @@ const SQLITE: &[(&str, Honour)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const POSTGRES: &[(&str, Honour)] = &[
+const POSTGRES: &[(&str, Support)] = &[
     (
         "BLOCK_SZ",
-        Honour::Remark("the server's own, fixed when it was built: another value is refused"),
+        Support::Remark("the server's own, fixed when it was built: another value is refused"),
     ),
     (
         "DIRECT_IO",
-        Honour::Refused {
+        Support::Refused {
             rule: "is not the client's to decide with PostgreSQL, which reads through the page \
                    cache",
-            way_out: "Leave it out; use PAGE_CACHE_LIMIT, or on a test server of version 16 or \
+            hint: "Leave it out; use PAGE_CACHE_LIMIT, or on a test server of version 16 or \
                       later set debug_io_direct = 'data'.",
         },
     ),
     (
         "IO_DEPTH",
-        Honour::Only {
+        Support::Only {
             values: &["1"],
             rule: "must be 1 with PostgreSQL, where reading ahead is PREFETCH",
-            way_out: "Leave it out and use PREFETCH=n.",
+            hint: "Leave it out and use PREFETCH=n.",
         },
     ),
     (
         "VERIFY",
-        Honour::Only {
+        Support::Only {
             values: &["header"],
             rule: "must be header with PostgreSQL: the other checks are the device engine's",
-            way_out: "Leave it out.",
+            hint: "Leave it out.",
         },
     ),
-    ("PAGE_CACHE_LIMIT", Honour::Remark("refused for a server that is not seen on this host")),
+    ("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host")),
     ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
-        Honour::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
     ),
     ("ADMIN_SQLNET_SERVICE", SERVICE_OR_HOST),
     ("SQLNET_SERVICE_BASE", SERVICE_OR_HOST),
@@ -201,66 +201,66 @@ const POSTGRES: &[(&str, Honour)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const ORACLE: &[(&str, Honour)] = &[
-    ("BLOCK_SZ", Honour::Remark("the tablespace's own: another value is refused")),
+const ORACLE: &[(&str, Support)] = &[
+    ("BLOCK_SZ", Support::Remark("the tablespace's own: another value is refused")),
     (
         "LOOP",
-        Honour::Only {
+        Support::Only {
             values: &["server", "client"],
             rule: "must be server or client with Oracle Database: LOOP=set is not there",
-            way_out: "Leave it out, or write LOOP=server.",
+            hint: "Leave it out, or write LOOP=server.",
         },
     ),
     (
         "PREFETCH",
-        Honour::Only {
+        Support::Only {
             values: &["0"],
             rule: "must be 0 with Oracle Database, which decides itself what it reads ahead",
-            way_out: "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
+            hint: "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
         },
     ),
     (
         "DIRECT_IO",
-        Honour::Refused {
+        Support::Refused {
             rule: "is not the client's to decide with Oracle Database",
-            way_out: "Leave it out; set filesystemio_options=SETALL, or use ASM.",
+            hint: "Leave it out; set filesystemio_options=SETALL, or use ASM.",
         },
     ),
     (
         "IO_DEPTH",
-        Honour::Only {
+        Support::Only {
             values: &["1"],
             rule: "must be 1 with Oracle Database, where a session has one read in flight",
-            way_out: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
         },
     ),
     (
         "VERIFY",
-        Honour::Only {
+        Support::Only {
             values: &["header"],
             rule: "must be header with Oracle Database: the other checks are the device engine's",
-            way_out: "Leave it out; db_block_checksum is the instance's own check.",
+            hint: "Leave it out; db_block_checksum is the instance's own check.",
         },
     ),
-    ("PAGE_CACHE_LIMIT", Honour::Remark("refused for a server that is not seen on this host")),
+    ("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host")),
     ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
-        Honour::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
+        Support::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
     ),
 ];
 
-const ORACLES: Honour = Honour::NoEffect { reason: "it is about Oracle's commits and schemas" };
+const ORACLES: Support = Support::NoEffect { reason: "it is about Oracle's commits and schemas" };
 
-const WRITTEN_ONCE: Honour = Honour::Only {
+const WRITTEN_ONCE: Support = Support::Only {
     values: &["1x"],
     rule: "must be 1x with a database, which decides itself where it writes",
-    way_out: "Leave it out; precondition the device with device: before the database is made.",
+    hint: "Leave it out; precondition the device with device: before the database is made.",
 };
 
-const NAMED_IN_URL: Honour = Honour::NoEffect { reason: "the role is named in the URL" };
+const NAMED_IN_URL: Support = Support::NoEffect { reason: "the role is named in the URL" };
 
-const SERVICE_OR_HOST: Honour =
-    Honour::Remark("services are those of pg_service.conf; a name that is not there is a host's");
+const SERVICE_OR_HOST: Support =
+    Support::Remark("services are those of pg_service.conf; a name that is not there is a host's");
 
-const NO_SERVER: Honour = Honour::NoEffect { reason: "there is no server to connect to" };
+const NO_SERVER: Support = Support::NoEffect { reason: "there is no server to connect to" };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{EngineColumn, Group, Honour, PARAMETERS, Parameter, columns};
+use super::{EngineColumn, Group, PARAMETERS, Parameter, Support, columns};
 
 const WIDTH_MIN: usize = 40;
 
@@ -40,23 +40,23 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
     );
     wrap(text, 6, width, &values);
     for column in columns() {
-        if let Some(told) = told(column.honour(parameter)) {
+        if let Some(told) = told(column.support(parameter)) {
             wrap(text, 6, width, &format!("{}: {told}.", column.product));
         }
     }
 }
 
 /// How an engine treats it, in words; None where there is nothing to say.
-fn told(honour: Honour) -> Option<String> {
-    match honour {
-        Honour::Full => None,
-        Honour::Remark(text) => Some(text.to_owned()),
-        Honour::Only { rule, .. } => Some(rule.to_owned()),
-        Honour::NoEffect { reason } => {
+fn told(support: Support) -> Option<String> {
+    match support {
+        Support::Full => None,
+        Support::Remark(text) => Some(text.to_owned()),
+        Support::Only { rule, .. } => Some(rule.to_owned()),
+        Support::NoEffect { reason } => {
             Some(format!("accepted from a file without effect, refused as a flag; {reason}"))
         }
-        Honour::Refused { rule, way_out } => {
-            Some(format!("refused; it {rule}. {}", way_out.trim_end_matches('.')))
+        Support::Refused { rule, hint } => {
+            Some(format!("refused; it {rule}. {}", hint.trim_end_matches('.')))
         }
     }
 }
@@ -127,8 +127,8 @@ fn markdown_row(page: &mut String, parameter: &Parameter) {
 
 fn markdown_engines(page: &mut String) {
     page.push_str(
-        "\n## What each engine honours\n\nWhat is asked of an engine that cannot do it is \
-         refused, not ignored. An engine honours in full whatever is not named here.\n",
+        "\n## What each engine supports\n\nWhat is asked of an engine that cannot do it is \
+         refused, not ignored. An engine supports in full whatever is not named here.\n",
     );
     for column in columns() {
         let _ = write!(page, "\n### {} (`{}:`)\n\n", column.product, column.scheme);
@@ -141,7 +141,9 @@ fn markdown_engines(page: &mut String) {
 
 /// What an engine treats otherwise, in the table's order.
 fn exceptions(column: &EngineColumn) -> impl Iterator<Item = (&'static str, String)> {
-    PARAMETERS.iter().filter_map(|parameter| Some((parameter.key, told(column.honour(parameter))?)))
+    PARAMETERS
+        .iter()
+        .filter_map(|parameter| Some((parameter.key, told(column.support(parameter))?)))
 }
 
 /// A bar would end the cell.

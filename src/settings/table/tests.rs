@@ -39,15 +39,15 @@ fn every_default_and_every_example_is_accepted() {
         let is_set = !parameter.default.is_empty();
         let is_unset = |value| matches!(value, Value::Unset);
         assert!(default.is_ok_and(|value| is_unset(value) != is_set), "{}", parameter.key);
-        let way_out = match parameter.parse("no such value/\u{1}") {
-            Err(refusal) => refusal.way_out,
+        let hint = match parameter.parse("no such value/\u{1}") {
+            Err(refusal) => refusal.hint,
             Ok(_) => continue,
         };
-        let assignment = way_out.split([' ', ',']).find_map(|word| word.split_once('='));
+        let assignment = hint.split([' ', ',']).find_map(|word| word.split_once('='));
         if let Some((key, value)) = assignment {
-            assert_eq!(key, parameter.key, "{way_out}");
+            assert_eq!(key, parameter.key, "{hint}");
             let value = value.trim_end_matches('.');
-            assert!(parameter.parse(value).is_ok(), "{}: {way_out}", parameter.key);
+            assert!(parameter.parse(value).is_ok(), "{}: {hint}", parameter.key);
         }
     }
 }
@@ -130,10 +130,10 @@ fn the_nearest_key_is_named_and_far_ones_are_not() {
 fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
     for column in columns() {
         let mut keys = BTreeSet::new();
-        for (key, honour) in column.exceptions {
+        for (key, support) in column.exceptions {
             let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", column.scheme));
             assert!(keys.insert(key), "{}: {key} stands there twice", column.scheme);
-            if let Honour::Only { values, .. } = honour {
+            if let Support::Only { values, .. } = support {
                 for value in *values {
                     let parsed = parameter.parse(value).unwrap();
                     assert_eq!(parameter.words(&parsed.to_json()), *value, "{key}");
@@ -150,10 +150,10 @@ fn engines_can_do_what_the_table_says() {
         let column = column(engine.scheme)
             .unwrap_or_else(|| panic!("{} has no column in the table", engine.scheme));
         assert_eq!(column.product, engine.product);
-        let takes = |key: &str, value: &str| match column.honour(find(key).unwrap()) {
-            Honour::Only { values, .. } => values.contains(&value),
-            Honour::Refused { .. } | Honour::NoEffect { .. } => false,
-            Honour::Full | Honour::Remark(_) => true,
+        let takes = |key: &str, value: &str| match column.support(find(key).unwrap()) {
+            Support::Only { values, .. } => values.contains(&value),
+            Support::Refused { .. } | Support::NoEffect { .. } => false,
+            Support::Full | Support::Remark(_) => true,
         };
         for side in ["server", "client", "set"] {
             let can = engine.loop_sides.iter().any(|can| format!("{can:?}").to_lowercase() == side);
@@ -162,7 +162,7 @@ fn engines_can_do_what_the_table_says() {
         assert_eq!(takes("PREFETCH", "8"), engine.prefetch, "{} PREFETCH", engine.scheme);
         assert_eq!(takes("IO_DEPTH", "8"), engine.io_depth, "{} IO_DEPTH", engine.scheme);
         assert_eq!(takes("DIRECT_IO", "TRUE"), engine.direct_io, "{} DIRECT_IO", engine.scheme);
-        let remark = column.honour(find("REDO_STRESS").unwrap()) != Honour::Full;
+        let remark = column.support(find("REDO_STRESS").unwrap()) != Support::Full;
         assert_eq!(remark, !engine.redo_stress, "{} REDO_STRESS", engine.scheme);
     }
 }

@@ -32,7 +32,7 @@ pub enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub rule: String,
-    pub way_out: String,
+    pub hint: String,
 }
 
 /// Block sizes that an engine may load.
@@ -57,9 +57,9 @@ impl Parameter {
         self.kind.parse(text).map_err(|why| match why {
             Why::Kind => Refusal {
                 rule: format!("must be {}", self.kind.values()),
-                way_out: format!("{}.", self.example()),
+                hint: format!("{}.", self.example()),
             },
-            Why::Told(rule, way_out) => Refusal { rule, way_out },
+            Why::Told(rule, hint) => Refusal { rule, hint },
         })
     }
 
@@ -160,10 +160,10 @@ impl Kind {
             Self::Path => Ok(Value::Path(PathBuf::from(text))),
             Self::Secret => Secret::given(text)
                 .map(Value::Secret)
-                .map_err(|error| Why::Told(error.rule, error.way_out)),
+                .map_err(|error| Why::Told(error.rule, error.hint)),
             Self::Url => TargetUrl::parse(text)
                 .map(|url| Value::Url(Box::new(url)))
-                .map_err(|error| Why::Told(error.rule, error.way_out)),
+                .map_err(|error| Why::Told(error.rule, error.hint)),
             Self::WarmUp if text.eq_ignore_ascii_case("cache") => Ok(Value::WarmUp(WarmUp::Cache)),
             Self::WarmUp => decimal(text)
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())

@@ -1,7 +1,7 @@
 //! Percentiles over time, of one kind of operation.
 
 use super::super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
 };
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::{HEIGHT, Piece, WIDTH, hits, known_runs, pieces_note, time_axis};
@@ -49,7 +49,7 @@ pub(super) fn of_kind(
     if known().next().is_none() {
         return Ok(None);
     }
-    let ink = Ink::Series([3, 4, 6][number % 3]);
+    let color = Color::Series([3, 4, 6][number % 3]);
     let id = format!("latency-{number}");
     let title = format!("Latency of {kind} over time");
     let draw = |name: &'static str, y: Scale| -> Result<Variant, ChartError> {
@@ -63,7 +63,7 @@ pub(super) fn of_kind(
             y: Axis::new(y, "operation latency, us (petal's clock)"),
             shown: Use::Page,
         });
-        draw_percentiles(&mut plot, &known_runs(pieces, &values), ink);
+        draw_percentiles(&mut plot, &known_runs(pieces, &values), color);
         hits(&mut plot, pieces);
         Ok(Variant { name, svg: plot.finish()? })
     };
@@ -85,10 +85,10 @@ pub(super) fn of_kind(
         is_wide: false,
         variants: vec![draw("log", Scale::log(log))?, draw("linear", Scale::linear(linear))?],
         series: vec![
-            Series::line(0, "p50", ink, "", None),
-            Series::line(1, "p90", ink, "7 3", None),
-            Series::line(2, "p99", ink, "3 3", None),
-            Series::line(3, "slowest", Ink::Muted, "1 3", None),
+            Series::line(0, "p50", color, "", None),
+            Series::line(1, "p90", color, "7 3", None),
+            Series::line(2, "p99", color, "3 3", None),
+            Series::line(3, "slowest", Color::Muted, "1 3", None),
         ],
         head: ["from s", "p50 us", "p90 us", "p99 us", "slowest us", "operations"]
             .map(str::to_owned)
@@ -99,20 +99,20 @@ pub(super) fn of_kind(
     }))
 }
 
-fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], ink: Ink) {
+fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], color: Color) {
     type Pick = fn(&Percentiles) -> f64;
     struct Edge {
         upper: Pick,
         lower: Option<Pick>,
-        ink: Ink,
+        color: Color,
         dash: &'static str,
         width: f64,
     }
     let edges = [
-        Edge { upper: |v| v.p50, lower: None, ink, dash: "none", width: 1.8 },
-        Edge { upper: |v| v.p90, lower: Some(|v| v.p50), ink, dash: "7 3", width: 1.1 },
-        Edge { upper: |v| v.p99, lower: Some(|v| v.p90), ink, dash: "3 3", width: 1.1 },
-        Edge { upper: |v| v.max, lower: None, ink: Ink::Muted, dash: "1 3", width: 1.1 },
+        Edge { upper: |v| v.p50, lower: None, color, dash: "none", width: 1.8 },
+        Edge { upper: |v| v.p90, lower: Some(|v| v.p50), color, dash: "7 3", width: 1.1 },
+        Edge { upper: |v| v.p99, lower: Some(|v| v.p90), color, dash: "3 3", width: 1.1 },
+        Edge { upper: |v| v.max, lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
     ];
     for (number, edge) in edges.iter().enumerate().rev() {
         let attributes =
@@ -122,10 +122,10 @@ fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], ink: Ink)
                 if let Some(lower) = edge.lower {
                     let band: Vec<_> =
                         run.iter().map(|(x, v)| (*x, lower(v), (edge.upper)(v))).collect();
-                    plot.band(&band, edge.ink, if number == 1 { 0.3 } else { 0.15 });
+                    plot.band(&band, edge.color, if number == 1 { 0.3 } else { 0.15 });
                 }
                 let line: Vec<_> = run.iter().map(|(x, v)| (*x, (edge.upper)(v))).collect();
-                plot.line(&line, edge.ink, edge.width);
+                plot.line(&line, edge.color, edge.width);
             }
         });
     }

@@ -1,7 +1,7 @@
 //! What the processors did over time.
 
 use super::super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
 };
 use super::super::super::numbers::{decimal, or_dash};
 use super::{HEIGHT, Piece, WIDTH, hits, known_runs, length, level, pieces_note, time_axis};
@@ -10,11 +10,11 @@ use crate::record::{Run, Second};
 /// The parts of the processors' time, one upon the other.
 pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
     type Pick = fn(&crate::stats::os::CpuShare) -> f64;
-    let parts: [(&str, Ink, Pick); 4] = [
-        ("user", Ink::Series(0), |cpu| cpu.user),
-        ("system", Ink::Series(4), |cpu| cpu.system),
-        ("steal", Ink::Series(3), |cpu| cpu.steal),
-        ("waiting for I/O", Ink::Series(5), |cpu| cpu.iowait),
+    let parts: [(&str, Color, Pick); 4] = [
+        ("user", Color::Series(0), |cpu| cpu.user),
+        ("system", Color::Series(4), |cpu| cpu.system),
+        ("steal", Color::Series(3), |cpu| cpu.steal),
+        ("waiting for I/O", Color::Series(5), |cpu| cpu.iowait),
     ];
     let shares: Vec<Option<[f64; 4]>> = pieces
         .iter()
@@ -43,7 +43,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         ),
         shown: Use::Page,
     });
-    for (number, (_, ink, _)) in parts.iter().enumerate() {
+    for (number, (_, color, _)) in parts.iter().enumerate() {
         plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
             for run in known_runs(pieces, &shares) {
                 let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
@@ -51,7 +51,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
                     .iter()
                     .map(|(x, shares)| (*x, below(shares), below(shares) + shares[number]))
                     .collect();
-                plot.band(&band, *ink, if number == 3 { 0.3 } else { 0.75 });
+                plot.band(&band, *color, if number == 3 { 0.3 } else { 0.75 });
             }
         });
     }
@@ -74,7 +74,9 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         ),
         is_wide: false,
         variants: vec![Variant { name: "linear", svg: plot.finish()? }],
-        series: names.map(|(number, (name, ink, _))| Series::area(number, name, *ink)).collect(),
+        series: names
+            .map(|(number, (name, color, _))| Series::area(number, name, *color))
+            .collect(),
         head: ["from s", "user %", "system %", "steal %", "waiting for I/O %", "idle %"]
             .map(str::to_owned)
             .into(),

@@ -1,7 +1,7 @@
 //! Rates and means over time: a line for each, with a band where several seconds are one piece.
 
 use super::super::super::charts::{
-    Axis, ChartError, Figure, Frame, Ink, Plot, Scale, Series, Use, Variant,
+    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
 };
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
 use super::{
@@ -12,7 +12,7 @@ use crate::record::{Run, Second};
 /// One line of a chart of rates.
 struct Rate<'a> {
     name: &'a str,
-    ink: Ink,
+    color: Color,
     amount: Box<Pick<'a>>,
     per: fn(&Second) -> Option<f64>,
 }
@@ -30,13 +30,13 @@ pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, Char
     let rates = [
         Rate {
             name: "reads",
-            ink: Ink::Series(0),
+            color: Color::Series(0),
             amount: Box::new(move |second| count(second.io?.physical_read_requests)),
             per: length,
         },
         Rate {
             name: "writes",
-            ink: Ink::Series(1),
+            color: Color::Series(1),
             amount: Box::new(move |second| count(second.io?.physical_write_requests)),
             per: length,
         },
@@ -53,7 +53,7 @@ pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, Char
 pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
     let rates = [Rate {
         name: "operations",
-        ink: Ink::Series(2),
+        color: Color::Series(2),
         amount: Box::new(|second| Some(second.ops.total as f64)),
         per: length,
     }];
@@ -70,13 +70,13 @@ pub(super) fn device(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, 
     let rates = [
         Rate {
             name: "read",
-            ink: Ink::Series(0),
+            color: Color::Series(0),
             amount: Box::new(|second| Some(second.device?.read_bytes as f64 / 1e6)),
             per: length,
         },
         Rate {
             name: "written",
-            ink: Ink::Series(1),
+            color: Color::Series(1),
             amount: Box::new(|second| Some(second.device?.write_bytes as f64 / 1e6)),
             per: length,
         },
@@ -95,13 +95,13 @@ pub(super) fn device_wait(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figu
     let rates = [
         Rate {
             name: "read",
-            ink: Ink::Series(0),
+            color: Color::Series(0),
             amount: Box::new(|second| Some(second.device?.read_ms as f64 * 1000.0)),
             per: |second| Some(second.device?.read_requests as f64),
         },
         Rate {
             name: "write",
-            ink: Ink::Series(1),
+            color: Color::Series(1),
             amount: Box::new(|second| Some(second.device?.write_ms as f64 * 1000.0)),
             per: |second| Some(second.device?.write_requests as f64),
         },
@@ -146,10 +146,10 @@ fn chart_of_rates(
             for run in known_runs(pieces, levels) {
                 if is_pieced {
                     let band: Vec<_> = run.iter().map(|(x, l)| (*x, l.least, l.most)).collect();
-                    plot.band(&band, rate.ink, 0.2);
+                    plot.band(&band, rate.color, 0.2);
                 }
                 let line: Vec<_> = run.iter().map(|(x, level)| (*x, level.mean)).collect();
-                plot.line(&line, rate.ink, 1.6);
+                plot.line(&line, rate.color, 1.6);
             }
         });
     }
@@ -183,7 +183,7 @@ fn chart_of_rates(
         series: rates
             .iter()
             .enumerate()
-            .map(|(number, rate)| Series::line(number, rate.name, rate.ink, "", None))
+            .map(|(number, rate)| Series::line(number, rate.name, rate.color, "", None))
             .collect(),
         head,
         rows: pieces.iter().enumerate().map(row).collect(),

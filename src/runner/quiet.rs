@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::engine::threads::Thread;
 use crate::engine::{Progress, Stop};
 use crate::stats::os::{Interval, Probe, Sample};
 
@@ -35,7 +36,7 @@ pub fn wait_until_quiet(
 ) -> Quiet {
     // Bounded by the wait, not by how long the kernel takes. Without a thread to be had, the
     // kernel writes at its own pace.
-    let write_out = || drop(thread::Builder::new().spawn(rustix::fs::sync));
+    let write_out = || drop(Thread::named("write out").start(rustix::fs::sync));
     wait(probe, limit, progress, stop, write_out)
 }
 

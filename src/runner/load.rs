@@ -7,7 +7,7 @@ use crate::stats::compression;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
-use super::DriverError;
+use super::{RunError, limits};
 
 /// What a setup will do.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub fn plan(
     settings: &Settings,
     seed: u64,
     replace: bool,
-) -> Result<Setup, DriverError> {
+) -> Result<Setup, RunError> {
     let block_size = engine.block_size(settings.block_sz)?;
     let rows = settings.scale.unwrap_or(SETUP_SCALE).blocks(block_size.into());
     let scan_rows = settings.scan_table_sz.blocks(block_size.into());
@@ -46,7 +46,7 @@ pub fn plan(
     let kept: Vec<LoadedSchema> =
         engine.loaded()?.into_iter().filter(|there| there.number <= wanted).collect();
     if let Some(other) = kept.iter().find(|there| !is_as_planned(there, &plan)) {
-        return Err(DriverError::Setting(format!(
+        return Err(RunError::Setting(format!(
             "schema {} is there with {} blocks of {} bytes and a scan table of {}, not {} of {} and {}: \
              ask for what is there, drop it with `petal drop`, or load it anew with --replace",
             other.number,
@@ -78,6 +78,7 @@ pub fn load(
     if plan.schemas.is_empty() {
         Ok(LoadSummary::default())
     } else {
+        limits::check_load(engine, plan)?;
         engine.load(plan, progress, stop)
     }
 }

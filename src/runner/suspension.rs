@@ -2,11 +2,12 @@
 //! with its machine, or got no processor.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::engine::threads::Thread;
 use crate::record::Suspended;
 
 /// How long a wait is meant to take.
@@ -44,7 +45,7 @@ impl SuspensionWatch {
     pub fn begin() -> Option<Self> {
         let (end, ended) = channel();
         let mut looks = Looks::beginning_at(Reading::now());
-        let thread = Builder::new().name("suspension".to_owned()).spawn(move || {
+        let thread = Thread::named("suspension").start(move || {
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 looks.look_at(Reading::now());
             }

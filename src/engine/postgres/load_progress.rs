@@ -1,7 +1,8 @@
 //! How far a load is, over all loaders together: first rows are copied, then indexes are made and
 //! rows proved, each with a rate and the time left.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -13,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const INDEX_BLOCKS: &str =
     "SELECT coalesce(max(blocks_done), 0) FROM pg_stat_progress_create_index WHERE pid = $1";
 
-pub struct Account<'a> {
+pub struct LoadProgress<'a> {
     progress: &'a dyn Progress,
     left: Mutex<Left>,
 }
@@ -25,7 +26,7 @@ struct Left {
     to_read: u64,
 }
 
-impl<'a> Account<'a> {
+impl<'a> LoadProgress<'a> {
     /// `copied` bytes of all tables together, of which `main` are the main tables'.
     pub fn open(progress: &'a dyn Progress, copied: u64, main: u64) -> Self {
         progress.phase("loading", copied, ProgressUnit::Bytes);
@@ -33,7 +34,7 @@ impl<'a> Account<'a> {
     }
 
     pub fn copied(&self, bytes: u64) {
-        let mut left = self.left();
+        let mut left = self.left.lock();
         left.to_copy = left.to_copy.saturating_sub(bytes);
         self.progress.advance(bytes);
         if left.to_copy == 0 {
@@ -43,21 +44,17 @@ impl<'a> Account<'a> {
 
     /// Read for an index or a proof. While others still copy, their bar is the one that shows.
     pub fn read(&self, bytes: u64) {
-        let mut left = self.left();
+        let mut left = self.left.lock();
         left.to_read = left.to_read.saturating_sub(bytes);
         if left.to_copy == 0 {
             self.progress.advance(bytes);
         }
     }
-
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// One loader's index under way, as another thread sees it.
 pub struct IndexWatch<'a> {
-    account: &'a Account<'a>,
+    load_progress: &'a LoadProgress<'a>,
     endpoint: &'a Endpoint,
     /// The loader's process at the server.
     process: i32,
@@ -73,29 +70,29 @@ struct Building {
 
 impl<'a> IndexWatch<'a> {
     pub fn new(
-        account: &'a Account<'a>,
+        load_progress: &'a LoadProgress<'a>,
         endpoint: &'a Endpoint,
         process: i32,
         block_bytes: u32,
     ) -> Self {
         let block_bytes = block_bytes.into();
-        Self { account, endpoint, process, block_bytes, state: Mutex::default() }
+        Self { load_progress, endpoint, process, block_bytes, state: Mutex::default() }
     }
 
     pub fn begin(&self) {
         let building = Building { since: Instant::now(), told_bytes: 0, client: None };
-        *self.state() = Some(building);
+        *self.state.lock() = Some(building);
     }
 
     /// Its table has `bytes`, all of which were read.
     pub fn end(&self, bytes: u64) {
-        let told = self.state().take().map_or(0, |building| building.told_bytes);
-        self.account.read(bytes.saturating_sub(told));
+        let told = self.state.lock().take().map_or(0, |building| building.told_bytes);
+        self.load_progress.read(bytes.saturating_sub(told));
     }
 
     /// Asks the server how far it is. What cannot be asked is not told.
     pub fn look(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(building) = state.as_mut() else { return };
         if building.since.elapsed() < PATIENCE {
             return;
@@ -109,12 +106,8 @@ impl<'a> IndexWatch<'a> {
             return;
         };
         let done = row.get::<_, i64>(0).cast_unsigned() * self.block_bytes;
-        self.account.read(done.saturating_sub(building.told_bytes));
+        self.load_progress.read(done.saturating_sub(building.told_bytes));
         building.told_bytes = done.max(building.told_bytes);
-    }
-
-    fn state(&self) -> MutexGuard<'_, Option<Building>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,10 +120,10 @@ mod tests {
 
     impl Progress for Seen {
         fn phase(&self, what: &str, total: u64, _: ProgressUnit) {
-            self.0.lock().unwrap().push((what.to_owned(), total, 0));
+            self.0.lock().push((what.to_owned(), total, 0));
         }
         fn advance(&self, units: u64) {
-            self.0.lock().unwrap().last_mut().unwrap().2 += units;
+            self.0.lock().last_mut().unwrap().2 += units;
         }
         fn note(&self, _: &str) {}
     }
@@ -138,13 +131,13 @@ mod tests {
     #[test]
     fn both_bars_end_full_in_whatever_order_loaders_work() {
         let seen = Seen::default();
-        let account = Account::open(&seen, 220, 200);
-        account.copied(110);
-        account.read(100); // The first is indexed while the second is copied.
-        account.copied(110);
-        account.read(100);
-        account.read(200);
-        let phases = seen.0.into_inner().unwrap();
+        let load_progress = LoadProgress::open(&seen, 220, 200);
+        load_progress.copied(110);
+        load_progress.read(100); // The first is indexed while the second is copied.
+        load_progress.copied(110);
+        load_progress.read(100);
+        load_progress.read(200);
+        let phases = seen.0.into_inner();
         let expected =
             [("loading".to_owned(), 220, 220), ("indexing and proving".to_owned(), 300, 300)];
         assert_eq!(phases, expected);

@@ -2,9 +2,10 @@
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
@@ -13,7 +14,7 @@ use crate::workload::picker::Picker;
 use crate::workload::plan::schemas_of;
 use crate::workload::seat::Seat;
 
-use super::DriverError;
+use super::RunError;
 use super::job::Job;
 use super::session::{Pacing, SessionEnd, SessionLoop};
 use super::trigger::Trigger;
@@ -30,7 +31,7 @@ enum Report {
 }
 
 /// All sessions of a run.
-pub struct Crew<'scope> {
+pub struct SessionPool<'scope> {
     members: Vec<Member<'scope>>,
     reports: Receiver<Report>,
 }
@@ -41,41 +42,39 @@ struct Member<'scope> {
     end: Option<SessionEnd>,
 }
 
-impl<'scope> Crew<'scope> {
+impl<'scope> SessionPool<'scope> {
     /// Starts and connects every session. One that cannot connect calls the run off.
-    pub fn muster<'env>(
+    pub fn connect_all<'env>(
         scope: &'scope Scope<'scope, 'env>,
         job: &'env Job<'env>,
         cache_blocks: u64,
         trigger: &'env Trigger,
         shards: &'env Shards,
-    ) -> Result<Self, DriverError> {
+    ) -> Result<Self, RunError> {
         let (sender, reports) = channel();
-        let mut crew = Self { members: Vec::with_capacity(job.seats.len()), reports };
+        let mut pool = Self { members: Vec::with_capacity(job.seats.len()), reports };
         for (index, &seat) in job.seats.iter().enumerate() {
             let reporter = Reporter { index, sender: sender.clone() };
-            let started = Builder::new()
-                .name(format!("session {}", seat.session))
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || {
-                    attend(job, seat, cache_blocks, trigger, shards, &reporter)
-                });
+            let thread = Thread::named(format!("session {}", seat.session));
+            let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
+                attend(job, seat, cache_blocks, trigger, shards, &reporter)
+            });
             match started {
-                Ok(thread) => crew.members.push(Member { thread, cancel: None, end: None }),
+                Ok(thread) => pool.members.push(Member { thread, cancel: None, end: None }),
                 Err(error) => {
                     trigger.call_off();
-                    return Err(DriverError::Thread { session: seat.session, error });
+                    return Err(EngineError::from(error).into());
                 }
             }
         }
-        let all_ready = crew.wait_until_ready(job);
+        let all_ready = pool.wait_until_ready(job);
         if all_ready.is_err() {
             trigger.call_off();
         }
-        all_ready.map(|()| crew)
+        all_ready.map(|()| pool)
     }
 
-    fn wait_until_ready(&mut self, job: &Job<'_>) -> Result<(), DriverError> {
+    fn wait_until_ready(&mut self, job: &Job<'_>) -> Result<(), RunError> {
         let sessions = self.members.len();
         let mut ready = 0;
         while ready < sessions {
@@ -90,7 +89,7 @@ impl<'scope> Crew<'scope> {
                 }
                 Ok(Report::Refused { index, error }) => {
                     let (session, sessions) = (job.seats[index].session, sessions as u32);
-                    return Err(DriverError::Connect { session, sessions, error });
+                    return Err(RunError::Connect { session, sessions, error });
                 }
                 Ok(Report::Ended { .. }) => unreachable!("nothing ends before the trigger"),
                 Err(_) if job.is_interrupted() => return Err(EngineError::Interrupted.into()),
@@ -143,9 +142,9 @@ impl<'scope> Crew<'scope> {
     }
 
     /// Gives up the connection of every session that still runs.
-    pub fn sever(&self) {
+    pub fn abort(&self) {
         let running = self.members.iter().filter(|member| member.end.is_none());
-        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.sever());
+        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.abort());
     }
 
     /// Disconnects all sessions.

@@ -123,7 +123,7 @@ impl SessionLoop<'_> {
             outcomes.ended.clear();
             let goes_on = pending.is_none() && self.pacing.is_none();
             let result = if goes_on && (batch.len() as u64) < self.left {
-                self.session.execute_on(&batch, &self.stop, &mut outcomes)
+                self.session.execute_pipelined(&batch, &self.stop, &mut outcomes)
             } else {
                 self.session.execute(&batch, &self.stop, &mut outcomes)
             };
@@ -142,7 +142,7 @@ impl SessionLoop<'_> {
                 break;
             }
             batch.drain(..outcomes.ended.len());
-            if batch.len() > self.session.under_way() {
+            if batch.len() > self.session.in_flight() {
                 break; // An engine leaves operations out only when the stop was due.
             }
             batch_size = next_batch_size(batch_size, now.elapsed());
@@ -282,7 +282,7 @@ mod tests {
     /// Leaves up to so many operations under way, and checks what it is handed.
     struct Lagging {
         leaves: usize,
-        under_way: Vec<Operation>,
+        in_flight: Vec<Operation>,
         level: Arc<AtomicU8>,
         /// Asks for a stop when so many have begun.
         stops_after: u64,
@@ -303,8 +303,8 @@ mod tests {
             stop: &Stop,
             done: &mut Outcomes,
         ) -> Result<(), SessionError> {
-            assert_eq!(batch[..self.under_way.len()], self.under_way, "it begins with these");
-            let mut begun = self.under_way.len();
+            assert_eq!(batch[..self.in_flight.len()], self.in_flight, "it begins with these");
+            let mut begun = self.in_flight.len();
             while begun < batch.len() && !stop.is_requested() {
                 begun += 1;
                 self.begun += 1;
@@ -322,7 +322,7 @@ mod tests {
                     error: None,
                 });
             }
-            self.under_way = batch[begun - leaves..begun].to_vec();
+            self.in_flight = batch[begun - leaves..begun].to_vec();
             Ok(())
         }
     }
@@ -337,7 +337,7 @@ mod tests {
             self.go(batch, 0, stop, done)
         }
 
-        fn execute_on(
+        fn execute_pipelined(
             &mut self,
             batch: &[Operation],
             stop: &Stop,
@@ -346,8 +346,8 @@ mod tests {
             self.go(batch, self.leaves, stop, done)
         }
 
-        fn under_way(&self) -> usize {
-            self.under_way.len()
+        fn in_flight(&self) -> usize {
+            self.in_flight.len()
         }
 
         fn canceller(&self) -> Box<dyn Cancel> {
@@ -364,7 +364,7 @@ mod tests {
         let level = Arc::<AtomicU8>::default();
         let cutting = Arc::<AtomicBool>::default();
         let mut session =
-            Lagging { leaves, under_way: Vec::new(), level: level.clone(), stops_after, begun: 0 };
+            Lagging { leaves, in_flight: Vec::new(), level: level.clone(), stops_after, begun: 0 };
         let run = SessionLoop {
             seat,
             session: &mut session,
@@ -377,7 +377,7 @@ mod tests {
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
-        assert!(session.under_way.is_empty(), "some were left under way at the end");
+        assert!(session.in_flight.is_empty(), "some were left under way at the end");
         let counted = shards.harvest(shards.end()).iter().map(|(_, tally)| tally.ops_total()).sum();
         (session.begun, counted)
     }

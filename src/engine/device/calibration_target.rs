@@ -1,14 +1,14 @@
 //! The target opened for measuring it bare: a stretch of incompressible bytes that was written
 //! whole. What `petal calibrate` stands on; the measuring itself is `measure`'s.
 //!
-//! The stretch is petal's own: a file that is made here and goes with the gauge unless it is kept,
-//! one that an earlier gauge left, or a block device, under the same refusals as a load.
+//! The stretch is petal's own: a file that is made here and is removed with it unless it is kept,
+//! one that an earlier calibration left, or a block device, under the same refusals as a load.
 
 use std::io;
 
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header};
-use super::queue::{Means, Queue};
+use super::queue::{Backend, Queue};
 use super::target::{AlignedBuffer, Kind, Target, unusable};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
@@ -35,21 +35,21 @@ pub struct Wanted {
 }
 
 /// An open target with a stretch that may be read and written.
-pub struct Gauge {
+pub struct CalibrationTarget {
     target: Target,
-    means: Means,
+    backend: Backend,
     bytes: u64,
     removed_at_end: bool,
 }
 
 impl Device {
     /// Opens the target for measuring and fills what of it was not filled.
-    pub fn gauge(
+    pub fn calibration_target(
         &self,
         wanted: &Wanted,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<Gauge, EngineError> {
+    ) -> Result<CalibrationTarget, EngineError> {
         let shared = &self.shared;
         let before = header_there(shared)?;
         let is_new = target::kind(&shared.path)? == Kind::Missing;
@@ -62,7 +62,7 @@ impl Device {
         // From here on a file that was made goes again, whatever happens.
         let mut made = Made { path: is_new.then(|| shared.path.clone()) };
         let target = shared.target()?;
-        let means = shared.means()?;
+        let backend = shared.backend()?;
         let removed_at_end = (is_new || left_behind) && !wanted.keep;
         if left_behind {
             progress.note(&format!(
@@ -71,21 +71,21 @@ impl Device {
                 shared.path.display()
             ));
         }
-        let gauge = Gauge { target, means, bytes, removed_at_end };
+        let target = CalibrationTarget { target, backend, bytes, removed_at_end };
         if filled_bytes < bytes {
-            load::make_room(&gauge.target, HEADER_BYTES + bytes)?;
+            load::make_room(&target.target, HEADER_BYTES + bytes)?;
             let path = &shared.path;
             let header = Header::new(super::CAPABILITIES.block_size_default, 0);
             let header = Header { gauge_goes: removed_at_end, ..header };
-            load::wipe_end(&gauge.target)?;
+            load::wipe_end(&target.target)?;
             target::write_header(path, &header)?;
-            gauge.fill(progress, stop)?;
+            target.fill(progress, stop)?;
             target::write_header(path, &Header { gauge_bytes: Some(bytes), ..header })?;
         } else if let Some(header) = before.filter(|_| left_behind && wanted.keep) {
             target::write_header(&shared.path, &Header { gauge_goes: false, ..header })?;
         }
         made.path = None;
-        Ok(gauge)
+        Ok(target)
     }
 }
 
@@ -191,7 +191,7 @@ fn room(shared: &Shared) -> Result<u64, EngineError> {
     Ok(about.f_bavail.saturating_mul(about.f_frsize) / 2)
 }
 
-impl Gauge {
+impl CalibrationTarget {
     pub fn path(&self) -> &std::path::Path {
         &self.target.path
     }
@@ -211,7 +211,7 @@ impl Gauge {
 
     /// How requests reach the kernel, in words.
     pub fn requests_by(&self) -> String {
-        self.means.words()
+        self.backend.words()
     }
 
     /// Writes the whole stretch.
@@ -219,7 +219,7 @@ impl Gauge {
         progress.phase("filling", self.bytes, ProgressUnit::Bytes);
         let filling = Filling {
             target: &self.target,
-            means: self.means.clone(),
+            backend: self.backend.clone(),
             threads: 1,
             depth: LARGE_DEPTH,
             piece_bytes: LARGE_BYTES as usize,
@@ -241,7 +241,7 @@ impl Gauge {
 
     /// A queue for this thread.
     pub(super) fn queue(&self, slots: Vec<AlignedBuffer>) -> io::Result<Queue> {
-        Queue::new(&self.means, &self.target.file, slots)
+        Queue::new(&self.backend, &self.target.file, slots)
     }
 
     pub(super) fn failed(&self, error: &io::Error) -> EngineError {
@@ -249,7 +249,7 @@ impl Gauge {
     }
 }
 
-impl Drop for Gauge {
+impl Drop for CalibrationTarget {
     fn drop(&mut self) {
         if self.removed_at_end {
             let _ = std::fs::remove_file(&self.target.path);

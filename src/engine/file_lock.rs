@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 /// Let go when dropped.
 #[derive(Debug)]
-pub struct Claim(Arc<File>);
+pub struct FileLock(Arc<File>);
 
-impl Claim {
+impl FileLock {
     /// None if another petal holds it. Where a file system has no such locks, two petals at once are
     /// the user's to avoid.
     pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
@@ -23,7 +23,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for FileLock {
     /// Closing it is not enough: a program that another thread starts at this moment has the file
     /// open, too, until it runs.
     fn drop(&mut self) {
@@ -41,10 +41,10 @@ mod tests {
         let open = || File::open(folder.path()).unwrap();
         let file = open();
         let copy = file.try_clone().unwrap();
-        let claim = Claim::on(file).unwrap();
-        assert!(Claim::on(open()).is_none());
-        drop(claim);
-        assert!(Claim::on(open()).is_some());
+        let lock = FileLock::on(file).unwrap();
+        assert!(FileLock::on(open()).is_none());
+        drop(lock);
+        assert!(FileLock::on(open()).is_some());
         drop(copy);
     }
 }

@@ -23,9 +23,9 @@ use crate::stats::timeline::Tally;
 use crate::workload::op::{Hot, Kind};
 use crate::workload::seat::Seat;
 
+use super::deltas::sum;
 use super::job::{Job, Prepared};
 use super::steady_window;
-use super::told::sum;
 
 /// What the run left, raw.
 pub struct Measured {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::EngineError;
 use crate::workload::row::Filler;
 
-pub struct KeptValues<'a> {
+pub struct MetaValues<'a> {
     pub values: BTreeMap<String, String>,
     /// Where they are, such as a server.
     pub place: &'a str,
@@ -15,7 +15,7 @@ pub struct KeptValues<'a> {
     pub of: String,
 }
 
-impl KeptValues<'_> {
+impl MetaValues<'_> {
     pub fn text(&self, key: &str) -> Result<&str, EngineError> {
         self.values.get(key).map(String::as_str).ok_or_else(|| self.unknown(key))
     }
@@ -50,7 +50,7 @@ mod tests {
     fn what_is_missing_or_odd_is_of_another_petal() {
         let values = [("format", "1"), ("rows", "many"), ("filler", "velvet")];
         let values = values.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let kept = KeptValues { values, place: "db1", of: "petal_meta of schema 3".to_owned() };
+        let kept = MetaValues { values, place: "db1", of: "petal_meta of schema 3".to_owned() };
         assert!(kept.check_format(1).is_ok() && kept.filler().is_err());
         insta::assert_snapshot!(kept.check_format(2).unwrap_err(), @"db1: this petal does not understand petal_meta of schema 3 (format); load it again with this petal (petal setup --replace) or use the petal that loaded it");
         assert!(kept.get::<u64>("rows").unwrap_err().to_string().contains("(rows)"));

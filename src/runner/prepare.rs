@@ -15,12 +15,12 @@ use crate::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
-use super::{DriverError, limits, page_cache, quiet};
+use super::{RunError, limits, page_cache, quiet};
 
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks, looks and settles. Nothing is connected yet.
-pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
+pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     limits::check(job)?;
     check_admission(job)?;
     job.engine.check_run(job.workload.schemas)?;
@@ -33,7 +33,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
     if let Some(file) = job.os_data.filter(|_| watched && details.local) {
-        return Err(DriverError::Setting(format!(
+        return Err(RunError::Setting(format!(
             "--os-data {}: this run sees the database's host itself; --os-data is for a database on \
              another host: leave it out",
             file.display()
@@ -74,10 +74,10 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, DriverError> {
 }
 
 /// Asks the server how many sessions it admits, before any is opened.
-fn check_admission(job: &Job<'_>) -> Result<(), DriverError> {
+fn check_admission(job: &Job<'_>) -> Result<(), RunError> {
     let sessions = job.seats.len() as u32;
     match job.engine.sessions_max()? {
-        Some(most) if sessions > most => Err(DriverError::Setting(format!(
+        Some(most) if sessions > most => Err(RunError::Setting(format!(
             "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
             job.settings.db.redacted(),
         ))),
@@ -103,10 +103,10 @@ fn probe(job: &Job<'_>, details: &TargetDetails, devices: Option<&DataDevices>) 
 fn limit_page_cache(
     job: &Job<'_>,
     details: &TargetDetails,
-) -> Result<Option<LockedMemory>, DriverError> {
+) -> Result<Option<LockedMemory>, RunError> {
     let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
     if !details.local {
-        return Err(DriverError::Setting(format!(
+        return Err(RunError::Setting(format!(
             "PAGE_CACHE_LIMIT={}: {} is not seen on this host, and petal can limit no other page \
              cache{}; leave it out",
             bytes(limit_bytes),
@@ -122,10 +122,7 @@ fn limit_page_cache(
 
 /// Pays the debts of the run before: the database's own, then the operating system's.
 /// Tells what the host was doing at the end of that.
-fn settle(
-    job: &Job<'_>,
-    probe: Option<&Probe>,
-) -> Result<(Settled, Option<Interval>), DriverError> {
+fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<Interval>), RunError> {
     let began = Instant::now();
     let stop = Stop::unlimited(job.signals.clone());
     job.watch.phase("settling", 0, ProgressUnit::Items);
@@ -146,12 +143,12 @@ fn settle(
 }
 
 /// Blocks of cache that one session fills for WARM_UP=cache; 0 where nothing is to be filled.
-fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, DriverError> {
+fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, RunError> {
     if job.settings.warm_up != WarmUp::Cache {
         return Ok(0);
     }
     let Some(cache_bytes) = target.cache_bytes else {
-        return Err(DriverError::Setting(format!(
+        return Err(RunError::Setting(format!(
             "WARM_UP=cache: {} does not tell the size of its cache, so nobody knows when it is \
              full; give WARM_UP in seconds",
             job.settings.db.redacted(),

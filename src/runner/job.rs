@@ -18,7 +18,7 @@ use crate::workload::seat::Seat;
 
 use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
-use super::{DriverError, Watch};
+use super::{RunError, Watch};
 
 /// All that one run needs.
 pub struct Job<'a> {
@@ -50,7 +50,7 @@ impl Job<'_> {
     }
 
     /// Gives the run up if a signal came before the trigger.
-    pub(super) fn check_interrupted(&self) -> Result<(), DriverError> {
+    pub(super) fn check_interrupted(&self) -> Result<(), RunError> {
         if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
     }
 }

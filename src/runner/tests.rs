@@ -11,7 +11,7 @@ use crate::record::{Run, Status};
 use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
 use crate::workload::plan::{Workload, seats};
 
-use super::DriverError;
+use super::RunError;
 use super::hook_group::HookGroup;
 use super::job::Job;
 use super::run::run;
@@ -31,7 +31,7 @@ fn settings(schemas: u32, run_time_s: u64) -> Settings {
     }
 }
 
-fn drive(script: Script, settings: &Settings) -> Result<Run, DriverError> {
+fn drive(script: Script, settings: &Settings) -> Result<Run, RunError> {
     drive_with(script, settings, Arc::default())
 }
 
@@ -39,7 +39,7 @@ fn drive_with(
     script: Script,
     settings: &Settings,
     signals: Arc<AtomicU8>,
-) -> Result<Run, DriverError> {
+) -> Result<Run, RunError> {
     let engine = Fake::new(script, 10_000);
     let schemas = settings.schemas.unwrap_or(1);
     let loaded = engine.loaded().unwrap();
@@ -144,14 +144,14 @@ fn one_session_that_cannot_connect_calls_the_run_off() {
 #[test]
 fn more_sessions_than_the_server_admits_are_refused_first() {
     let error = drive(Script { sessions_max: Some(7), ..script() }, &settings(8, 2)).unwrap_err();
-    assert!(matches!(error, DriverError::Setting(_)), "{error}");
+    assert!(matches!(error, RunError::Setting(_)), "{error}");
 }
 
 #[test]
 fn a_cache_of_unknown_size_is_not_said_to_be_filled() {
     let settings = Settings { warm_up: WarmUp::Cache, ..settings(1, 1) };
     let error = drive(script(), &settings).unwrap_err();
-    assert!(matches!(error, DriverError::Setting(_)), "{error}");
+    assert!(matches!(error, RunError::Setting(_)), "{error}");
     assert!(error.to_string().contains("WARM_UP=cache"), "{error}");
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use crate::analysis::steady::proof::{self, Terms};
+use crate::engine::threads::Thread;
 use crate::engine::{EngineError, ProgressUnit, Stop};
 use crate::record::journal::{Journal, Opening};
 use crate::record::latency_log::LatencyLog;
@@ -23,15 +24,15 @@ use crate::stats::timeline::Shards;
 
 use super::assemble::{self, Measured};
 use super::calibrated;
-use super::crew::Crew;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::prepare::prepare;
 use super::sampler::{Parts, Sampler, Standing};
+use super::session_pool::SessionPool;
 use super::suspension::SuspensionWatch;
 use super::trigger::Trigger;
 use super::watching::Watching;
-use super::{DriverError, hooks, server_report};
+use super::{RunError, hooks, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
@@ -44,13 +45,13 @@ const HOOK_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
 /// gaps; an error means that nothing was measured.
-pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
+pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
     let prepared = prepare(job)?;
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     thread::scope(|scope| {
         let connecting = Instant::now();
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
-        let crew = Crew::muster(scope, job, prepared.cache_blocks, &trigger, &shards)?;
+        let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
         let called = begin(job, &prepared);
         if called.is_err() {
@@ -80,8 +81,8 @@ pub fn run(job: &Job<'_>) -> Result<Run, DriverError> {
         sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(keepers.gaps);
         sampler.gaps.extend(report_gaps);
-        let (crew, followed) = follow(job, &prepared, crew, &mut sampler, &stop);
-        let measured = close(job, &prepared, crew, sampler, &stop, opening_os);
+        let (pool, followed) = follow(job, &prepared, pool, &mut sampler, &stop);
+        let measured = close(job, &prepared, pool, sampler, &stop, opening_os);
         let drives = prepared.devices.as_ref().and_then(DataDevices::drives).unwrap_or_default();
         let mut run = assemble::run(job, prepared, measured, started_at);
         let kept_in = job.settings.calibrations.as_deref();
@@ -98,7 +99,7 @@ type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
 /// report first, whose cost is in no figure of petal's.
-fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
+fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
     let report_gaps = server_report::begin(job);
@@ -108,18 +109,18 @@ fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, DriverError> {
 }
 
 /// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
-pub fn post_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
+pub fn post_hook(job: &Job<'_>) -> Result<Option<HookCall>, RunError> {
     call_hook(job, "post")
 }
 
 /// EXTERNAL_SCRIPT's `end`, when all files are written.
-pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, DriverError> {
+pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, RunError> {
     call_hook(job, "end")
 }
 
 /// Before the trigger one signal calls everything off; afterwards the figures are there, and it
 /// takes a second one to leave the script.
-fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverError> {
+fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> {
     let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
         return Ok(None);
     };
@@ -130,7 +131,7 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, DriverErro
     match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
-        Err(error) => Err(DriverError::Hook(error.to_string())),
+        Err(error) => Err(RunError::Hook(error.to_string())),
     }
 }
 
@@ -198,38 +199,38 @@ struct Followed {
 fn follow<'scope>(
     job: &Job<'_>,
     prepared: &Prepared,
-    mut crew: Crew<'scope>,
+    mut pool: SessionPool<'scope>,
     sampler: &mut Sampler<'_>,
     bounds: &Bounds,
-) -> (Crew<'scope>, Followed) {
+) -> (SessionPool<'scope>, Followed) {
     let suspension = SuspensionWatch::begin();
-    let mut heed = Heed { stop_at: bounds.deadline, cancelled_at: None };
+    let mut stop_control = StopControl { stop_at: bounds.deadline, cancelled_at: None };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
     loop {
-        let is_over = crew.wait(sampler.due().min(Instant::now() + POLL));
+        let is_over = pool.wait(sampler.due().min(Instant::now() + POLL));
         if is_over {
             break;
         }
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
-            let (standing, known) = (standing(job, &crew), sampler.timeline.len());
+            let (standing, known) = (standing(job, &pool), sampler.timeline.len());
             // A database that does not answer may hold this up: signals are heard meanwhile.
-            attended(|| sampler.tick(&standing), || heed.heed(job, &mut crew, bounds));
+            attended(|| sampler.tick(&standing), || stop_control.apply(job, &mut pool, bounds));
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
             new.iter().for_each(|second| job.watch.second(second, left_s));
-            if !new.is_empty() && proven_from_s.is_none() && now < heed.stop_at {
+            if !new.is_empty() && proven_from_s.is_none() && now < stop_control.stop_at {
                 proven_from_s =
                     terms.as_ref().and_then(|terms| proof::proven(&sampler.timeline, terms));
             }
             if proven_from_s.is_some() && !bounds.enough.swap(true, Ordering::Relaxed) {
                 job.watch.note("the run is steady and ends (--until-steady)");
-                heed.stop_at = now;
-                crew.wake();
+                stop_control.stop_at = now;
+                pool.wake();
             }
         }
-        heed.heed(job, &mut crew, bounds);
+        stop_control.apply(job, &mut pool, bounds);
     }
     job.watch.ended();
     let until_steady = terms.map(|terms| UntilSteady {
@@ -237,48 +238,54 @@ fn follow<'scope>(
         steady_from_s: proven_from_s,
     });
     let suspended = suspension.and_then(SuspensionWatch::end);
-    (crew, Followed { until_steady, suspended })
+    (pool, Followed { until_steady, suspended })
 }
 
 /// When the sessions are to stop, and since when they are cut.
-struct Heed {
+struct StopControl {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
 }
 
-impl Heed {
-    /// Hears signals, and cuts what outlasts the stop.
-    fn heed(&mut self, job: &Job<'_>, crew: &mut Crew<'_>, bounds: &Bounds) {
+impl StopControl {
+    /// Sets the stop on a signal, and cancels operations that outlast it.
+    fn apply(&mut self, job: &Job<'_>, pool: &mut SessionPool<'_>, bounds: &Bounds) {
         let now = Instant::now();
         let signals = job.signals.load(Ordering::Relaxed);
         if signals > 0 {
             self.stop_at = self.stop_at.min(now);
-            crew.wake();
+            pool.wake();
         }
         let grace = if signals > 0 { GRACE_OF_SIGNAL } else { GRACE };
         if signals > 1 || now >= self.stop_at + grace {
             bounds.cutting.store(true, Ordering::Relaxed);
-            crew.cancel();
+            pool.cancel();
             if self.cancelled_at.get_or_insert(now).elapsed() >= UNHEARD {
-                crew.sever();
+                pool.abort();
             }
         }
     }
 }
 
-/// Works on a thread of its own; `meanwhile` is called as long as that takes.
-fn attended(work: impl FnOnce() + Send, mut meanwhile: impl FnMut()) {
+/// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to be
+/// had it works all the same: the second is kept, and signals are heard after it.
+fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (tell_end, ended) = mpsc::channel::<()>();
-    thread::scope(|scope| {
+    let on_its_own = &mut work;
+    let started = thread::scope(|scope| {
         // Its end is told by the channel's.
-        scope.spawn(move || {
+        let started = Thread::named("sampling").start_in(scope, move || {
             let _tells = tell_end;
-            work();
+            on_its_own();
         });
         while ended.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
             meanwhile();
         }
+        started.is_ok()
     });
+    if !started {
+        work();
+    }
 }
 
 /// When a run may end before its time; None where it may not.
@@ -295,8 +302,8 @@ fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     })
 }
 
-fn standing(job: &Job<'_>, crew: &Crew<'_>) -> Standing {
-    let lost = crew.ends().filter_map(|(index, end)| {
+fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> Standing {
+    let lost = pool.ends().filter_map(|(index, end)| {
         let (at_ns, error) = end.lost.as_ref()?;
         Some(SessionLost {
             session: job.seats[index].session,
@@ -306,8 +313,8 @@ fn standing(job: &Job<'_>, crew: &Crew<'_>) -> Standing {
         })
     });
     Standing {
-        running: crew.running() as u32,
-        first_done_ns: crew.first_done_ns(),
+        running: pool.running() as u32,
+        first_done_ns: pool.first_done_ns(),
         lost: lost.collect(),
     }
 }
@@ -316,18 +323,18 @@ fn standing(job: &Job<'_>, crew: &Crew<'_>) -> Standing {
 fn close(
     job: &Job<'_>,
     prepared: &Prepared,
-    crew: Crew<'_>,
+    pool: SessionPool<'_>,
     mut sampler: Sampler<'_>,
     bounds: &Bounds,
     opening_os: Option<Sample>,
 ) -> Measured {
-    let standing = standing(job, &crew);
-    let last_end_ns = crew.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
+    let standing = standing(job, &pool);
+    let last_end_ns = pool.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
     let elapsed_s = match last_end_ns {
         0 => bounds.trigger.elapsed().as_secs_f64(),
         ns => ns as f64 / 1e9,
     };
-    let last_done_ns = crew.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
+    let last_done_ns = pool.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
     // A session that thinks or waits at the end is done later than its last operation.
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
     let mut gaps = std::mem::take(&mut sampler.gaps);
@@ -348,8 +355,8 @@ fn close(
         None
     });
     let (other_runs, data_vanished) = still_in_use(prepared, &mut gaps);
-    let ends: Vec<_> = crew.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
-    crew.dismiss();
+    let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
+    pool.dismiss();
     let watched = sampler.take_watching();
     Measured {
         elapsed_s,

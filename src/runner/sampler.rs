@@ -17,8 +17,8 @@ use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::{Hot, Kind};
 
+use super::deltas::{Deltas, sum};
 use super::steady_window::{Bound, SteadyWindow};
-use super::told::{Told, sum};
 use super::watching::Watching;
 
 /// How long after a second's end it is harvested: sessions fold about every 0.1 s.
@@ -72,7 +72,7 @@ pub struct Sampler<'a> {
     /// The newest, in the order of time.
     marks: VecDeque<Mark>,
     latest: Option<Counters>,
-    told: Told,
+    deltas: Deltas,
     /// The database's totals at the last second's end at which it told them.
     counted: Option<Counted>,
     pub totals: Tally,
@@ -134,7 +134,7 @@ impl<'a> Sampler<'a> {
             marks: VecDeque::from([first.clone()]),
             first,
             latest: None,
-            told: Told::new(&parts.opening),
+            deltas: Deltas::new(&parts.opening),
             counted: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
@@ -184,7 +184,7 @@ impl<'a> Sampler<'a> {
             histograms.iter().flatten().for_each(|full| add_histograms(&mut counters, full));
             counters
         });
-        let sampled = self.told.take(sampled);
+        let sampled = self.deltas.take(sampled);
         let at_s = self.trigger.elapsed().as_secs_f64();
         let counters = match sampled {
             Ok(counters) => {
@@ -230,7 +230,7 @@ impl<'a> Sampler<'a> {
         &mut self,
         closing: Result<Vec<Counters>, EngineError>,
     ) -> (Option<Vec<Counters>>, Option<CountedUntil>) {
-        let why = match self.told.take(closing) {
+        let why = match self.deltas.take(closing) {
             Ok(counters) => return (Some(counters), None),
             Err(why) => why,
         };
@@ -411,7 +411,7 @@ mod tests {
     use crate::engine::fake::{Fake, Script};
     use crate::record::{Folder, fixture, journal};
 
-    use super::super::told::tests::told;
+    use super::super::deltas::tests::told;
 
     fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
         Sampler::new(Parts {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use crate::analysis::calibration::{Bound, best, under};
-use crate::engine::device::gauge::{Gauge, LARGE_BYTES, LARGE_DEPTH};
+use crate::engine::device::calibration_target::{CalibrationTarget, LARGE_BYTES, LARGE_DEPTH};
 use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::record::calibration::{
@@ -200,20 +200,20 @@ pub struct Calibrated {
 /// Measures, round after round. An error means that nothing was measured; a later one keeps what
 /// was measured before it.
 pub fn calibrate(
-    gauge: &Gauge,
+    target: &CalibrationTarget,
     plan: &Plan,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<Calibrated, EngineError> {
     let timing = plan.rounds()?;
-    let devices = devices::find(&[gauge.path().to_owned()]);
+    let devices = devices::find(&[target.path().to_owned()]);
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
     let started_at = OffsetDateTime::now_utc();
     let began = Instant::now();
     let steps = plan.steps();
     let mut sums = BTreeMap::new();
     progress.phase("measuring", u64::from(timing.0) * steps.len() as u64, ProgressUnit::Items);
-    let measuring = Measuring { gauge, plan, timing, probe: probe.as_ref(), progress, stop };
+    let measuring = Measuring { target, plan, timing, probe: probe.as_ref(), progress, stop };
     let failure = measuring.all_rounds(&steps, &mut sums).err();
     if sums.is_empty() {
         return Err(failure.unwrap_or(EngineError::Interrupted));
@@ -229,7 +229,7 @@ pub fn calibrate(
         started_at: moment::exact(started_at),
         elapsed_s: began.elapsed().as_secs_f64(),
         rounds,
-        ..about(gauge, plan, &devices)
+        ..about(target, plan, &devices)
     };
     for (step, sum) in &sums {
         put(&mut calibration, plan, *step, sum);
@@ -247,7 +247,7 @@ pub fn calibrate(
 
 /// What every measurement needs.
 struct Measuring<'a> {
-    gauge: &'a Gauge,
+    target: &'a CalibrationTarget,
     plan: &'a Plan,
     /// How many rounds, and how long each measurement.
     timing: (u32, Duration),
@@ -282,24 +282,24 @@ impl Measuring<'_> {
     }
 
     fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
-        let (gauge, length) = (self.gauge, self.timing.1);
+        let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
         let measured = match self.plan.work(step) {
-            Some(work) => gauge.measure(&work, length, seed, self.stop)?,
-            None => gauge.log(length, self.stop)?,
+            Some(work) => target.measure(&work, length, seed, self.stop)?,
+            None => target.log(length, self.stop)?,
         };
         let after = self.probe.map(Probe::sample);
         if !self.plan.is_read_only(step) {
-            gauge.sync()?;
+            target.sync()?;
         }
         let device = before.zip(after).and_then(|(before, after)| after.since(&before).device());
         Ok((measured, device))
     }
 }
 
-fn about(gauge: &Gauge, plan: &Plan, devices: &DataDevices) -> Calibration {
+fn about(target: &CalibrationTarget, plan: &Plan, devices: &DataDevices) -> Calibration {
     let system = rustix::system::uname();
-    let path = std::path::absolute(gauge.path()).unwrap_or_else(|_| gauge.path().to_owned());
+    let path = std::path::absolute(target.path()).unwrap_or_else(|_| target.path().to_owned());
     let name = devices.names().into_iter().next();
     Calibration {
         format: FORMAT.to_owned(),
@@ -307,11 +307,11 @@ fn about(gauge: &Gauge, plan: &Plan, devices: &DataDevices) -> Calibration {
         host: system.nodename().to_string_lossy().into_owned(),
         kernel: system.release().to_string_lossy().into_owned(),
         path: path.display().to_string(),
-        kind: if gauge.is_block_device() { "block device" } else { "file" }.to_owned(),
-        bytes: gauge.bytes(),
+        kind: if target.is_block_device() { "block device" } else { "file" }.to_owned(),
+        bytes: target.bytes(),
         storage_cache: plan.storage_cache,
-        direct_io: gauge.direct_io().clone(),
-        requests_by: gauge.requests_by(),
+        direct_io: target.direct_io().clone(),
+        requests_by: target.requests_by(),
         device: name.zip(devices.drives()).map(|(name, drives)| MeasuredDevice { name, drives }),
         block_bytes: plan.block_bytes.into(),
         mix_read_pct: plan.mix_read_pct,

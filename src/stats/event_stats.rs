@@ -1,11 +1,13 @@
-//! Timed events of an engine that does its own I/O: one recorder per writer, and the ledger that
+//! Timed events of an engine that does its own I/O: one recorder per writer, and the statistics that
 //! all of them are folded into. Which events there are, and what they mean, is the engine's.
 //!
 //! An event costs its recorder two stores into its own ring: no lock, no histogram. The ring is
 //! folded when it is full, when its writer asks, when a snapshot is taken and when it is dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::counters::{FileCounts, Wait, WaitClass, WaitSource};
 use super::histogram::Latencies;
@@ -71,7 +73,7 @@ struct Shard {
 const SHARDS: usize = 4;
 
 /// All events since it was made.
-pub struct Ledger {
+pub struct EventStats {
     events: &'static [EventName],
     shards: [Mutex<Shard>; SHARDS],
     /// For the next recorder's shard.
@@ -80,7 +82,7 @@ pub struct Ledger {
     recorders: Mutex<Vec<Weak<Recorder>>>,
 }
 
-impl Ledger {
+impl EventStats {
     pub fn new(events: &'static [EventName]) -> Self {
         let shard = || Shard {
             totals: vec![Totals::default(); events.len()],
@@ -99,11 +101,11 @@ impl Ledger {
         let made = self.recorders_made.fetch_add(1, Ordering::Relaxed);
         let recorder = Arc::new(Recorder {
             shard: made as usize % SHARDS,
-            ledger: Arc::clone(self),
+            stats: Arc::clone(self),
             ring: Ring::default(),
             folding: Mutex::default(),
         });
-        let mut recorders = locked(&self.recorders);
+        let mut recorders = self.recorders.lock();
         recorders.retain(|other| other.strong_count() > 0);
         recorders.push(Arc::downgrade(&recorder));
         recorder
@@ -111,13 +113,13 @@ impl Ledger {
 
     /// Each event's totals so far, and its single waits if asked.
     pub fn collect(&self, with_latencies: bool) -> (Vec<Totals>, Vec<Option<Latencies>>) {
-        let live: Vec<_> = locked(&self.recorders).iter().filter_map(Weak::upgrade).collect();
+        let live: Vec<_> = self.recorders.lock().iter().filter_map(Weak::upgrade).collect();
         live.iter().for_each(|recorder| recorder.fold());
         drop(live);
         let mut totals = vec![Totals::default(); self.events.len()];
         let mut latencies: Vec<Option<Latencies>> = self.events.iter().map(|_| None).collect();
         for shard in &self.shards {
-            let shard = locked(shard);
+            let shard = shard.lock();
             for (sum, part) in totals.iter_mut().zip(&shard.totals) {
                 sum.merge(part);
             }
@@ -134,7 +136,7 @@ impl Ledger {
         (totals, latencies)
     }
 
-    /// What [`Ledger::collect`] found, as waits: those that happened.
+    /// What [`EventStats::collect`] found, as waits: those that happened.
     pub fn waits(&self, totals: &[Totals], latencies: Vec<Option<Latencies>>) -> Vec<Wait> {
         let events = self.events.iter().zip(totals).zip(latencies);
         events
@@ -177,13 +179,13 @@ impl Default for Ring {
 /// What one writer did. Only one thread at a time may record; anybody may fold.
 pub struct Recorder {
     shard: usize,
-    ledger: Arc<Ledger>,
+    stats: Arc<EventStats>,
     ring: Ring,
     folding: Mutex<()>,
 }
 
 impl Recorder {
-    /// One event, by its place in the ledger's list.
+    /// One event, by its place in the statistics's list.
     pub fn record(&self, event: usize, latency_ns: u64, bytes: u64) {
         let head = self.ring.head.load(Ordering::Relaxed);
         if head - self.ring.tail.load(Ordering::Acquire) >= RING as u64 {
@@ -195,15 +197,15 @@ impl Recorder {
         self.ring.head.store(head + 1, Ordering::Release);
     }
 
-    /// Moves what the ring holds into the ledger.
+    /// Moves what the ring holds into the statistics.
     pub fn fold(&self) {
-        let _folding = locked(&self.folding);
+        let _folding = self.folding.lock();
         let (tail, head) =
             (self.ring.tail.load(Ordering::Relaxed), self.ring.head.load(Ordering::Acquire));
         if tail == head {
             return;
         }
-        let mut shard = locked(&self.ledger.shards[self.shard]);
+        let mut shard = self.stats.shards[self.shard].lock();
         for index in tail..head {
             let [latency, what] = &self.ring.slots[index as usize % RING];
             let (latency_ns, what) =
@@ -222,15 +224,10 @@ impl Drop for Recorder {
     }
 }
 
-/// A lock whose holder panicked still holds counters that are right.
-pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// An enum `Event` of what can be waited for, by the names that reports show, with their classes;
-/// `Event::NAMES` is for [`Ledger`](self).
+/// `Event::NAMES` is for [`EventStats`](self).
 #[cfg(any(feature = "sqlite", feature = "device"))]
-macro_rules! ledger_events {
+macro_rules! timed_events {
     ($($event:ident $name:literal $class:ident),+ $(,)?) => {
         /// What can be waited for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,8 +235,8 @@ macro_rules! ledger_events {
         pub enum Event { $($event),+ }
 
         impl Event {
-            const NAMES: &'static [$crate::stats::ledger::EventName] = &[
-                $($crate::stats::ledger::EventName {
+            const NAMES: &'static [$crate::stats::event_stats::EventName] = &[
+                $($crate::stats::event_stats::EventName {
                     name: $name,
                     class: $crate::stats::counters::WaitClass::$class,
                 }),+
@@ -253,4 +250,4 @@ macro_rules! ledger_events {
     };
 }
 #[cfg(any(feature = "sqlite", feature = "device"))]
-pub(crate) use ledger_events;
+pub(crate) use timed_events;

@@ -5,7 +5,7 @@ mod assemble;
 #[cfg(feature = "device")]
 pub mod calibrate;
 mod calibrated;
-mod crew;
+mod deltas;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;
@@ -20,12 +20,12 @@ pub mod run;
 mod sampler;
 mod server_report;
 mod session;
+mod session_pool;
 mod steady_window;
 mod suspension;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
-mod told;
 mod trigger;
 mod watching;
 
@@ -44,7 +44,7 @@ pub trait Watch: Progress {
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
-pub enum DriverError {
+pub enum RunError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A rule that only the target could decide: exit code 2.
@@ -52,10 +52,6 @@ pub enum DriverError {
     Setting(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
     Connect { session: u32, sessions: u32, error: EngineError },
-    #[error(
-        "session {session}'s thread could not be started: {error}; lower the number of sessions or raise the limit of processes (ulimit -u)"
-    )]
-    Thread { session: u32, error: std::io::Error },
     #[error("{0}")]
     Hook(String),
     #[error(transparent)]

@@ -5,7 +5,7 @@ use crate::engine::EngineError;
 use crate::stats::counters::{Counters, IoCounts};
 
 /// What the database told from the opening snapshot on.
-pub struct Told {
+pub struct Deltas {
     opening: Vec<Counters>,
     /// Of each of these.
     latest: Vec<IoCounts>,
@@ -13,7 +13,7 @@ pub struct Told {
     is_reset: bool,
 }
 
-impl Told {
+impl Deltas {
     pub fn new(opening: &[Counters]) -> Self {
         let latest = opening.iter().map(|counters| counters.io).collect();
         Self { opening: opening.to_vec(), latest, is_reset: false }
@@ -95,7 +95,7 @@ pub mod tests {
 
     #[test]
     fn a_sum_without_an_instance_that_died_is_none() {
-        let mut since = Told::new(&[instance("a", 1000), instance("b", 50)]);
+        let mut since = Deltas::new(&[instance("a", 1000), instance("b", 50)]);
         let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)])).unwrap();
         assert_eq!(sum(&all).unwrap().io.logical_reads, Some(520));
         let why = since.take(Ok(vec![instance("a", 1600)])).unwrap_err();
@@ -107,8 +107,8 @@ pub mod tests {
 
     #[test]
     fn counters_that_began_anew_are_no_totals() {
-        let mut since = Told::new(&told(1000));
-        let take = |since: &mut Told, reads| since.take(Ok(told(reads)));
+        let mut since = Deltas::new(&told(1000));
+        let take = |since: &mut Deltas, reads| since.take(Ok(told(reads)));
         assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
         // However far they rise again.

@@ -1,0 +1,67 @@
+//! petal's threads: every one is started here. One that cannot be started is an error in words,
+//! never a panic, which would lose what a run has measured.
+
+use std::io;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+
+use super::EngineError;
+
+/// A thread that the system refused to start.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a thread cannot be started ({name}): {error}; raise the limit of processes (ulimit -u, \
+     pids.max of the control group, TasksMax= of a service), or use fewer sessions and a lower \
+     IO_DEPTH"
+)]
+pub struct ThreadError {
+    name: String,
+    error: io::Error,
+}
+
+impl From<ThreadError> for EngineError {
+    fn from(error: ThreadError) -> Self {
+        Self::Environment(error.to_string())
+    }
+}
+
+impl From<ThreadError> for io::Error {
+    fn from(error: ThreadError) -> Self {
+        Self::other(error)
+    }
+}
+
+/// A thread to be started.
+pub struct Thread {
+    name: String,
+    builder: Builder,
+}
+
+#[allow(clippy::disallowed_methods, reason = "here they are allowed")]
+impl Thread {
+    pub fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { builder: Builder::new().name(name.clone()), name }
+    }
+
+    pub fn stack_bytes(self, bytes: usize) -> Self {
+        Self { builder: self.builder.stack_size(bytes), ..self }
+    }
+
+    pub fn start<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, ThreadError> {
+        let Self { name, builder } = self;
+        builder.spawn(work).map_err(|error| ThreadError { name, error })
+    }
+
+    /// Starts it so that it ends within the scope.
+    pub fn start_in<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Result<ScopedJoinHandle<'scope, T>, ThreadError> {
+        let Self { name, builder } = self;
+        builder.spawn_scoped(scope, work).map_err(|error| ThreadError { name, error })
+    }
+}

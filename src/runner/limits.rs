@@ -1,0 +1,145 @@
+//! What a run or a load needs of petal's own process, and what the system allows it: open files,
+//! threads and memory. Too little of one is told before anything is connected.
+
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+
+use super::RunError;
+use super::job::Job;
+use crate::engine::{Engine, EngineError, LoadPlan, Needs};
+use crate::stats::cgroup::Groups;
+use crate::stats::devices::Roots;
+use crate::stats::os::Memory;
+use crate::stats::units::bytes;
+
+/// What every run opens: its record, the host's counters, a library's own.
+const FILES_OF_A_RUN: u64 = 64;
+/// Stack and bookkeeping of a session, at least.
+const BYTES_PER_SESSION: u64 = 64 << 10;
+
+/// Of a process: petal's own, and those of a run beside its sessions'.
+const THREADS_OF_A_RUN: u64 = 8;
+
+/// Who needs it.
+struct Workers {
+    count: u64,
+    words: String,
+    /// What a person can ask for instead.
+    fewer: &'static str,
+}
+
+/// What the system allows petal.
+struct Allowed {
+    /// None: no limit.
+    files: Option<u64>,
+    /// The least of the limits, and its name; None: no limit.
+    threads: Option<(u64, String)>,
+    /// None: unknown.
+    memory_bytes: Option<u64>,
+}
+
+/// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more
+/// threads or memory than are available.
+pub fn check(job: &Job<'_>) -> Result<(), RunError> {
+    let sessions = job.seats.len() as u64;
+    let needs = job.engine.needs(&job.seats, job.workload.schemas)?;
+    let who =
+        Workers { count: sessions, words: format!("{sessions} sessions"), fewer: "fewer sessions" };
+    Ok(refuse(&who, needs)?)
+}
+
+/// Does the same for a load.
+pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<(), EngineError> {
+    let loaders = plan.loaders() as u64;
+    let words = format!("{loaders} loaders");
+    let who = Workers { count: loaders, words, fewer: "a lower LOAD_PARALLEL_DEGREE" };
+    refuse(&who, engine.load_needs(plan))
+}
+
+/// Refuses what they are sure not to get.
+fn refuse(who: &Workers, mut needs: Needs) -> Result<(), EngineError> {
+    needs.files += FILES_OF_A_RUN;
+    needs.threads += who.count + THREADS_OF_A_RUN;
+    needs.memory_bytes = needs.memory_bytes.saturating_add(who.count * BYTES_PER_SESSION);
+    let groups = Groups::of(&Roots::default(), "self");
+    let host_bytes = Memory::read().available_bytes;
+    let allowed = Allowed {
+        files: raise_file_limit(),
+        threads: thread_limits().chain(groups.thread_room()).min(),
+        memory_bytes: host_bytes.into_iter().chain(groups.memory_room()).min(),
+    };
+    refusal(who, needs, &allowed).map_or(Ok(()), |text| Err(EngineError::Environment(text)))
+}
+
+fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
+    let Needs { files, memory_bytes, threads } = needs;
+    let Workers { words: who, fewer, .. } = who;
+    if let Some(limit) = allowed.files.filter(|limit| files > *limit) {
+        return Some(format!(
+            "the limit of open files (ulimit -n) is {limit}, and {who} need about {files}: raise it \
+             (ulimit -Hn {files}; LimitNOFILE= of a service), or use {fewer}"
+        ));
+    }
+    if let Some((limit, name)) = allowed.threads.as_ref().filter(|(limit, _)| threads > *limit) {
+        return Some(format!(
+            "{name} allows {limit} threads, and {who} need about {threads}: raise it, use fewer \
+             sessions or a lower IO_DEPTH, or leave io=pread, which takes a thread for each request"
+        ));
+    }
+    let available = allowed.memory_bytes.filter(|available| memory_bytes > *available)?;
+    Some(format!(
+        "{who} need at least {} of memory for their caches and buffers, and {} is available: use \
+         {fewer}, a smaller cache or a lower IO_DEPTH",
+        bytes(memory_bytes),
+        bytes(available)
+    ))
+}
+
+/// The system's own limits of threads, each with its name.
+fn thread_limits() -> impl Iterator<Item = (u64, String)> {
+    // The superuser has no limit of processes. A thread's stack and its guard are two areas.
+    let user = getrlimit(Resource::Nproc).current.filter(|_| !geteuid().is_root());
+    let user = user.map(|limit| (limit, "the limit of processes (ulimit -u)".to_owned()));
+    let kernel =
+        [("kernel", "threads-max", 1), ("kernel", "pid_max", 1), ("vm", "max_map_count", 2)];
+    let kernel = kernel.into_iter().filter_map(|(folder, name, each)| {
+        let text = std::fs::read_to_string(format!("/proc/sys/{folder}/{name}")).ok()?;
+        Some((text.trim().parse::<u64>().ok()? / each, format!("sysctl {folder}.{name}")))
+    });
+    user.into_iter().chain(kernel)
+}
+
+/// The limit that a shell sets is often 1024, the allowed one higher.
+fn raise_file_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_short_is_named_with_how_much_is_needed() {
+        let needs = Needs { files: 464, memory_bytes: 3 << 30, threads: 200 };
+        let allowed = |files, memory_bytes| Allowed { files, memory_bytes, threads: None };
+        let who = Workers { count: 200, words: "200 sessions".to_owned(), fewer: "fewer sessions" };
+        let refusal = |allowed| refusal(&who, needs, &allowed);
+        assert_eq!(refusal(allowed(Some(464), Some(3 << 30))), None);
+        assert_eq!(refusal(allowed(None, None)), None);
+        insta::assert_snapshot!(
+            refusal(allowed(Some(256), None)).unwrap(),
+            @"the limit of open files (ulimit -n) is 256, and 200 sessions need about 464: raise it (ulimit -Hn 464; LimitNOFILE= of a service), or use fewer sessions"
+        );
+        insta::assert_snapshot!(
+            refusal(allowed(None, Some(1 << 30))).unwrap(),
+            @"200 sessions need at least 3.00 GiB of memory for their caches and buffers, and 1.00 GiB is available: use fewer sessions, a smaller cache or a lower IO_DEPTH"
+        );
+        let threads = |limit| Some((limit, "the limit of processes (ulimit -u)".to_owned()));
+        assert_eq!(refusal(Allowed { threads: threads(200), ..allowed(None, None) }), None);
+        insta::assert_snapshot!(
+            refusal(Allowed { threads: threads(199), ..allowed(None, None) }).unwrap(),
+            @"the limit of processes (ulimit -u) allows 199 threads, and 200 sessions need about 200: raise it, use fewer sessions or a lower IO_DEPTH, or leave io=pread, which takes a thread for each request"
+        );
+    }
+}
