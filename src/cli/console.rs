@@ -3,11 +3,12 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
@@ -130,7 +131,7 @@ impl Console {
 
     /// What stands before every line of progress from now on; empty: nothing.
     pub fn heading(&self, heading: &str) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.heading = printable_line(heading).into_owned();
     }
 
@@ -148,7 +149,7 @@ impl Console {
     }
 
     fn line(&self, line: &str) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         match &state.bar {
             Some(bar) if self.terminal => bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))),
             _ => drop(writeln!(io::stderr(), "{line}")),
@@ -156,7 +157,7 @@ impl Console {
     }
 
     fn clear(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
         }
@@ -221,7 +222,7 @@ impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.clear();
         let bar = self.bar(total, unit);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
@@ -231,7 +232,7 @@ impl Progress for Console {
     }
 
     fn advance(&self, units: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.inc(units);
         }
@@ -271,7 +272,7 @@ impl Phase {
 impl Watch for Console {
     fn triggered(&self, sessions: u32, seconds: f64) {
         self.phase(&format!("running {sessions} sessions"), seconds as u64, ProgressUnit::Items);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.run_s = seconds;
         state.phase = None;
         if let Some(bar) = &state.bar {
@@ -283,7 +284,7 @@ impl Watch for Console {
     }
 
     fn second(&self, second: &Second, left_s: f64) {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
         if let Some(bar) = &state.bar {

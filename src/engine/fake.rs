@@ -1,9 +1,11 @@
 //! A scripted engine for tests and benchmarks of the driver. It has a clock of its own: operations
 //! take the time that the script says and none of the test's. No URL opens it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::settings::LoopSide;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
@@ -91,8 +93,7 @@ impl Fake {
         let writes = self.totals.writes.load(Ordering::Relaxed);
         let commits = self.totals.commits.load(Ordering::Relaxed);
         let block_size = u64::from(CAPABILITIES.block_size_default);
-        let latencies =
-            self.totals.read_latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latencies = self.totals.read_latencies.lock().clone();
         Counters {
             endpoint: "fake".into(),
             io: IoCounts {
@@ -309,8 +310,7 @@ impl Session for FakeSession {
         self.totals.writes.fetch_add(work.writes, Ordering::Relaxed);
         self.totals.commits.fetch_add(work.commits, Ordering::Relaxed);
         if work.reads > 0 {
-            let mut latencies =
-                self.totals.read_latencies.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut latencies = self.totals.read_latencies.lock();
             latencies.record(work.read_ns);
         }
         Ok(())

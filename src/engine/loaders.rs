@@ -2,7 +2,8 @@
 //! What a loader does with its schema is the engine's.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::threads::Thread;
 use super::{EngineError, LoadPlan};
@@ -27,7 +28,7 @@ pub fn load_each<T: Send>(
                     }
                     let result = load(schema);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                    results.lock().push((at, result));
                 }
             });
             if started.is_err() {
@@ -37,7 +38,7 @@ pub fn load_each<T: Send>(
         }
         Ok(())
     })?;
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut results = results.into_inner();
     results.sort_by_key(|(at, result)| {
         // Loaders that were stopped because another failed are not the reason.
         (matches!(result, Err(EngineError::Interrupted)), *at)

@@ -8,13 +8,11 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
-
-use crate::stats::event_stats::locked;
 
 const POLL: Duration = Duration::from_millis(20);
 /// Between asking the group to end and killing it.
@@ -31,7 +29,7 @@ pub struct HookGroup {
 impl HookGroup {
     /// The group's number, for a command to be started in.
     pub fn id(&self) -> io::Result<i32> {
-        let mut watcher = locked(&self.watcher);
+        let mut watcher = self.watcher.lock();
         if watcher.is_none() {
             *watcher = Some(start_watcher()?);
         }
@@ -40,7 +38,7 @@ impl HookGroup {
 
     /// Ends all that is in the group: asked to, then killed.
     pub fn end(&self) {
-        if let Some(mut watcher) = locked(&self.watcher).take() {
+        if let Some(mut watcher) = self.watcher.lock().take() {
             end(&mut watcher);
         }
     }
@@ -125,10 +123,10 @@ mod tests {
         let group = HookGroup::default();
         let id = group.id().unwrap().cast_unsigned();
         let mut script = start(&group, "sleep 600");
-        drop(locked(&group.watcher).as_mut().unwrap().stdin.take());
+        drop(group.watcher.lock().as_mut().unwrap().stdin.take());
         assert!(!script.wait().unwrap().success());
         // The watcher goes last.
-        assert!(!locked(&group.watcher).as_mut().unwrap().wait().unwrap().success());
+        assert!(!group.watcher.lock().as_mut().unwrap().wait().unwrap().success());
         assert!(!has_others(id));
     }
 }

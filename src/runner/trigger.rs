@@ -1,6 +1,6 @@
 //! The trigger: sessions wait connected until all are there, then begin together.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Stop;
 
@@ -30,19 +30,19 @@ impl Trigger {
 
     /// Waits for the trigger; None when the run was called off.
     pub fn wait(&self) -> Option<Stop> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         loop {
             match &*state {
                 State::Waiting => {}
                 State::Pulled(stop) => return Some(stop.clone()),
                 State::CalledOff => return None,
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 
     fn set(&self, next: State) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.state.lock() = next;
         self.changed.notify_all();
     }
 }

@@ -5,7 +5,9 @@
 //! folded when it is full, when its writer asks, when a snapshot is taken and when it is dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::counters::{FileCounts, Wait, WaitClass, WaitSource};
 use super::histogram::Latencies;
@@ -103,7 +105,7 @@ impl EventStats {
             ring: Ring::default(),
             folding: Mutex::default(),
         });
-        let mut recorders = locked(&self.recorders);
+        let mut recorders = self.recorders.lock();
         recorders.retain(|other| other.strong_count() > 0);
         recorders.push(Arc::downgrade(&recorder));
         recorder
@@ -111,13 +113,13 @@ impl EventStats {
 
     /// Each event's totals so far, and its single waits if asked.
     pub fn collect(&self, with_latencies: bool) -> (Vec<Totals>, Vec<Option<Latencies>>) {
-        let live: Vec<_> = locked(&self.recorders).iter().filter_map(Weak::upgrade).collect();
+        let live: Vec<_> = self.recorders.lock().iter().filter_map(Weak::upgrade).collect();
         live.iter().for_each(|recorder| recorder.fold());
         drop(live);
         let mut totals = vec![Totals::default(); self.events.len()];
         let mut latencies: Vec<Option<Latencies>> = self.events.iter().map(|_| None).collect();
         for shard in &self.shards {
-            let shard = locked(shard);
+            let shard = shard.lock();
             for (sum, part) in totals.iter_mut().zip(&shard.totals) {
                 sum.merge(part);
             }
@@ -197,13 +199,13 @@ impl Recorder {
 
     /// Moves what the ring holds into the statistics.
     pub fn fold(&self) {
-        let _folding = locked(&self.folding);
+        let _folding = self.folding.lock();
         let (tail, head) =
             (self.ring.tail.load(Ordering::Relaxed), self.ring.head.load(Ordering::Acquire));
         if tail == head {
             return;
         }
-        let mut shard = locked(&self.stats.shards[self.shard]);
+        let mut shard = self.stats.shards[self.shard].lock();
         for index in tail..head {
             let [latency, what] = &self.ring.slots[index as usize % RING];
             let (latency_ns, what) =
@@ -220,11 +222,6 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.fold();
     }
-}
-
-/// A lock whose holder panicked still holds counters that are right.
-pub fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An enum `Event` of what can be waited for, by the names that reports show, with their classes;

@@ -18,8 +18,9 @@ mod process_io;
 mod server;
 
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -219,7 +220,7 @@ impl Probe {
 
     fn widened(&self, diskstats: &str) -> Option<Vec<DeviceUse>> {
         // A thread that panicked in between left at worst the sample before.
-        self.disks.lock().unwrap_or_else(PoisonError::into_inner).sample(diskstats)
+        self.disks.lock().sample(diskstats)
     }
 
     fn read(&self, name: &str) -> Option<String> {

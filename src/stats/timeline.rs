@@ -6,7 +6,8 @@
 //! lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::workload::op::{Hot, Kind};
 
@@ -145,7 +146,7 @@ impl Shards {
 
     /// Folds a batch of one session.
     pub fn fold<'a>(&self, session: u32, batch: impl Iterator<Item = Ended<'a>>) {
-        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        let mut shard = self.shards[session as usize % self.shards.len()].lock();
         for ended in batch {
             shard.second_of(ended.end_ns).record(ended);
         }
@@ -153,13 +154,13 @@ impl Shards {
 
     /// Counts a think of one session, in the second in which it ended.
     pub fn think(&self, session: u32, end_ns: u64, think_ns: u64) {
-        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        let mut shard = self.shards[session as usize % self.shards.len()].lock();
         shard.second_of(end_ns).think_ns += think_ns;
     }
 
     /// An operation was under way for so long when its session was lost: DB time, and no operation.
     pub fn lost(&self, session: u32, end_ns: u64, busy_ns: u64) {
-        let mut shard = lock(&self.shards[session as usize % self.shards.len()]);
+        let mut shard = self.shards[session as usize % self.shards.len()].lock();
         shard.second_of(end_ns).busy_ns += busy_ns;
     }
 
@@ -168,7 +169,7 @@ impl Shards {
     pub fn harvest(&self, before: u64) -> Vec<(u64, Tally)> {
         let mut harvested: BTreeMap<u64, Tally> = BTreeMap::new();
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             while shard.oldest < before {
                 let second = shard.oldest;
                 let tally = shard.seconds.pop_front().unwrap_or_default();
@@ -182,7 +183,7 @@ impl Shards {
     /// The first second after all that hold anything: harvesting before it empties the shards.
     pub fn end(&self) -> u64 {
         let ends = self.shards.iter().map(|shard| {
-            let shard = lock(shard);
+            let shard = shard.lock();
             shard.oldest + shard.seconds.len() as u64
         });
         ends.max().unwrap_or(0)
@@ -197,11 +198,6 @@ impl Shard {
         }
         &mut self.seconds[offset]
     }
-}
-
-/// A session that panicked while folding leaves a tally that is still a sum of whole records.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::request::{Attempt, Call, Completion, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::stats::event_stats::locked;
 
 /// One request at a time, on the caller's own thread.
 pub struct Inline {
@@ -84,14 +85,14 @@ impl Pool {
 
     pub fn push(&mut self, slot: usize, call: Call) {
         let buffer = std::mem::take(&mut self.slots[slot]);
-        locked(&self.shared.state).asked.push_back((slot, call, buffer));
+        self.shared.state.lock().asked.push_back((slot, call, buffer));
         self.shared.asked.notify_one();
     }
 
     pub fn wait(&mut self, done: &mut Vec<Completion>) {
-        let mut state = locked(&self.shared.state);
+        let mut state = self.shared.state.lock();
         while state.ended.is_empty() {
-            state = self.shared.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.shared.ended.wait(&mut state);
         }
         for (completion, buffer) in state.ended.drain(..) {
             self.slots[completion.slot] = buffer;
@@ -102,7 +103,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        locked(&self.shared.state).closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.asked.notify_all();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing to hand over.
@@ -113,18 +114,18 @@ impl Drop for Pool {
 
 impl PoolShared {
     fn work(&self) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         loop {
             let Some((slot, call, mut buffer)) = state.asked.pop_front() else {
                 if state.closed {
                     return;
                 }
-                state = self.asked.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.asked.wait(&mut state);
                 continue;
             };
             drop(state);
             let result = perform(&self.file, call, &mut buffer);
-            state = locked(&self.state);
+            state = self.state.lock();
             state.ended.push((Completion { slot, result }, buffer));
             self.ended.notify_one();
         }

@@ -2,12 +2,12 @@
 //! keys an UPDATE holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+
+use parking_lot::{Condvar, Mutex};
 
 use super::block::Identity;
 use super::layout::{Header, SchemaArea};
 use super::log::{LOOK_EVERY, Log};
-use crate::stats::event_stats::locked;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 
@@ -153,25 +153,24 @@ pub struct Held {
 
 impl Held {
     pub fn try_take(&self, first: u64, last: u64) -> bool {
-        take_free(&mut locked(&self.ranges), first, last)
+        take_free(&mut self.ranges.lock(), first, last)
     }
 
     /// Waits for the range; false if it was cut meanwhile.
     pub fn take(&self, first: u64, last: u64, is_cut: &dyn Fn() -> bool) -> bool {
-        let mut ranges = locked(&self.ranges);
+        let mut ranges = self.ranges.lock();
         while !take_free(&mut ranges, first, last) {
             if is_cut() {
                 return false;
             }
             // Held from the look to the sleep, or what is given back between would go unseen.
-            let waited = self.freed.wait_timeout(ranges, LOOK_EVERY);
-            ranges = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.freed.wait_for(&mut ranges, LOOK_EVERY);
         }
         true
     }
 
     pub fn give_back(&self, first: u64, last: u64) {
-        let mut ranges = locked(&self.ranges);
+        let mut ranges = self.ranges.lock();
         if let Some(at) = ranges.iter().position(|&range| range == (first, last)) {
             ranges.swap_remove(at);
         }

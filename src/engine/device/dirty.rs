@@ -6,9 +6,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
 use super::block;
@@ -19,7 +21,7 @@ use super::request::{Call, Completion};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::stats::event_stats::{Recorder, locked};
+use crate::stats::event_stats::Recorder;
 
 const SHARDS: u64 = 16;
 
@@ -90,7 +92,7 @@ impl Dirty {
         if self.blocks.load(Ordering::Acquire) == 0 {
             return None;
         }
-        locked(self.shard(address)).get(&address).map(|entry| Arc::clone(&entry.image))
+        self.shard(address).lock().get(&address).map(|entry| Arc::clone(&entry.image))
     }
 
     #[cfg(test)]
@@ -100,11 +102,11 @@ impl Dirty {
 
     /// Promises room for an UPDATE; one that is larger than all the room gets it when it is alone.
     pub fn try_reserve(&self, blocks: u64) -> bool {
-        self.fit(&mut locked(&self.taken), blocks)
+        self.fit(&mut self.taken.lock(), blocks)
     }
 
     pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         while !self.fit(&mut taken, blocks) {
             if let Some(failed) = self.failed() {
                 return Err(NoRoom::Failed(failed));
@@ -113,8 +115,7 @@ impl Dirty {
                 return Err(NoRoom::Cut);
             }
             // Held from the look to the sleep, or what is given back between would go unseen.
-            let waited = self.room.wait_timeout(taken, LOOK_EVERY);
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.room.wait_for(&mut taken, LOOK_EVERY);
         }
         Ok(())
     }
@@ -128,7 +129,7 @@ impl Dirty {
     }
 
     pub fn give_back(&self, blocks: u64) {
-        *locked(&self.taken) -= blocks;
+        *self.taken.lock() -= blocks;
         self.room.notify_all();
     }
 
@@ -149,7 +150,7 @@ impl Dirty {
         let mut new = Vec::new();
         let mut spare = 0;
         for (address, image) in images {
-            let mut shard = locked(self.shard(address));
+            let mut shard = self.shard(address).lock();
             match shard.get_mut(&address) {
                 Some(entry) => {
                     entry.image = Arc::new(image);
@@ -168,13 +169,13 @@ impl Dirty {
             self.give_back(spare);
         }
         self.log_bytes.fetch_add(log_bytes, Ordering::Relaxed);
-        locked(&self.queue).extend(new);
+        self.queue.lock().extend(new);
         self.queued.notify_one();
     }
 
     /// Starts the writer if it is not at work.
     pub fn start(&self, shared: &Arc<Shared>, data: &Arc<Data>) -> std::io::Result<()> {
-        let mut writer = locked(&self.writer);
+        let mut writer = self.writer.lock();
         if writer.is_none() {
             self.stopping.store(false, Ordering::Release);
             let at_work = Writer::new(shared, data);
@@ -185,9 +186,9 @@ impl Dirty {
 
     /// Writes all that is dirty, makes it durable and ends the writer.
     pub fn stop(&self) -> Result<(), String> {
-        let writer = locked(&self.writer).take();
+        let writer = self.writer.lock().take();
         {
-            let _queue = locked(&self.queue); // Or the writer falls asleep over it.
+            let _queue = self.queue.lock(); // Or the writer falls asleep over it.
             self.stopping.store(true, Ordering::Release);
         }
         self.queued.notify_all();
@@ -206,7 +207,7 @@ impl Dirty {
 
     /// The image to write now.
     fn begin(&self, address: u64) -> Option<Arc<Box<[u8]>>> {
-        let mut shard = locked(self.shard(address));
+        let mut shard = self.shard(address).lock();
         let entry = shard.get_mut(&address)?;
         entry.writing = true;
         Some(Arc::clone(&entry.image))
@@ -214,12 +215,12 @@ impl Dirty {
 
     /// A write ended. The block leaves, unless it changed meanwhile.
     fn end(&self, address: u64) {
-        let mut shard = locked(self.shard(address));
+        let mut shard = self.shard(address).lock();
         let Some(entry) = shard.get_mut(&address) else { return };
         entry.writing = false;
         if std::mem::take(&mut entry.again) {
             drop(shard);
-            locked(&self.queue).push_back(address);
+            self.queue.lock().push_back(address);
             return;
         }
         shard.remove(&address);
@@ -294,7 +295,7 @@ impl Writer {
     fn submit(&mut self, queue: &mut Queue) -> std::io::Result<()> {
         let dirty = &self.shared.dirty;
         while let Some(&slot) = self.free.last() {
-            let Some(address) = locked(&dirty.queue).pop_front() else { break };
+            let Some(address) = dirty.queue.lock().pop_front() else { break };
             let Some(image) = dirty.begin(address) else { continue };
             queue.slot(slot).copy_from_slice(&image);
             queue.push(slot, Call::Write { offset: address, bytes: image.len() as u32 })?;
@@ -333,7 +334,7 @@ impl Writer {
     /// False when there is none and none will come.
     fn wait_for_work(&self) -> bool {
         let dirty = &self.shared.dirty;
-        let queue = locked(&dirty.queue);
+        let mut queue = dirty.queue.lock();
         if !queue.is_empty() {
             return true;
         }
@@ -341,7 +342,7 @@ impl Writer {
             return false;
         }
         self.recorder.fold();
-        drop(dirty.queued.wait_timeout(queue, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner));
+        dirty.queued.wait_for(&mut queue, LOOK_EVERY);
         true
     }
 }
@@ -365,14 +366,14 @@ mod tests {
         // It changes while it is being written: what is read is the newest, and it is written again.
         assert!(dirty.try_reserve(1));
         dirty.put([(4096, image(2))].into_iter(), 0);
-        locked(&dirty.queue).clear();
+        dirty.queue.lock().clear();
         dirty.end(4096);
         assert_eq!(dirty.get(4096).unwrap()[0], 2);
-        assert_eq!(*locked(&dirty.queue), [4096]);
+        assert_eq!(*dirty.queue.lock(), [4096]);
         assert_eq!(dirty.begin(4096).unwrap()[0], 2);
         dirty.end(4096);
         assert!(dirty.get(4096).is_none());
-        assert_eq!((dirty.blocks(), *locked(&dirty.taken)), (0, 0));
+        assert_eq!((dirty.blocks(), *dirty.taken.lock()), (0, 0));
     }
 
     #[test]

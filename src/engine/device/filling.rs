@@ -2,15 +2,15 @@
 //! threads. The next piece is made while others are on their way.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
 use super::target::{AlignedBuffer, Target, unusable};
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Stop};
-use crate::stats::event_stats::locked;
 
 pub struct Filling<'a> {
     pub target: &'a Target,
@@ -50,7 +50,7 @@ impl Filling<'_> {
             for _ in 0..self.threads.max(1) {
                 let failed = |error| {
                     over.store(true, Ordering::Relaxed);
-                    locked(&first_error).get_or_insert(error);
+                    first_error.lock().get_or_insert(error);
                 };
                 let started = Thread::named("filling").start_in(scope, move || {
                     self.work(take, make).unwrap_or_else(failed);
@@ -61,7 +61,7 @@ impl Filling<'_> {
                 }
             }
         });
-        let error = locked(&first_error).take();
+        let error = first_error.lock().take();
         match error {
             Some(error) => Err(unusable(&self.target.path, &error)),
             None if self.stop.is_requested() => Err(EngineError::Interrupted),

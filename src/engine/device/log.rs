@@ -2,12 +2,12 @@
 //! is there for its cost, as a database pays it before it may say that a commit is durable; petal
 //! never reads it back.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
+
 use std::time::Duration;
 
 use super::block::{noise, updated_columns};
 use crate::settings::RedoStress;
-use crate::stats::event_stats::locked;
 use crate::workload::row::{COLUMNS, Filler};
 
 /// Log writes are multiples of this, as direct requests need.
@@ -60,12 +60,12 @@ impl Log {
     /// where a piece of the round before is still being written: two writes of one place may end
     /// in any order. Whoever got a place says when its write has ended ([`Log::ended`]).
     pub fn place(&self, bytes: u64) -> Option<u64> {
-        self.next(&mut locked(&self.round), bytes)
+        self.next(&mut self.round.lock(), bytes)
     }
 
     /// Waits for the place; None if it was cut meanwhile.
     pub fn wait_for_place(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<u64> {
-        let mut round = locked(&self.round);
+        let mut round = self.round.lock();
         loop {
             if let Some(place) = self.next(&mut round, bytes) {
                 return Some(place);
@@ -74,8 +74,7 @@ impl Log {
                 return None;
             }
             // Held from the look to the sleep, or an end between would go unseen.
-            let waited = self.written.wait_timeout(round, LOOK_EVERY);
-            round = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.written.wait_for(&mut round, LOOK_EVERY);
         }
     }
 
@@ -92,7 +91,7 @@ impl Log {
 
     /// The write of a piece at this place has ended, well or not.
     pub fn ended(&self, place: u64) {
-        let mut round = locked(&self.round);
+        let mut round = self.round.lock();
         if let Some(at) = round.in_flight.iter().position(|&(begin, _)| begin == place) {
             round.in_flight.swap_remove(at);
         }

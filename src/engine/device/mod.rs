@@ -40,8 +40,10 @@ mod uring;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
@@ -51,7 +53,6 @@ use crate::engine::{
 use crate::settings::{LoopSide, RedoStress, Settings, Verify};
 use crate::stats::counters::Counters;
 use crate::stats::devices::Roots;
-use crate::stats::event_stats::locked;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
 use context::BAD_BLOCK;
@@ -122,7 +123,7 @@ struct Opened {
 impl Shared {
     /// The open target, which no other petal has open.
     fn target(&self) -> Result<Target, EngineError> {
-        let mut opened = locked(&self.opened);
+        let mut opened = self.opened.lock();
         if let Some(target) = &opened.target {
             return Ok(target.clone());
         }
@@ -134,7 +135,7 @@ impl Shared {
 
     fn backend(&self) -> Result<Backend, EngineError> {
         let target = self.target()?;
-        let mut opened = locked(&self.opened);
+        let mut opened = self.opened.lock();
         if let Some(backend) = &opened.backend {
             return Ok(backend.clone());
         }
@@ -187,7 +188,7 @@ impl Shared {
 
     /// The loaded data, of which there must be some.
     fn data(&self) -> Result<Arc<Data>, EngineError> {
-        if let Some(data) = &locked(&self.opened).data {
+        if let Some(data) = &self.opened.lock().data {
             return Ok(Arc::clone(data));
         }
         let header = self.find()?.filter(|header| !header.schemas.is_empty());
@@ -203,7 +204,7 @@ impl Shared {
         let blocks = self.options.dirty_bytes / u64::from(header.block_bytes);
         self.dirty.limit(blocks, header.log_bytes / 4);
         let data = Arc::new(Data::new(header, self.verify != Verify::None));
-        Ok(Arc::clone(locked(&self.opened).data.get_or_insert(data)))
+        Ok(Arc::clone(self.opened.lock().data.get_or_insert(data)))
     }
 
     /// What the header names must be there.
@@ -221,12 +222,12 @@ impl Shared {
 
     /// The target changes: what was known of it is no longer true. Its lock goes too.
     fn forget(&self) {
-        *locked(&self.opened) = Opened::default();
+        *self.opened.lock() = Opened::default();
     }
 
     fn bad_block(&self, what: &str) {
         self.statistics.count(Count::BadBlocks, 1);
-        let mut flaws = locked(&self.flaws);
+        let mut flaws = self.flaws.lock();
         // One block that is met again and again does not hide the others.
         if flaws.len() < FLAWS_TOLD && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
@@ -234,7 +235,7 @@ impl Shared {
     }
 
     fn block_bytes(&self) -> u64 {
-        let opened = locked(&self.opened);
+        let opened = self.opened.lock();
         opened.data.as_ref().map_or(1, |data| u64::from(data.header.block_bytes))
     }
 
@@ -362,7 +363,7 @@ impl Engine for Device {
 
     fn quiesce(&self) -> Result<(), EngineError> {
         self.shared.write_behind()?;
-        let flaws = std::mem::take(&mut *locked(&self.shared.flaws));
+        let flaws = std::mem::take(&mut *self.shared.flaws.lock());
         if flaws.is_empty() {
             return Ok(());
         }

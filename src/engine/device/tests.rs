@@ -501,7 +501,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     struct Written(std::sync::atomic::AtomicU64, Mutex<Vec<String>>);
     impl Progress for Written {
         fn phase(&self, what: &str, _: u64, _: ProgressUnit) {
-            locked(&self.1).push(what.to_owned());
+            self.1.lock().push(what.to_owned());
         }
         fn advance(&self, units: u64) {
             self.0.fetch_add(units, std::sync::atomic::Ordering::Relaxed);
@@ -518,7 +518,7 @@ fn preconditioning_writes_it_all_again_and_leaves_it_whole() {
     // Log, scan blocks, three times the main blocks, and the proof.
     let all = (1 << 20) + SCAN_ROWS * BLOCK + 4 * main;
     assert_eq!(written.0.load(std::sync::atomic::Ordering::Relaxed), all);
-    assert_eq!(locked(&written.1).len(), 4);
+    assert_eq!(written.1.lock().len(), 4);
     let mut session = engine.connect(seat()).unwrap();
     assert_eq!(read_all(session.as_mut()).unwrap(), BTreeSet::new());
 }

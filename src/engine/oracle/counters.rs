@@ -2,7 +2,9 @@
 //! for, made from them. What the user may not see, or a version does not have, is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::errors::{engine_error, is_missing};
 use super::link::{Connector, Link, Row};
@@ -35,7 +37,7 @@ impl CounterReader {
     /// One set for each instance with its number, in their order. `in_full`: also what is too much
     /// for every second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
-        let mut held = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.link.lock();
         let mut link = match held.take() {
             Some(link) => link,
             None => self
@@ -50,7 +52,7 @@ impl CounterReader {
 
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.link.lock() = None;
     }
 }
 

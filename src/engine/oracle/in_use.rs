@@ -1,7 +1,7 @@
 //! Who uses petal's tables: a run keeps petal_meta locked in a mode that runs share; setup and drop ask
 //! for it alone, and are refused while it is. The lock ends with its session.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use super::errors::engine_error;
 use super::link::Link;

@@ -41,7 +41,9 @@ mod statspack;
 mod tests;
 mod work;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::{
@@ -174,17 +176,17 @@ impl Oracle {
             true => slob::schemas(link.as_mut(), self.place())?,
             false => meta::petals(link.as_mut(), self.place())?,
         };
-        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = Some(metas.clone());
+        *self.metas.lock() = Some(metas.clone());
         Ok(metas)
     }
 
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
-        let known = self.metas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.metas.lock().clone();
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
     fn forget_metas(&self) {
-        *self.metas.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.metas.lock() = None;
     }
 
     /// Where setup loads: as asked, else the user's default.
@@ -199,7 +201,7 @@ impl Oracle {
     }
 
     fn by_endpoint(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
-        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let served = self.served.lock();
         counters::by_endpoint(counters, &served)
     }
 
@@ -323,7 +325,7 @@ impl Engine for Oracle {
         let link =
             self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());
         Ok(Box::new(session))
     }
@@ -341,7 +343,7 @@ impl Engine for Oracle {
         let begun = reports::begin(admin.as_mut(), &self.admin_place.name, self.statistics);
         match begun {
             Ok(begun) => {
-                *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+                *self.report.lock() = Some(begun);
                 Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
             }
             Err(error) if self.statistics_asked => Err(error),
@@ -351,7 +353,7 @@ impl Engine for Oracle {
     }
 
     fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
-        let begun = self.report.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = self.report.lock().take();
         let Some(begun) = begun else { return Ok(Vec::new()) };
         reports::end(self.connect_admin()?.as_mut(), &self.admin_place.name, &begun)
     }

@@ -343,8 +343,7 @@ mod tests {
         let seen = Arc::clone(&asked);
         // The third time that it is asked it lets the work end.
         let scripted = Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
-            let asks =
-                scripted.0.lock().unwrap().sent.iter().filter(|s| s.contains("dual")).count();
+            let asks = scripted.0.lock().sent.iter().filter(|s| s.contains("dual")).count();
             seen.store(asks, Ordering::Relaxed);
             asks >= 3
         });

@@ -2,8 +2,10 @@
 //! contains, executes the loop's text as the block would, and keeps what it was sent.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
 use super::link::{Connector, Kind, Link, LinkError, Row, Value};
@@ -67,13 +69,13 @@ impl Scripted {
 
     fn with(self, contains: &str, answer: Answer) -> Self {
         // The latest word counts.
-        self.0.lock().unwrap().answers.insert(0, (contains.to_owned(), answer));
+        self.0.lock().answers.insert(0, (contains.to_owned(), answer));
         self
     }
 
     /// What was sent since the last look.
     pub fn sent(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap().sent)
+        std::mem::take(&mut self.0.lock().sent)
     }
 }
 
@@ -88,7 +90,7 @@ fn cells(row: &[&str]) -> Row {
 
 impl Connector for Scripted {
     fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.0.lock().unwrap().endpoints.push(endpoint);
+        self.0.lock().endpoints.push(endpoint);
         self.clone().link(purpose)
     }
 
@@ -106,7 +108,7 @@ impl Scripted {
     }
 
     fn find(&self, sql: &str) -> Option<Answer> {
-        let state = self.0.lock().unwrap();
+        let state = self.0.lock();
         let found = state.answers.iter().find(|(contains, _)| sql.contains(contains.as_str()));
         let answer = found.map(|(_, answer)| answer.clone());
         drop(state);
@@ -132,7 +134,7 @@ impl Scripted {
             true => format!("{what} {sql}"),
             false => format!("{what} {sql} [{}]", told.join(", ")),
         };
-        self.0.lock().unwrap().sent.push(line);
+        self.0.lock().sent.push(line);
     }
 }
 
@@ -180,7 +182,7 @@ impl Link for Scripted {
         let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| *value).collect();
         self.keep("call", "the loop", &binds);
         assert_eq!(outs, ["told", "errors"]);
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.0.lock();
         state.blocks.push(block.to_owned());
         if let Some(error) = state.call_fails.take() {
             return Err(error);
@@ -194,7 +196,7 @@ impl Link for Scripted {
     }
 
     fn limit(&mut self, longest: Option<Duration>) -> Result<(), LinkError> {
-        self.0.lock().unwrap().limits.push(longest);
+        self.0.lock().limits.push(longest);
         Ok(())
     }
 

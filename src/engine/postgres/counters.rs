@@ -3,9 +3,9 @@
 //! version does not count is unknown.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_postgres::Statement;
 
@@ -81,7 +81,7 @@ impl CounterReader {
 
     /// Everything. Connects again if the connection was lost.
     pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters, EngineError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
             state.client = Some(Connected::new(&self.endpoint)?);
         }
@@ -138,7 +138,7 @@ impl CounterReader {
 
     /// Tells of a standby that became a primary since it was first asked.
     pub fn promoted(&self) -> Option<String> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         (state.standby == Some((true, false))).then(|| {
             format!(
                 "{} was a standby when the run began and was promoted in it: from then on its \
@@ -150,7 +150,7 @@ impl CounterReader {
 
     /// True for a server whose sessions report when they like: 14 and before.
     pub fn lags(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let connected = state.client.as_ref();
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
@@ -165,7 +165,7 @@ impl CounterReader {
     }
 
     fn end(&self, processes: &[i32]) -> Result<(), EngineError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let Some(Connected { client, .. }) = &mut state.client else { return Ok(()) };
         let failed = |error| engine_error(&self.endpoint.name, "ending sessions", &error);
         client
@@ -188,7 +188,7 @@ impl CounterReader {
 
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).client = None;
+        self.state.lock().client = None;
     }
 }
 

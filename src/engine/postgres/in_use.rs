@@ -2,8 +2,9 @@
 //! drop alone. The server lets go of it when its connection ends, however that ends.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
@@ -118,7 +119,7 @@ impl TablesInUse {
     }
 
     fn ask<T>(&self, question: impl Fn(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
-        question(&mut self.client.lock().unwrap_or_else(PoisonError::into_inner))
+        question(&mut self.client.lock())
     }
 }
 

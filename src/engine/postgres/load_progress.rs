@@ -1,7 +1,8 @@
 //! How far a load is, over all loaders together: first rows are copied, then indexes are made and
 //! rows proved, each with a rate and the time left.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+
 use std::time::{Duration, Instant};
 
 use super::client::Client;
@@ -33,7 +34,7 @@ impl<'a> LoadProgress<'a> {
     }
 
     pub fn copied(&self, bytes: u64) {
-        let mut left = self.left();
+        let mut left = self.left.lock();
         left.to_copy = left.to_copy.saturating_sub(bytes);
         self.progress.advance(bytes);
         if left.to_copy == 0 {
@@ -43,15 +44,11 @@ impl<'a> LoadProgress<'a> {
 
     /// Read for an index or a proof. While others still copy, their bar is the one that shows.
     pub fn read(&self, bytes: u64) {
-        let mut left = self.left();
+        let mut left = self.left.lock();
         left.to_read = left.to_read.saturating_sub(bytes);
         if left.to_copy == 0 {
             self.progress.advance(bytes);
         }
-    }
-
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,18 +81,18 @@ impl<'a> IndexWatch<'a> {
 
     pub fn begin(&self) {
         let building = Building { since: Instant::now(), told_bytes: 0, client: None };
-        *self.state() = Some(building);
+        *self.state.lock() = Some(building);
     }
 
     /// Its table has `bytes`, all of which were read.
     pub fn end(&self, bytes: u64) {
-        let told = self.state().take().map_or(0, |building| building.told_bytes);
+        let told = self.state.lock().take().map_or(0, |building| building.told_bytes);
         self.load_progress.read(bytes.saturating_sub(told));
     }
 
     /// Asks the server how far it is. What cannot be asked is not told.
     pub fn look(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(building) = state.as_mut() else { return };
         if building.since.elapsed() < PATIENCE {
             return;
@@ -112,10 +109,6 @@ impl<'a> IndexWatch<'a> {
         self.load_progress.read(done.saturating_sub(building.told_bytes));
         building.told_bytes = done.max(building.told_bytes);
     }
-
-    fn state(&self) -> MutexGuard<'_, Option<Building>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -127,10 +120,10 @@ mod tests {
 
     impl Progress for Seen {
         fn phase(&self, what: &str, total: u64, _: ProgressUnit) {
-            self.0.lock().unwrap().push((what.to_owned(), total, 0));
+            self.0.lock().push((what.to_owned(), total, 0));
         }
         fn advance(&self, units: u64) {
-            self.0.lock().unwrap().last_mut().unwrap().2 += units;
+            self.0.lock().last_mut().unwrap().2 += units;
         }
         fn note(&self, _: &str) {}
     }
@@ -144,7 +137,7 @@ mod tests {
         load_progress.copied(110);
         load_progress.read(100);
         load_progress.read(200);
-        let phases = seen.0.into_inner().unwrap();
+        let phases = seen.0.into_inner();
         let expected =
             [("loading".to_owned(), 220, 220), ("indexing and proving".to_owned(), 300, 300)];
         assert_eq!(phases, expected);

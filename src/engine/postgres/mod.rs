@@ -52,7 +52,9 @@ mod wait_monitor;
 mod waits;
 mod work;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{

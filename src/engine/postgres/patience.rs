@@ -3,9 +3,11 @@
 //! No SQL here, and nothing that connects: whoever opens a connection says how to ask after it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::engine::threads::Thread;
 
@@ -67,7 +69,7 @@ impl Line {
     /// Gives the connection up: who waits on it, now or later, gets an error with these words.
     pub fn abort(&self, words: impl Into<String>) {
         let _ = self.given_up.set(words.into());
-        let waker = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = self.waiting.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -80,7 +82,7 @@ impl Line {
 
     /// The same, for one who waits and is woken when that changes.
     pub fn poll_given_up(&self, context: &Context<'_>) -> Option<&str> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if !waiting.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             *waiting = Some(context.waker().clone());
         }

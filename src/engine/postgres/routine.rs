@@ -1,7 +1,5 @@
 //! The routine inside the server: made when it is missing or older than this petal.
 
-use std::sync::PoisonError;
-
 use super::client::Client;
 use super::connect::engine_error;
 use super::schema::{self, ROUTINE_VERSION};
@@ -14,7 +12,7 @@ const COMMENT: &str = "loop of petal, version ";
 pub fn ensure(work: &mut Work, number: u32) -> Result<(), EngineError> {
     let shared = std::sync::Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
-    let mut known = shared.routines.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = shared.routines.lock();
     if known.contains(&number) {
         return Ok(());
     }

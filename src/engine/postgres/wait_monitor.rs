@@ -1,9 +1,11 @@
 //! What is done while a connection waits for an answer outside of a run's operations: a signal ends
 //! the waiting and has the server cancel the statement; who holds up a lock is asked and told.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::client::{CancelToken, Error};
 use super::lock_wait::LockWait;
@@ -79,7 +81,7 @@ impl WaitMonitor {
             return;
         }
         let began = *self.state.began.get_or_insert_with(|| {
-            *seen(&self.state.seen) = Seen::default();
+            *self.state.seen.lock() = Seen::default();
             self.state.next_look = LOOK_AFTER;
             now
         });
@@ -88,7 +90,7 @@ impl WaitMonitor {
             self.state.next_look = waited + LOOK_EVERY;
             self.ask();
         }
-        if waited >= self.limit + SPARE && seen(&self.state.seen).blocked.is_some() {
+        if waited >= self.limit + SPARE && self.state.seen.lock().blocked.is_some() {
             self.state.has_given_up = true;
             self.cancel();
         }
@@ -106,7 +108,7 @@ impl WaitMonitor {
             return error;
         }
         let Error::Failed(error) = error else { return error };
-        let by = self.state.began.and_then(|_| seen(&self.state.seen).blocked.take());
+        let by = self.state.began.and_then(|_| self.state.seen.lock().blocked.take());
         Error::Blocked { error, limit: self.limit, by }
     }
 
@@ -129,14 +131,14 @@ impl WaitMonitor {
 
     /// Asks who is in the way, from a thread of its own, and tells it once.
     fn ask(&self) {
-        if std::mem::replace(&mut seen(&self.state.seen).is_asking, true) {
+        if std::mem::replace(&mut self.state.seen.lock().is_asking, true) {
             return;
         }
         let (state, who_blocks) = (Arc::clone(&self.state.seen), Arc::clone(&self.who_blocks));
         let (caller, server, limit) = (self.caller.clone(), self.server.clone(), self.limit);
         let started = Thread::named("asks who blocks").start(move || {
             let blocked = who_blocks();
-            let mut seen = seen(&state);
+            let mut seen = state.lock();
             seen.is_asking = false;
             if let Some(blocked) = &blocked {
                 let processes = blocked.processes();
@@ -151,7 +153,7 @@ impl WaitMonitor {
             seen.blocked = blocked;
         });
         if started.is_err() {
-            seen(&self.state.seen).is_asking = false;
+            self.state.seen.lock().is_asking = false;
         }
     }
 }
@@ -159,7 +161,3 @@ impl WaitMonitor {
 /// The SQLSTATE of a lock that was waited for too long, and of a statement that was cancelled.
 const LOCK_TIMEOUT: &str = "55P03";
 const CANCELLED: &str = "57014";
-
-fn seen(state: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}

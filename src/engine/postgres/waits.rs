@@ -2,11 +2,12 @@
 //! its own per server. Samples give shares of time, neither counts nor single waits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
 use super::client::Client;
@@ -61,14 +62,11 @@ pub struct Seen {
     pub asking_ns: u64,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Waits {
     /// Watches one more server process, and begins if nothing is watched yet.
     pub fn watch(&self, endpoint: &Endpoint, process: i32) -> Result<(), EngineError> {
-        locked(&self.shared)
+        self.shared
+            .lock()
             .endpoints
             .entry(endpoint.name.clone())
             .or_insert_with(|| Watched {
@@ -80,7 +78,7 @@ impl Waits {
             })
             .processes
             .push(process);
-        let mut thread = locked(&self.thread);
+        let mut thread = self.thread.lock();
         if thread.is_some() {
             return Ok(());
         }
@@ -93,25 +91,25 @@ impl Waits {
 
     /// Ends sampling; totals stay.
     pub fn stop(&self) {
-        let Some(sampler) = locked(&self.thread).take() else { return };
+        let Some(sampler) = self.thread.lock().take() else { return };
         sampler.stop.store(true, Ordering::Relaxed);
         sampler.handle.thread().unpark();
         // Its panic would be a fault of petal's that costs only samples.
         let _ = sampler.handle.join();
-        for watched in locked(&self.shared).endpoints.values_mut() {
+        for watched in self.shared.lock().endpoints.values_mut() {
             watched.processes.clear();
         }
     }
 
     /// The server processes that are watched.
     pub fn processes(&self, endpoint: &str) -> Vec<i32> {
-        let shared = locked(&self.shared);
+        let shared = self.shared.lock();
         shared.endpoints.get(endpoint).map_or_else(Vec::new, |watched| watched.processes.clone())
     }
 
     /// What was seen of one server so far.
     pub fn seen(&self, endpoint: &str) -> Seen {
-        let shared = locked(&self.shared);
+        let shared = self.shared.lock();
         let Some(watched) = shared.endpoints.get(endpoint) else { return Seen::default() };
         let waits = watched.totals.iter().map(|((kind, event), &time_ns)| Wait {
             name: name(kind, event),
@@ -139,7 +137,8 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
         let now = Instant::now();
         let span = now - last;
         last = now;
-        let watched: Vec<(Endpoint, Vec<i32>)> = locked(shared)
+        let watched: Vec<(Endpoint, Vec<i32>)> = shared
+            .lock()
             .endpoints
             .values()
             .map(|watched| (watched.endpoint.clone(), watched.processes.clone()))
@@ -152,7 +151,7 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
             let asking = Instant::now();
             match asked.query(sample, &[&processes]) {
                 Ok(rows) => {
-                    let mut shared = locked(shared);
+                    let mut shared = shared.lock();
                     let Some(watched) = shared.endpoints.get_mut(&name) else { continue };
                     watched.samples += 1;
                     watched.asking_ns += asking.elapsed().as_nanos() as u64;

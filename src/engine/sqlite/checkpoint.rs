@@ -7,17 +7,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::gate::Gate;
-use super::io::{Context, Count, Event, Recorder, Role, locked};
+use super::io::{Context, Count, Event, Recorder, Role};
 use crate::engine::EngineError;
 use crate::engine::threads::Thread;
 
@@ -75,7 +76,7 @@ pub struct Checkpointers {
 impl Checkpointers {
     /// Asks for a checkpoint of a schema, whose gate has `checkpoint_pending` set by the caller.
     pub fn ask(&self, shared: &Arc<Shared>, schema: u32) {
-        let mut queue = locked(&self.queue);
+        let mut queue = self.queue.lock();
         if queue.stopped {
             return;
         }
@@ -103,14 +104,14 @@ impl Checkpointers {
 
     /// Sessions begin: checkpoints may be asked for again.
     pub fn resume(&self) {
-        locked(&self.queue).stopped = false;
+        self.queue.lock().stopped = false;
         self.stopping.store(false, Ordering::Relaxed);
     }
 
     /// Waits for checkpoints at work; those only asked for are dropped.
     pub fn stop(&self, shared: &Shared) {
         self.stopping.store(true, Ordering::Relaxed);
-        let mut queue = locked(&self.queue);
+        let mut queue = self.queue.lock();
         queue.stopped = true;
         queue.stops += 1;
         for schema in std::mem::take(&mut queue.asked) {
@@ -123,15 +124,15 @@ impl Checkpointers {
             // A checkpointer that panicked has nothing to hand over.
             let _ = thread.join();
         }
-        locked(&self.connections).clear();
+        self.connections.lock().clear();
     }
 
     fn work(&self, shared: &Arc<Shared>, stops: u64) {
-        let mut queue = locked(&self.queue);
+        let mut queue = self.queue.lock();
         while queue.stops == stops {
             let Some(schema) = queue.asked.pop_front() else {
                 queue.idle += 1;
-                queue = self.asked.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                self.asked.wait(&mut queue);
                 queue.idle -= 1;
                 continue;
             };
@@ -140,13 +141,13 @@ impl Checkpointers {
             let gate = shared.gate(schema);
             gate.checkpoint_pending.store(false, Ordering::Release);
             gate.ended();
-            queue = locked(&self.queue);
+            queue = self.queue.lock();
         }
     }
 
     /// A failure costs no session anything: the WAL grows on, and the next size asks again.
     fn checkpoint(&self, shared: &Arc<Shared>, schema: u32) {
-        let kept = locked(&self.connections).remove(&schema);
+        let kept = self.connections.lock().remove(&schema);
         let opened = kept.map_or_else(|| Checkpointer::open(shared, schema), Ok);
         let checkpointed = opened.and_then(|checkpointer| {
             let path = shared.folder.database(schema);
@@ -156,7 +157,7 @@ impl Checkpointers {
         });
         match checkpointed {
             Ok(checkpointer) => {
-                locked(&self.connections).insert(schema, checkpointer);
+                self.connections.lock().insert(schema, checkpointer);
             }
             Err(error) => self.failed(shared, error),
         }
@@ -164,12 +165,12 @@ impl Checkpointers {
 
     fn failed(&self, shared: &Shared, error: EngineError) {
         shared.statistics.count(Count::CheckpointErrors, 1);
-        *locked(&self.failure) = Some(error);
+        *self.failure.lock() = Some(error);
     }
 
     /// What the last checkpoint that failed met, once.
     pub fn take_failure(&self) -> Option<EngineError> {
-        locked(&self.failure).take()
+        self.failure.lock().take()
     }
 }
 
@@ -213,7 +214,7 @@ impl Checkpointer {
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let copied = self.copy_beside_writers(stopping);
-        *locked(&self.begun) = Instant::now();
+        *self.begun.lock() = Instant::now();
         let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
         self.gate.checkpoint_waits.store(false, Ordering::Release);
         let waited_ns = self.waited_ns.swap(0, Ordering::Relaxed);
@@ -282,7 +283,7 @@ impl Wait {
             .shared
             .upgrade()
             .is_none_or(|shared| shared.checkpointers.stopping.load(Ordering::Relaxed));
-        if stopping || locked(&self.begun).elapsed() >= PATIENCE {
+        if stopping || self.begun.lock().elapsed() >= PATIENCE {
             return false;
         }
         self.gate.checkpoint_waits.store(true, Ordering::Release);

@@ -12,11 +12,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, StatxFlags};
-
-use super::io::locked;
 
 /// A file by device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,19 +43,19 @@ static FILES: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::def
 
 /// A connection opened the file.
 pub fn opened(file: FileId) {
-    locked(&FILES).entry(file).or_default().connections += 1;
+    FILES.lock().entry(file).or_default().connections += 1;
 }
 
 /// A connection closed the file. Its descriptors stay.
 pub fn closed(file: FileId) {
-    if let Some(entry) = locked(&FILES).get_mut(&file) {
+    if let Some(entry) = FILES.lock().get_mut(&file) {
         entry.connections = entry.connections.saturating_sub(1);
     }
 }
 
 /// Gives up the descriptors of a file that is being removed, if no connection has it open.
 pub fn forget(file: FileId) {
-    let mut files = locked(&FILES);
+    let mut files = FILES.lock();
     if files.get(&file).is_some_and(|entry| entry.connections == 0) {
         files.remove(&file);
     }
@@ -65,7 +64,7 @@ pub fn forget(file: FileId) {
 /// The file's kept descriptor through the page cache: for its header, samples and fsync.
 pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     let id = FileId::of(path)?;
-    let mut files = locked(&FILES);
+    let mut files = FILES.lock();
     let entry = files.entry(id).or_default();
     if let Some(file) = &entry.buffered {
         return Ok(Arc::clone(file));
@@ -79,7 +78,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
 /// the next call tries again.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
-    let mut files = locked(&FILES);
+    let mut files = FILES.lock();
     let entry = files.entry(id).or_default();
     if let Some(known) = &entry.direct {
         return Ok(known.clone());

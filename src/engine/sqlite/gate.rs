@@ -8,11 +8,12 @@
 //! was woken. That is the quickest for all together and is left so, but only for [`STARVED`]: then
 //! sessions with new work let those pass that have waited so long, and checkpoints always.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::io::locked;
+use parking_lot::{Condvar, Mutex};
+
 use crate::engine::Stop;
 
 const RETRY: Duration = Duration::from_millis(1);
@@ -48,9 +49,13 @@ impl Gate {
     pub fn ended(&self) {
         self.ends.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            let _sleep = locked(&self.sleep);
+            let _sleep = self.sleep.lock();
             // The one to wake may be any of those that sleep.
-            if self.must_let_pass() { self.ended.notify_all() } else { self.ended.notify_one() }
+            if self.must_let_pass() {
+                self.ended.notify_all();
+            } else {
+                self.ended.notify_one();
+            }
         }
     }
 
@@ -62,9 +67,9 @@ impl Gate {
     /// wait for next.
     pub fn wait(&self, seen: u64) -> u64 {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let sleep = locked(&self.sleep);
+        let mut sleep = self.sleep.lock();
         if self.ends() == seen {
-            drop(self.ended.wait_timeout(sleep, RETRY));
+            self.ended.wait_for(&mut sleep, RETRY);
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         self.ends()
@@ -98,7 +103,7 @@ impl Waiter {
 
     /// The stop that a wait obeys from now on.
     pub fn obey(&self, stop: &Stop) {
-        *locked(&self.stop) = Some(stop.clone());
+        *self.stop.lock() = Some(stop.clone());
     }
 
     /// Before an operation asks for the lock: a checkpoint and sessions that starve go first. An
@@ -122,15 +127,15 @@ impl Waiter {
         if self.is_starved.swap(false, Ordering::Relaxed) {
             self.gate.starved.fetch_sub(1, Ordering::AcqRel);
         }
-        locked(&self.since).take().map(|since| since.elapsed())
+        self.since.lock().take().map(|since| since.elapsed())
     }
 
     /// SQLite met a lock: true to try again.
     pub fn busy(&self) -> bool {
-        let since = *locked(&self.since).get_or_insert_with(Instant::now);
+        let since = *self.since.lock().get_or_insert_with(Instant::now);
         self.met.store(true, Ordering::Relaxed);
         let is_cut = self.cancelled.load(Ordering::Relaxed)
-            || locked(&self.stop).as_ref().is_some_and(Stop::is_cutting);
+            || self.stop.lock().as_ref().is_some_and(Stop::is_cutting);
         if is_cut || since.elapsed() >= PATIENCE {
             return false;
         }

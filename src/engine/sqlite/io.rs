@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{Counters, FileCounts, IoCounts};
-pub use crate::stats::event_stats::locked;
 use crate::stats::event_stats::{self, EventStats, Totals, timed_events};
 
 /// Whose connection does the I/O.

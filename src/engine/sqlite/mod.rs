@@ -30,8 +30,10 @@ pub mod vfs;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
@@ -46,7 +48,7 @@ use checkpoint::Checkpointers;
 use connection::{Access, engine_error, open};
 use files::{Folder, Header};
 use gate::Gate;
-use io::{Context, Statistics, locked};
+use io::{Context, Statistics};
 use meta::Meta;
 use options::Options;
 use session::SqliteSession;
@@ -94,7 +96,7 @@ struct Shared {
 
 impl Shared {
     fn gate(&self, schema: u32) -> Arc<Gate> {
-        Arc::clone(locked(&self.gates).entry(schema).or_default())
+        Arc::clone(self.gates.lock().entry(schema).or_default())
     }
 
     /// Pages that a session caches of a schema.

@@ -1,16 +1,17 @@
 //! One session: its connections, the statements of the method, and what failures mean.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
 use super::connection::{Access, code_name, engine_error, hint, in_words, open, set_cache_pages};
 use super::gate::{Gate, Waiter};
-use super::io::{Context, Count, Event, Recorder, Role, locked};
+use super::io::{Context, Count, Event, Recorder, Role};
 use super::layout;
 use super::meta::Meta;
 use super::vfs::take_cache_counts;
@@ -79,7 +80,7 @@ impl SqliteSession {
                 .prepare_cached(sql)
                 .map_err(|error| engine_error("preparing statements", &attached.path, &error))?;
         }
-        locked(&self.cancelling.handles).push(attached.connection.get_interrupt_handle());
+        self.cancelling.handles.lock().push(attached.connection.get_interrupt_handle());
         self.attached.push(attached);
         Ok(self.attached.len() - 1)
     }
@@ -326,6 +327,6 @@ struct Canceller(Arc<Cancelling>);
 impl Cancel for Canceller {
     fn cancel(&self) {
         self.0.requested.store(true, Ordering::Relaxed);
-        locked(&self.0.handles).iter().for_each(InterruptHandle::interrupt);
+        self.0.handles.lock().iter().for_each(InterruptHandle::interrupt);
     }
 }

@@ -36,7 +36,7 @@ fn selects_of_a_visitor(loop_side: LoopSide, batch: &[Operation]) -> Vec<String>
     assert_eq!(ended.len(), batch.len());
     let sent = match loop_side {
         LoopSide::Client => scripted.sent(),
-        _ => scripted.0.lock().unwrap().blocks.clone(),
+        _ => scripted.0.lock().blocks.clone(),
     };
     // The first SELECT of a block is that of its home schema.
     let table = |text: &String| {
@@ -73,7 +73,7 @@ fn a_schema_that_is_not_loaded_is_told_and_no_other_is_read_for_it() {
 #[test]
 fn what_the_block_leaves_is_sent_again() {
     let scripted = loaded();
-    scripted.0.lock().unwrap().told_max = Some(200);
+    scripted.0.lock().told_max = Some(200);
     let engine = engine(&scripted, &settings());
     let batch: Vec<Operation> = (1..=1500).map(|at| operation(Kind::Select, 1, at, 4)).collect();
     let (ended, result) = execute(&engine, seat(1, 1), &batch);
@@ -117,7 +117,7 @@ fn random_rows_go_in_as_many_calls_as_they_need() {
 fn some_errors_cost_an_operation_and_others_the_session() {
     let scripted = loaded();
     let faults = [None, Some(60), Some(8177), Some(1555), Some(54), None, Some(1653)];
-    scripted.0.lock().unwrap().faults = faults.into_iter().collect();
+    scripted.0.lock().faults = faults.into_iter().collect();
     let engine = engine(&scripted, &settings());
     let batch: Vec<Operation> = (1..=9).map(|at| operation(Kind::Update, 1, at, 1)).collect();
     let (ended, result) = execute(&engine, seat(1, 1), &batch);
@@ -145,7 +145,7 @@ fn a_killed_session_and_a_dying_instance_are_named() {
         (LinkError::connection("the database or network closed the connection"), "connection"),
     ] {
         let scripted = loaded();
-        scripted.0.lock().unwrap().call_fails = Some(error);
+        scripted.0.lock().call_fails = Some(error);
         let engine = engine(&scripted, &settings());
         let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Select, 1, 1, 4)]);
         assert!(ended.is_empty());
@@ -160,7 +160,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
     let scripted = loaded();
     let mut timed_out = LinkError::connection("the configured call timeout was exceeded");
     timed_out.kind = super::link::Kind::TimedOut;
-    scripted.0.lock().unwrap().call_fails = Some(timed_out);
+    scripted.0.lock().call_fails = Some(timed_out);
     let engine = engine(&scripted, &settings());
     let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let trigger = Instant::now();
@@ -172,7 +172,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
     let left = deadline - Instant::now();
     assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
     // The driver breaks a call off a little after the end by itself.
-    let limit = scripted.0.lock().unwrap().limits.last().unwrap().unwrap();
+    let limit = scripted.0.lock().limits.last().unwrap().unwrap();
     let grace = Duration::from_secs(6);
     assert!(limit > left + grace && limit <= HOUR + grace, "{limit:?}");
 }

@@ -130,7 +130,7 @@ fn server_sends(scripted: &Scripted, settings: &Settings) -> String {
     result.unwrap();
     let sent = scripted.sent();
     let call = sent.iter().find(|line| line.starts_with("call")).unwrap().clone();
-    let block = scripted.0.lock().unwrap().blocks[0].clone();
+    let block = scripted.0.lock().blocks[0].clone();
     let is_statement = |line: &&str| {
         ["SELECT ", "UPDATE ", "COMMIT", "v2 :="].iter().any(|begin| line.starts_with(begin))
     };
@@ -168,7 +168,7 @@ fn redo_stress() {
         update.starts_with("UPDATE petal2_cf1 t SET c2 = v2, c3 = v3, c4 = v4, c5 = v5"),
         "{update}"
     );
-    let block = &scripted.0.lock().unwrap().blocks[0];
+    let block = &scripted.0.lock().blocks[0];
     assert!(block.contains("c20 = v20 WHERE custid BETWEEN low AND high"), "{block}");
 }
 
@@ -328,9 +328,9 @@ fn services_are_gone_round_by_schema() {
     let engine = engine(&scripted, &settings);
     assert_eq!(engine.endpoints(), 2);
     for seat in seats(&settings, 3, engine.endpoints()) {
-        scripted.0.lock().unwrap().endpoints.clear();
+        scripted.0.lock().endpoints.clear();
         drop(engine.connect(seat).unwrap());
-        let asked = scripted.0.lock().unwrap().endpoints.clone();
+        let asked = scripted.0.lock().endpoints.clone();
         assert_eq!(asked.last(), Some(&((seat.schema as usize - 1) % 2)), "{seat:?}");
     }
 }

@@ -1,0 +1,489 @@
+//! The contract between petal and a database: [`Engine`], [`Session`], and the values that they
+//! exchange. It names no database.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use super::caller::Caller;
+use super::in_use::{DataUse, Unshared};
+use crate::settings::LoopSide;
+use crate::stats::counters::Counters;
+use crate::stats::os::ServerProcesses;
+use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
+use crate::workload::op::Operation;
+use crate::workload::row::Filler;
+use crate::workload::seat::Seat;
+
+/// What an engine can do. The same facts stand in `petal help parameters` and in the docs.
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// The URL scheme that opens it.
+    pub scheme: &'static str,
+    /// As a person names it.
+    pub product: &'static str,
+    /// Where the loop can run; the first is the default.
+    pub loop_sides: &'static [LoopSide],
+    /// Block sizes it can load; empty where the server decides.
+    pub block_sizes: &'static [u32],
+    pub block_size_default: u32,
+    pub prefetch: bool,
+    pub direct_io: bool,
+    pub io_depth: bool,
+    /// Data can be loaded into a tablespace, by the URL option `tablespace`.
+    pub tablespaces: bool,
+    /// Several endpoints can serve one run.
+    pub endpoints: bool,
+    /// Whether each session has a block cache of its own.
+    pub cache_per_session: bool,
+    /// REDO_STRESS changes how much log is written.
+    pub redo_stress: bool,
+    /// Rows are filled with incompressible data unless the settings say otherwise.
+    pub incompressible: bool,
+    /// Error codes after which a session goes on with its next operation.
+    pub transient_errors: &'static [&'static str],
+}
+
+/// One target that petal can load and run.
+pub trait Engine: Send + Sync {
+    fn capabilities(&self) -> &'static Capabilities;
+
+    /// The block size that a load will have: as asked, or the engine's default. An engine whose
+    /// target decides refuses what is not so.
+    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+        Ok(asked.unwrap_or(self.capabilities().block_size_default))
+    }
+
+    /// Bytes of each filler column of a row that fills a block of this size.
+    fn column_bytes(&self, block_bytes: u32) -> usize;
+
+    /// From now on signals of the caller's end what this engine waits for before and after a run,
+    /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
+    /// of signals serves such an engine better outside of loads and runs.
+    fn serve(&self, _caller: &Caller) -> bool {
+        false
+    }
+
+    /// Which complete petal schemas are there, by number. Empty when none is.
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
+
+    /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
+    fn describe(&self, schemas: u32, sessions: u32)
+    -> Result<(Target, TargetDetails), EngineError>;
+
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing that
+    /// [`Engine::loaded`] lists.
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError>;
+
+    /// How many endpoints serve a run; sessions are seated on them by [`crate::workload::plan::seats`].
+    fn endpoints(&self) -> u32 {
+        1
+    }
+
+    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the role
+    /// may not write, or the target only reads.
+    fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// What petal's role may do with the loaded schemas; empty where there are no roles.
+    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// The most sessions it admits, where there is a limit.
+    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+        Ok(None)
+    }
+
+    /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(Unshared))
+    }
+
+    /// What a run of these sessions holds in petal's own process.
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
+        Ok(Needs { files: seats.len() as u64, ..Needs::default() })
+    }
+
+    /// What this load holds in petal's own process.
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        Needs { files: plan.loaders() as u64, ..Needs::default() }
+    }
+
+    /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError>;
+
+    /// Connects one session, ready for its first operation. Called from many threads at once.
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError>;
+
+    /// Connects a session that only reads, and leaves nothing behind where the data are.
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        self.connect(seat)
+    }
+
+    /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
+
+    /// The same without histograms, cheap enough for once a second.
+    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+        self.snapshot()
+    }
+
+    /// The run ends: background work of the engine's own (checkpointers) stops. After this the
+    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
+    /// and were not what was written there; one of [`EngineError::Environment`] what became of a
+    /// server in the run.
+    fn quiesce(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Before the opening snapshot: the database begins a report of its own about the run. What a
+    /// person must be told of it, if anything.
+    fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
+        Ok(None)
+    }
+
+    /// After the closing snapshot: that report, as files for the run's folder.
+    fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
+    /// The processes of every server that serves a run, where all of them run on this host and can
+    /// be told from others; else none. A database within petal's process has none of its own.
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        Vec::new()
+    }
+
+    /// How many seconds the clock of a server on another host is ahead of this host's, where it
+    /// can be asked.
+    fn clock_ahead_s(&self) -> Option<f64> {
+        None
+    }
+
+    /// How rows lie in blocks now, by the database's own physical view.
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
+
+    /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
+    /// line each.
+    fn drop_data(&self) -> Result<Vec<String>, EngineError>;
+}
+
+/// What a run or a load holds in petal's own process, beside what each of them does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Files and sockets that are open at once.
+    pub files: u64,
+    /// Caches and buffers.
+    pub memory_bytes: u64,
+    /// Threads, beside one for each session or loader.
+    pub threads: u64,
+}
+
+/// One connection that executes operations.
+pub trait Session: Send {
+    /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
+    /// is over. What ended is in `done` even when this returns an error.
+    fn execute(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError>;
+
+    /// The same where more is sure to come at once: it may return with its last operations under
+    /// way, so that a queue stays full from batch to batch. The next batch then begins with them,
+    /// and has others if it is executed by this again.
+    fn execute_pipelined(
+        &mut self,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        self.execute(batch, stop, done)
+    }
+
+    /// How many operations [`Session::execute_pipelined`] left under way.
+    fn in_flight(&self) -> usize {
+        0
+    }
+
+    /// Makes the database's counters current for this session's work. Called after a batch,
+    /// some ten to twenty times a second, and before the closing snapshot. A session that cannot is
+    /// lost: its figures would be short.
+    fn flush_statistics(&mut self) -> Result<(), SessionError> {
+        Ok(())
+    }
+
+    /// A handle with which another thread can cut the operation in flight.
+    fn canceller(&self) -> Box<dyn Cancel>;
+}
+
+/// Cuts the operation in flight of one session; it then ends with [`CUT`].
+pub trait Cancel: Send + Sync {
+    fn cancel(&self);
+
+    /// The operation did not end though it was cancelled: gives its connection up, so that who
+    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
+    /// engine without a peer that may fall silent needs none.
+    fn abort(&self) {}
+}
+
+/// The error code of an operation that was cancelled after the stop.
+pub const CUT: &str = "cut";
+
+/// The code of a session that was to read before the trigger, or beside a run, when a signal came.
+pub const INTERRUPTED: &str = "interrupted";
+
+/// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
+/// text of an error.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    pub ended: Vec<Outcome>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Index into the batch.
+    pub operation: u32,
+    pub latency_ns: u64,
+    /// When it ended, since the trigger, in nanoseconds.
+    pub end_ns: u64,
+    /// Rows as the database answered: counted or updated.
+    pub rows: u64,
+    /// The database's own code, where it failed and the session goes on.
+    pub error: Option<Box<str>>,
+}
+
+impl Outcome {
+    /// One that petal's own clock timed.
+    pub fn timed(
+        operation: u32,
+        (begin, end): (Instant, Instant),
+        stop: &Stop,
+        rows: u64,
+        error: Option<Box<str>>,
+    ) -> Self {
+        let latency_ns = (end - begin).as_nanos() as u64;
+        Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
+    }
+
+    /// The first operation of a call that failed as a whole: what the call did is not known, and it
+    /// stands for all of it.
+    pub fn of_failed_call(operation: usize, end_ns: u64, code: Box<str>) -> Self {
+        Self { operation: operation as u32, latency_ns: 0, end_ns, rows: 0, error: Some(code) }
+    }
+}
+
+/// When to stop: a deadline, a flag, and the trigger that times are counted from. Shared by all
+/// sessions of a run; cheap to ask between operations.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    trigger: Instant,
+    deadline: Option<Instant>,
+    level: Arc<AtomicU8>,
+    cutting: Arc<AtomicBool>,
+    /// The driver has seen enough: the run ends before its deadline, and is whole.
+    enough: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// Counted from now; no deadline. For loads.
+    pub fn unlimited(level: Arc<AtomicU8>) -> Self {
+        Self {
+            trigger: Instant::now(),
+            deadline: None,
+            level,
+            cutting: Arc::default(),
+            enough: Arc::default(),
+        }
+    }
+
+    pub fn until(
+        trigger: Instant,
+        deadline: Option<Instant>,
+        level: Arc<AtomicU8>,
+        cutting: Arc<AtomicBool>,
+    ) -> Self {
+        Self { trigger, deadline, level, cutting, enough: Arc::default() }
+    }
+
+    /// The same, and due as soon as `enough` is set.
+    pub fn or_when(self, enough: Arc<AtomicBool>) -> Self {
+        Self { enough, ..self }
+    }
+
+    /// True when no further operation may begin at `now`.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The same for an engine with a clock of its own, in nanoseconds since the trigger.
+    pub fn is_due_at(&self, since_trigger_ns: u64) -> bool {
+        self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
+    }
+
+    /// A signal or the driver asked to stop.
+    pub fn is_requested(&self) -> bool {
+        self.level.load(Ordering::Relaxed) > 0 || self.enough.load(Ordering::Relaxed)
+    }
+
+    /// Operations in flight are being cut: give up waiting.
+    pub fn is_cutting(&self) -> bool {
+        self.cutting.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds since the trigger.
+    pub fn since_trigger_ns(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// From the trigger to the deadline; None without one.
+    pub fn planned(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(self.trigger))
+    }
+
+    /// Time until the deadline; None without one.
+    pub fn time_left(&self, now: Instant) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(now))
+    }
+}
+
+/// What to load.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Schema numbers to load, from 1.
+    pub schemas: Vec<u32>,
+    /// Rows, so blocks, of each main table.
+    pub rows: u64,
+    /// Rows of each scan table.
+    pub scan_rows: u64,
+    pub block_size: u32,
+    /// Loader connections.
+    pub degree: u32,
+    pub unique_index: bool,
+    pub filler: Filler,
+    /// Seed of the scatter permutation.
+    pub seed: u64,
+    /// Loads over petal's own schemas that are there already.
+    pub replace: bool,
+}
+
+impl LoadPlan {
+    /// How many schemas are loaded at once.
+    pub fn loaders(&self) -> usize {
+        (self.degree as usize).clamp(1, self.schemas.len().max(1))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct LoadSummary {
+    pub schemas: Vec<LoadedSchemaSummary>,
+    pub seconds: f64,
+    /// Until rows and indexes of all schemas were durable, where that is told apart from
+    /// [`LoadSummary::afterwards`].
+    pub durable_seconds: Option<f64>,
+    /// What came after that, in seconds, in order.
+    pub afterwards: Vec<(&'static str, f64)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadedSchemaSummary {
+    pub schema: LoadedSchema,
+    pub scan_bytes: u64,
+    pub seconds: f64,
+    pub placement: Placement,
+}
+
+/// How rows lie in blocks, counted by the database's own physical view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    pub rows: u64,
+    /// Blocks that hold rows of the main table.
+    pub blocks: u64,
+    pub rows_per_block_max: u64,
+    /// Blocks that hold parts of rows, or none, where one row each should be; None where the
+    /// database does not tell.
+    pub overflow_blocks: Option<u64>,
+    /// What was asked, such as `dbstat`.
+    pub source: &'static str,
+}
+
+impl Placement {
+    pub fn is_one_row_per_block(&self) -> bool {
+        self.rows == self.blocks
+            && self.rows_per_block_max <= 1
+            && self.overflow_blocks.unwrap_or(0) == 0
+    }
+}
+
+/// A file that the database itself makes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerReport {
+    /// Its name in the run's folder.
+    pub file: String,
+    pub text: String,
+}
+
+/// Where long work tells how far it is. Called from many threads.
+pub trait Progress: Sync {
+    /// A new phase of `total` units (rows, or bytes); 0 when unknown.
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit);
+    fn advance(&self, units: u64);
+    /// A line a person should see.
+    fn note(&self, line: &str);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressUnit {
+    Bytes,
+    Items,
+}
+
+/// Progress that nobody watches.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+/// Why a session ended before its time.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct SessionError {
+    /// The database's own code.
+    pub code: String,
+    pub message: String,
+}
+
+/// What went wrong with a target, in the kinds on which a caller acts differently.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting that this engine or target cannot honour: exit code 2.
+    #[error("{0}")]
+    Setting(String),
+    /// The target cannot be reached, refuses, is full or read-only: exit code 3.
+    #[error("{0}")]
+    Environment(String),
+    /// What is there is not what is needed: not loaded, damaged, foreign: exit code 3.
+    #[error("{0}")]
+    Data(String),
+    /// The database failed otherwise: exit code 1.
+    #[error("{0}")]
+    Database(String),
+    /// The user stopped it: exit code 130.
+    #[error("interrupted")]
+    Interrupted,
+}
