@@ -103,7 +103,7 @@ impl Folder {
 /// another file, which is never written through.
 pub fn create_anew(path: &Path) -> std::io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => File::create_new(path),
     }
 }

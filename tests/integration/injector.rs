@@ -279,6 +279,7 @@ fn is_in_the_short_form(case: &Case) -> bool {
         ("write", "ENOSPC"),
         ("rename", "EIO"),
         ("clone3", "EAGAIN"),
+        ("fcntl", "ENOLCK"),
         ("io_uring_enter", "EAGAIN"),
         ("io_uring_enter", "EIO"),
     ];
