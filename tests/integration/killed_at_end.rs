@@ -34,7 +34,6 @@ fn a_run_killed_at_any_write_of_its_end_keeps_every_second_of_the_journal() {
         Some(_) => all,
         None => (0..SHORT).map(|at| all[at * (all.len() - 1) / (SHORT - 1)].clone()).collect(),
     };
-    let tried = chosen.len();
     let left = Mutex::new(chosen);
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -46,7 +45,6 @@ fn a_run_killed_at_any_write_of_its_end_keeps_every_second_of_the_journal() {
             });
         }
     });
-    println!("killed at {tried} places");
 }
 
 /// Each call of the main thread from the trigger's end on. While sessions run, that thread makes

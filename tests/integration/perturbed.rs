@@ -177,7 +177,6 @@ fn assert_explained(alone: &[&Value], disturbed: &Value, causes: &[&str]) {
     let figures: Vec<f64> = alone.iter().map(|run| figure(run)).collect();
     let has_moved = explained(&figures, figure(disturbed), &findings(disturbed), causes);
     let has_moved = has_moved.unwrap_or_else(|why| panic!("{why}"));
-    println!("{causes:?}: alone {figures:?}, disturbed {}: {has_moved}", figure(disturbed));
     // Without its finding it would not pass.
     let others: Vec<_> =
         findings(disturbed).into_iter().filter(|id| !causes.contains(id)).collect();
