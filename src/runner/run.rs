@@ -36,7 +36,7 @@ use super::{RunError, hooks, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
-/// After a signal all is to be over within five seconds.
+/// After a signal it may for so long: all is to be over, and recorded, within five seconds.
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
