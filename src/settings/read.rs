@@ -513,5 +513,4 @@ impl Settings {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

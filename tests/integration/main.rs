@@ -24,6 +24,7 @@ mod limits;
 mod oracle;
 mod oracle_sql;
 mod os;
+mod os_devices;
 mod outputs;
 mod perturbed;
 mod physical;

@@ -83,13 +83,10 @@ impl Connector for Driver {
     }
 }
 
-/// Once in a process: which of the two TLS providers is meant, and that a panic of the driver while
-/// it connects is told as an error, not as a trace.
+/// Once in a process: a panic of the driver while it connects is reported as an error, without a trace.
 fn prepare_process() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Another part of the process may have chosen before: then that holds.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(CONNECTING) {
