@@ -65,7 +65,9 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let exit = match &error {
             EngineError::Setting(_) => Exit::Usage,
-            EngineError::Environment(_) | EngineError::Data(_) => Exit::Environment,
+            EngineError::Environment(_) | EngineError::Data(_) | EngineError::NotLoaded { .. } => {
+                Exit::Environment
+            }
             EngineError::Database(_) => Exit::Failed,
             EngineError::Interrupted => Exit::Interrupted,
         };
