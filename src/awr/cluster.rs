@@ -6,16 +6,16 @@ use super::figure::Figure;
 use super::host;
 use super::load;
 use super::number as printed;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{Header, Kind, Report};
 use super::topic::Topic;
 use super::waits;
 
 /// The cluster's row of a table: `Sum`, or the only one of a report over a single instance, which
 /// has no `Sum`.
-pub fn total(table: &Table) -> Option<&Vec<String>> {
+pub fn total(table: &Table) -> Option<Row<'_>> {
     let at = number_column(table);
-    let sum = table.rows.iter().find(|row| cell(row, at) == "Sum");
+    let sum = table.rows.iter().find(|row| cell(*row, at) == "Sum");
     sum.or_else(|| {
         let [only] = instance_rows(table)[..] else { return None };
         Some(only)
@@ -23,9 +23,9 @@ pub fn total(table: &Table) -> Option<&Vec<String>> {
 }
 
 /// The row of one instance.
-fn row_of<'t>(table: &'t Table, instance: &str) -> Option<&'t Vec<String>> {
+fn row_of<'t>(table: &'t Table, instance: &str) -> Option<Row<'t>> {
     let at = number_column(table);
-    table.rows.iter().find(|row| cell(row, at) == instance)
+    table.rows.iter().find(|row| cell(*row, at) == instance)
 }
 
 fn number_column(table: &Table) -> Option<usize> {
@@ -38,13 +38,13 @@ pub fn is_instance(text: &str) -> bool {
 }
 
 /// The rows of single instances.
-pub fn instance_rows(table: &Table) -> Vec<&Vec<String>> {
+pub fn instance_rows(table: &Table) -> Vec<Row<'_>> {
     let at = number_column(table);
-    table.rows.iter().filter(|row| is_instance(cell(row, at))).collect()
+    table.rows.iter().filter(|row| is_instance(cell(*row, at))).collect()
 }
 
 /// The rows of the instances in the report, as it lists them.
-pub fn listed(page: &Page) -> Option<(&Table, Vec<&Vec<String>>)> {
+pub fn listed(page: &Page) -> Option<(&Table, Vec<Row<'_>>)> {
     let table = page.first(Topic::ClusterInstances)?;
     Some((table, instance_rows(table)))
 }
@@ -58,13 +58,7 @@ pub fn instances(page: &Page, cluster: &Header, events: &Events) -> Vec<Report> 
     rows.into_iter().map(|row| instance(page, table, row, cluster, events)).collect()
 }
 
-fn instance(
-    page: &Page,
-    table: &Table,
-    row: &[String],
-    cluster: &Header,
-    events: &Events,
-) -> Report {
+fn instance(page: &Page, table: &Table, row: Row<'_>, cluster: &Header, events: &Events) -> Report {
     let name = cell(row, number_column(table));
     let of = |topic| page.first(topic).and_then(|table| Some((table, row_of(table, name)?)));
     let mut header = header(table, row, cluster);
@@ -92,7 +86,7 @@ fn instance(
     }
 }
 
-fn header(table: &Table, row: &[String], cluster: &Header) -> Header {
+fn header(table: &Table, row: Row<'_>, cluster: &Header) -> Header {
     let text = |keys: &[&str]| Figure::text(cell(row, table.column(keys)), &table.title);
     let count = |keys: &[&str]| {
         Figure::read(cell(row, Some(table.column(keys)?)), &table.title, printed::count)
@@ -121,11 +115,11 @@ fn header(table: &Table, row: &[String], cluster: &Header) -> Header {
 /// The sum of a column over some rows, if each of them has it.
 pub fn sum(
     table: &Table,
-    rows: &[&Vec<String>],
+    rows: &[Row<'_>],
     column: Option<usize>,
     parse: impl Fn(&str) -> Option<printed::Printed>,
 ) -> Option<Figure> {
-    let read = |row: &&Vec<String>| Figure::read(cell(row, column), &table.title, &parse);
+    let read = |row: &Row<'_>| Figure::read(cell(*row, column), &table.title, &parse);
     let figures: Vec<Figure> = rows.iter().map(read).collect::<Option<_>>()?;
     match figures.as_slice() {
         [one] => Some(one.clone()),

@@ -4,7 +4,7 @@
 use super::cluster;
 use super::figure::{Figure, finer, number};
 use super::number;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{Bucket, Event, Histogram, event};
 use super::topic::Topic;
 
@@ -114,9 +114,9 @@ fn is_share(key: &str) -> bool {
 
 fn events(table: &Table) -> Vec<Event> {
     let Some(columns) = columns(table) else { return Vec::new() };
-    let mut named: Option<&Vec<String>> = None;
+    let mut named: Option<Row<'_>> = None;
     let mut events = Vec::new();
-    for row in &table.rows {
+    for row in table.rows.iter() {
         let instance = columns.instance.map(|at| cell(row, Some(at)));
         // Rows of single instances stand below the cluster's, without its name.
         let is_below =
@@ -133,7 +133,7 @@ fn events(table: &Table) -> Vec<Event> {
 }
 
 /// The event of a row, whose name and class stand in `named`.
-fn of_row(row: &[String], named: &[String], table: &Table, columns: &Columns) -> Option<Event> {
+fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Option<Event> {
     let section = &table.title;
     let name = cell(named, Some(columns.name));
     let count = |at| Figure::read(cell(row, at), section, number::count);
@@ -211,7 +211,7 @@ fn of_table(table: &Table) -> Vec<Histogram> {
         .collect();
     let is_counted = ranges.iter().any(|(_, name, _)| name.contains(" - "));
     let share = |text: &str| number::count(text.split('(').next().unwrap_or(text));
-    let of_row = |row: &Vec<String>| Histogram {
+    let of_row = |row: Row<'_>| Histogram {
         name: cell(row, Some(name)).to_owned(),
         section: table.title.to_string(),
         waits: Figure::read(cell(row, waits), &table.title, number::count),

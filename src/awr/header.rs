@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cluster;
 use super::figure::Figure;
 use super::number;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{Header, Kind};
 use super::topic::Topic;
 
@@ -31,13 +31,13 @@ pub fn read(page: &Page, kind: Kind) -> Header {
 }
 
 /// A cell's text, unless something is known already.
-fn put(figure: &mut Option<Figure>, table: &Table, row: &[String], keys: &[&str]) {
+fn put(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
         *figure = Figure::text(cell(row, table.column(keys)), &table.title);
     }
 }
 
-fn put_number(figure: &mut Option<Figure>, table: &Table, row: &[String], keys: &[&str]) {
+fn put_number(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
         *figure = Figure::read(cell(row, table.column(keys)), &table.title, number::count);
     }
@@ -45,8 +45,8 @@ fn put_number(figure: &mut Option<Figure>, table: &Table, row: &[String], keys: 
 
 fn database(table: &Table, header: &mut Header) {
     let id = table.column(&["dbid"]);
-    let is_id = |row: &&Vec<String>| number::count(cell(row, id)).is_some();
-    let Some(at) = table.rows.iter().position(|row| is_id(&row)) else { return };
+    let is_id = |row: Row<'_>| number::count(cell(row, id)).is_some();
+    let Some(at) = table.rows.iter().position(is_id) else { return };
     let Some(row) = table.rows.get(at) else { return };
     put(&mut header.db, table, row, &["dbname", "database"]);
     put(&mut header.instance, table, row, &["instance"]);
@@ -59,7 +59,7 @@ fn database(table: &Table, header: &mut Header) {
     put(&mut header.host, table, row, &["host"]);
     if let (Some(column), Some(below)) = (table.column(&["host"]), table.rows.get(at + 1)) {
         // A long host name goes on in the next line, under its column.
-        let alone = below.iter().filter(|cell| !cell.is_empty()).count() == 1;
+        let alone = below.cells().filter(|cell| !cell.is_empty()).count() == 1;
         let rest = cell(below, Some(column));
         if alone && !rest.is_empty() {
             lengthen(&mut header.host, rest);
@@ -171,7 +171,7 @@ fn cluster(page: &Page, header: &mut Header) {
     let Some((table, instances)) = cluster::listed(page) else { return };
     let joined = |keys: &[&str]| {
         let at = table.column(keys);
-        let mut words: Vec<&str> = instances.iter().map(|row| cell(row, at)).collect();
+        let mut words: Vec<&str> = instances.iter().map(|row| cell(*row, at)).collect();
         words.dedup();
         Figure::text(&words.join("+"), &table.title)
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cluster;
 use super::figure::{Figure, finer};
 use super::number;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{Cpu, Header, Memory, Parameter};
 use super::topic::Topic;
 
@@ -103,13 +103,13 @@ fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
 fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
     let name = table.column(&["statistic", "statisticname"]).or(Some(0));
     let Some(value) = table.column(&["value", "total"]) else { return };
-    let seconds = |row: &[String]| {
+    let seconds = |row: Row<'_>| {
         let mut figure = Figure::read(cell(row, Some(value)), &table.title, number::count)?;
         figure.value = number::Scalar::Decimal(figure.number()? / 100.0);
         figure.step /= 100.0;
         Some(figure)
     };
-    for row in &table.rows {
+    for row in table.rows.iter() {
         let place = match cell(row, name) {
             "BUSY_TIME" | "BUSY_TICKS" => &mut cpu.busy_s,
             "IDLE_TIME" | "IDLE_TICKS" => &mut cpu.idle_s,
@@ -133,7 +133,7 @@ fn of_cluster(table: &Table, page: &Page, header: &mut Header) -> Cpu {
     let mut cpu = cluster_cpu(table, &rows);
     let hosts = cluster::listed(page).map(|(table, rows)| {
         let at = table.column(&["host"]);
-        rows.iter().map(|row| cell(row, at)).collect::<BTreeSet<_>>().len()
+        rows.iter().map(|row| cell(*row, at)).collect::<BTreeSet<_>>().len()
     });
     if hosts == Some(rows.len()) {
         let all = |key| cluster::sum(table, &rows, table.column(&[key]), number::count);
@@ -151,12 +151,12 @@ fn of_cluster(table: &Table, page: &Page, header: &mut Header) -> Cpu {
 }
 
 /// The processors' time of some rows together. Waits for I/O are shares of each row's own time.
-pub fn cluster_cpu(table: &Table, rows: &[&Vec<String>]) -> Cpu {
+pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
     let column = |key: &str| table.column(&[key]);
     let sum = |key| cluster::sum(table, rows, column(key), number::count);
-    let waited = |row: &&Vec<String>| {
+    let waited = |row: &Row<'_>| {
         let figure =
-            |key: &str| Figure::read(cell(row, Some(column(key)?)), &table.title, number::count);
+            |key: &str| Figure::read(cell(*row, Some(column(key)?)), &table.title, number::count);
         let (share, busy, idle) = (figure("%wio")?, figure("busy")?, figure("idle")?);
         let all = (busy.number()? + idle.number()?) / 100.0;
         let how = format!("{}: % WIO of Busy and Idle", table.title);
@@ -169,7 +169,7 @@ pub fn cluster_cpu(table: &Table, rows: &[&Vec<String>]) -> Cpu {
         Figure::computed(total, step, waits.first()?.section.to_string())
     });
     let alone = |key: &str| match rows {
-        [row] => Figure::read(cell(row, Some(column(key)?)), &table.title, number::count),
+        [row] => Figure::read(cell(*row, Some(column(key)?)), &table.title, number::count),
         _ => None,
     };
     with_shares(Cpu {
@@ -184,7 +184,7 @@ pub fn cluster_cpu(table: &Table, rows: &[&Vec<String>]) -> Cpu {
 }
 
 /// Processors and memory of an instance's host.
-pub fn of_instance(table: &Table, row: &[String], header: &mut Header) {
+pub fn of_instance(table: &Table, row: Row<'_>, header: &mut Header) {
     let count = |key: &str| {
         Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
     };
@@ -193,7 +193,7 @@ pub fn of_instance(table: &Table, row: &[String], header: &mut Header) {
 }
 
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.
-pub fn caches(table: &Table, rows: &[&Vec<String>]) -> Memory {
+pub fn caches(table: &Table, rows: &[Row<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
     let bytes = |text: &str| {
         let printed = number::count(text)?;
@@ -267,7 +267,7 @@ pub fn parameters(page: &Page) -> Vec<Parameter> {
         let end = table.column_where(|key| key.starts_with("endvalue"));
         let instance = table.column(&["i"]);
         let mut is_kept = false;
-        for row in &table.rows {
+        for row in table.rows.iter() {
             let name = cell(row, Some(name_at));
             let text = |at| Figure::text(cell(row, at), &table.title);
             if name.is_empty() {

@@ -2,13 +2,18 @@
 //! (upper case, attributes without quotes, entities); tables are put together here, without a tree,
 //! so that neither unclosed elements nor deep nesting cost more than their own bytes.
 
+mod tokens;
+
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
-use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
-use html5gum::{Span, Tokenizer};
+use html5gum::Tokenizer;
 
-use super::page::{Column, Page, Table};
+use super::page::{Column, Page, Row, Rows, Table};
 use super::topic::{self, Topic};
+
+use tokens::{SkippingReader, Tag, Tags};
 
 /// Tables within tables that are told apart.
 const DEPTH_MAX: usize = 8;
@@ -17,9 +22,38 @@ const DEPTH_MAX: usize = 8;
 const TEXT_MAX: usize = 16 << 10;
 const CELLS_MAX: usize = 1_000_000;
 const COLSPAN_MAX: usize = 64;
+/// What a report calls itself.
+const OWN_HEADING: &str = "WORKLOAD REPOSITORY";
 /// Within a text: what follows is a heading, or an item of a list or a link, which is no title.
 const HEADING: char = '\u{1}';
 const ITEM: char = '\u{2}';
+
+/// The reports that stand one after the other in a text. Each begins with its `<html>`, or with
+/// what it calls itself where it has none.
+pub fn reports(text: &str) -> Vec<&str> {
+    let mut reports = Vec::new();
+    let (mut from, mut heading) = (0, None);
+    for (at, _) in text.match_indices(OWN_HEADING).filter(|(at, _)| begins_element(text, *at)) {
+        if let Some(before) = heading.replace(at) {
+            let between = text.get(before..at).unwrap_or_default().to_ascii_lowercase();
+            let to = between.rfind("<html").map_or(at, |begin| before + begin);
+            reports.extend(text.get(from..to));
+            from = to;
+        }
+    }
+    reports.extend(text.get(from..));
+    reports
+}
+
+/// Nothing but blanks stands before this place in its element, which is no title, cell or link.
+fn begins_element(text: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default().trim_end();
+    let tag = before.strip_suffix('>').and_then(|before| before.rsplit_once('<'));
+    tag.is_some_and(|(_, tag)| {
+        let name = tag.split(char::is_whitespace).next().unwrap_or_default();
+        !["title", "td", "th", "a", "li"].iter().any(|other| name.eq_ignore_ascii_case(other))
+    })
+}
 
 pub fn page(text: &str) -> Page {
     let page = tokens(text, true);
@@ -29,43 +63,40 @@ pub fn page(text: &str) -> Page {
 
 fn tokens(text: &str, hides: bool) -> Page {
     let mut builder = Builder::default();
-    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<()> {
-        builder.event(&event);
-        None
-    });
-    emitter.naively_switch_states(hides);
-    Tokenizer::new_with_emitter(text, emitter).for_each(drop);
+    let skips = Cell::new(false);
+    let tags = Tags::new(&mut builder, &skips, hides);
+    Tokenizer::new_with_emitter(SkippingReader::new(text, &skips), tags).for_each(drop);
     builder.finish()
 }
 
+/// Puts tables together.
 #[derive(Default)]
 struct Builder {
     page: Page,
     /// The tables that are open, innermost last.
     open: Vec<Open>,
     /// The text since the last table, if it is in no cell.
-    text: String,
+    text: Vec<u8>,
     /// Within `style`, `script` or `title`.
     hidden: bool,
-    attribute: Attribute,
     is_full: bool,
 }
 
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Attribute {
-    #[default]
-    Other,
-    Colspan,
-    Summary,
-}
-
+/// A table that is being read.
 #[derive(Default)]
 struct Open {
     summary: String,
     titles: Titles,
-    rows: Vec<Vec<Cell>>,
-    cell: Option<Cell>,
+    rows: Rows,
+    /// Of each row, and of the one that is open.
+    kinds: Vec<RowKind>,
+    kind: RowKind,
+    cell: Option<OpenCell>,
+    /// The text of the cell.
+    text: Vec<u8>,
     cells: usize,
+    /// It was asked whether its rows are read.
+    is_settled: bool,
 }
 
 /// What stands over a table since the table before.
@@ -75,62 +106,50 @@ struct Titles {
     nearest: String,
 }
 
-#[derive(Default)]
-struct Cell {
+#[derive(Clone, Copy)]
+struct OpenCell {
     is_heading: bool,
     colspan: usize,
-    text: String,
+}
+
+#[derive(Default, Clone, Copy)]
+struct RowKind {
+    cells: usize,
+    has_headings: bool,
+    /// Cells that are neither headings nor blank.
+    has_others: bool,
 }
 
 impl Builder {
-    fn event(&mut self, event: &CallbackEvent) {
+    /// True where the rows that follow in this table are not read.
+    fn start(&mut self, tag: &Tag) -> bool {
         if self.is_full {
-            return;
+            return false;
         }
-        match event {
-            CallbackEvent::OpenStartTag { name } => self.start(name),
-            CallbackEvent::EndTag { name } => self.end(name),
-            CallbackEvent::AttributeName { name } => {
-                self.attribute = match *name {
-                    b"colspan" => Attribute::Colspan,
-                    b"summary" => Attribute::Summary,
-                    _ => Attribute::Other,
-                };
-            }
-            CallbackEvent::AttributeValue { value } => self.value(value),
-            CallbackEvent::String { value } if !self.hidden => self.string(value),
-            _ => {}
-        }
-    }
-
-    fn start(&mut self, name: &[u8]) {
-        self.attribute = Attribute::Other;
-        match name {
-            b"table" => self.table(),
-            b"tr" => {
-                if let Some(open) = self.open.last_mut() {
-                    open.close_cell();
-                    open.rows.push(Vec::new());
-                }
-            }
+        match tag.name.as_slice() {
+            b"table" => self.table(&tag.summary),
+            b"tr" => return self.open.last_mut().is_some_and(Open::start_row),
             b"td" | b"th" => {
                 if let Some(open) = self.open.last_mut() {
                     open.close_cell();
-                    let is_heading = name == b"th";
-                    open.cell = Some(Cell { is_heading, colspan: 1, text: String::new() });
+                    let is_heading = tag.name == b"th";
+                    open.cell = Some(OpenCell { is_heading, colspan: colspan(&tag.colspan) });
                 }
             }
             b"style" | b"script" | b"title" => self.hidden = true,
             b"br" => self.string(b" "),
-            b"li" => self.mark(ITEM),
-            b"a" => self.mark(ITEM),
+            b"li" | b"a" => self.mark(ITEM),
             [b'h', b'1'..=b'6'] => self.mark(HEADING),
-            _ if is_block(name) => self.mark('\n'),
+            name if is_block(name) => self.mark('\n'),
             _ => {}
         }
+        false
     }
 
     fn end(&mut self, name: &[u8]) {
+        if self.is_full {
+            return;
+        }
         match name {
             b"table" => self.end_table(),
             b"tr" | b"td" | b"th" => {
@@ -148,72 +167,55 @@ impl Builder {
 
     /// Parts of a text: what begins here, or a mere end of the part before.
     fn mark(&mut self, mark: char) {
-        let text = self.current();
-        if let Some(text) = text {
-            text.push('\n');
+        if let Some(text) = self.current() {
+            text.push(b'\n');
             if mark != '\n' {
-                text.push(mark);
+                text.extend(mark.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
     }
 
     /// The text that is being read: a cell's, or that between tables.
-    fn current(&mut self) -> Option<&mut String> {
+    fn current(&mut self) -> Option<&mut Vec<u8>> {
         match self.open.last_mut() {
-            Some(open) => open.cell.as_mut().map(|cell| &mut cell.text),
+            Some(open) => open.cell.is_some().then_some(&mut open.text),
             None => Some(&mut self.text),
         }
     }
 
-    fn value(&mut self, value: &[u8]) {
-        let Some(open) = self.open.last_mut() else { return };
-        match self.attribute {
-            Attribute::Colspan => {
-                let span =
-                    std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
-                if let Some(cell) = &mut open.cell {
-                    cell.colspan = span.unwrap_or(1).clamp(1, COLSPAN_MAX);
-                }
-            }
-            Attribute::Summary if open.rows.is_empty() && open.cell.is_none() => {
-                open.summary = tidy(&String::from_utf8_lossy(value));
-            }
-            _ => {}
-        }
-    }
-
     fn string(&mut self, value: &[u8]) {
+        if self.hidden || self.is_full {
+            return;
+        }
         let Some(text) = self.current() else { return };
-        let value = value.get(value.len().saturating_sub(TEXT_MAX)..).unwrap_or(value);
-        text.push_str(&String::from_utf8_lossy(value));
+        text.extend_from_slice(value);
         if text.len() > 2 * TEXT_MAX {
-            let from = (text.len() - TEXT_MAX..text.len()).find(|&at| text.is_char_boundary(at));
-            text.drain(..from.unwrap_or(text.len()));
+            text.drain(..text.len() - TEXT_MAX);
         }
     }
 
-    fn table(&mut self) {
+    fn table(&mut self, summary: &[u8]) {
         // Reports do not nest tables: an open one was cut, unless its cell holds the whole page.
         let is_inside = self.open.last().is_some_and(|open| open.cell.is_some());
         if !self.open.is_empty() && (!is_inside || self.open.len() >= DEPTH_MAX) {
             self.end_table();
         }
         let text = self.current().map(std::mem::take).unwrap_or_default();
-        let titles = self.titles(&text);
-        self.open.push(Open { titles, ..Open::default() });
+        let titles = self.titles(&String::from_utf8_lossy(&text));
+        let summary = tidy(&String::from_utf8_lossy(summary)).into_owned();
+        self.open.push(Open { titles, summary, ..Open::default() });
     }
 
     /// What stands over a table, and what the report says of itself there.
     fn titles(&mut self, text: &str) -> Titles {
         let mut titles = Titles::default();
         for part in text.split('\n') {
-            let shown = tidy(part.trim_start_matches([HEADING, ITEM]));
+            let shown = tidy(part.trim_start_matches([HEADING, ITEM])).into_owned();
             if shown.is_empty() {
                 continue;
             }
             let upper = shown.to_ascii_uppercase();
-            let is_own =
-                upper.contains("WORKLOAD REPOSITORY") || upper.contains("STATSPACK REPORT");
+            let is_own = upper.contains(OWN_HEADING) || upper.contains("STATSPACK REPORT");
             if self.page.heading.is_none() && is_own {
                 self.page.heading = Some(shown.clone());
             }
@@ -228,8 +230,7 @@ impl Builder {
     }
 
     fn end_table(&mut self) {
-        let Some(mut open) = self.open.pop() else { return };
-        open.close_cell();
+        let Some(open) = self.open.pop() else { return };
         if let Some(table) = open.table()
             && !self.page.push(table)
         {
@@ -239,7 +240,7 @@ impl Builder {
 
     fn finish(mut self) -> Page {
         let text = std::mem::take(&mut self.text);
-        self.titles(&text);
+        self.titles(&String::from_utf8_lossy(&text));
         while !self.open.is_empty() && !self.is_full {
             self.end_table();
         }
@@ -248,71 +249,81 @@ impl Builder {
 }
 
 impl Open {
-    fn close_cell(&mut self) {
-        if let Some(mut cell) = self.cell.take() {
-            self.cells += 1;
-            if self.cells > CELLS_MAX {
-                return;
-            }
-            cell.text = tidy(&cell.text);
-            match self.rows.last_mut() {
-                Some(row) => row.push(cell),
-                None => self.rows.push(vec![cell]),
-            }
+    /// True, once for a table, where it is of no section that is read.
+    fn start_row(&mut self) -> bool {
+        self.close_cell();
+        self.end_row();
+        let has_body =
+            self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
+        let asks = has_body && !std::mem::replace(&mut self.is_settled, has_body);
+        asks && self.section().is_none()
+    }
+
+    fn end_row(&mut self) {
+        self.rows.end_row();
+        if self.rows.len() > self.kinds.len() {
+            self.kinds.push(std::mem::take(&mut self.kind));
         }
     }
 
-    /// None where no section that is read can be told.
-    fn table(self) -> Option<Table> {
-        let mut rows: Vec<Vec<Cell>> =
-            self.rows.into_iter().filter(|row| !row.is_empty()).collect();
-        let mut head = rows.iter().take_while(|row| is_heading(row)).count();
-        if head == 0 && rows.len() > 1 && rows.first().is_some_and(|row| row.len() > 1) {
+    fn close_cell(&mut self) {
+        let Some(cell) = self.cell.take() else { return };
+        self.cells += 1;
+        if self.cells <= CELLS_MAX {
+            let text = String::from_utf8_lossy(&self.text);
+            let text = tidy(&text);
+            (0..cell.colspan).for_each(|_| self.rows.push(&text));
+            self.kind.cells += 1;
+            self.kind.has_headings |= cell.is_heading;
+            self.kind.has_others |= !cell.is_heading && !text.is_empty();
+        }
+        self.text.clear();
+    }
+
+    /// How many rows are headings, the columns that they name, and the section; None where no
+    /// section that is read can be told.
+    fn section(&self) -> Option<(usize, Vec<Column>, Topic, Arc<str>)> {
+        let mut head = self.kinds.iter().take_while(|kind| kind.is_heading()).count();
+        if head == 0 && self.kinds.len() > 1 && self.kinds.first().is_some_and(|row| row.cells > 1)
+        {
             head = 1;
         }
-        let body = rows.split_off(head);
-        let columns = columns(&rows);
+        let columns = columns(&self.rows.iter().take(head).collect::<Vec<_>>());
         let (topic, title) = topic_of(&self.titles, &self.summary, &columns)?;
-        let rows = body
-            .into_iter()
-            .filter(|row| topic.is_labelled() || !is_heading(row))
-            .map(spread)
-            .collect::<Vec<_>>();
+        Some((head, columns, topic, title))
+    }
+
+    fn table(mut self) -> Option<Table> {
+        self.close_cell();
+        self.end_row();
+        let (head, columns, topic, title) = self.section()?;
+        let mut rows = Rows::default();
+        for (row, kind) in self.rows.iter().zip(&self.kinds).skip(head) {
+            if topic.is_labelled() || !kind.is_heading() {
+                rows.extend(row.cells());
+            }
+        }
         (!rows.is_empty()).then(|| Table { topic, title, columns, rows, widths: Vec::new() })
     }
 }
 
-/// Nothing but headings, and blanks.
-fn is_heading(row: &[Cell]) -> bool {
-    row.iter().any(|cell| cell.is_heading)
-        && row.iter().all(|cell| cell.is_heading || cell.text.is_empty())
-}
-
-/// A cell over several columns stands in each of them.
-fn spread(row: Vec<Cell>) -> Vec<String> {
-    let mut cells = Vec::with_capacity(row.len());
-    for cell in row {
-        cells.extend((1..cell.colspan).map(|_| cell.text.clone()));
-        cells.push(cell.text);
+impl RowKind {
+    /// Nothing but headings, and blanks.
+    fn is_heading(self) -> bool {
+        self.has_headings && !self.has_others
     }
-    cells
 }
 
 /// The last row of headings names the columns, those above group them.
-fn columns(head: &[Vec<Cell>]) -> Vec<Column> {
-    let wide = |row: &[Cell]| -> Vec<String> {
-        row.iter().flat_map(|cell| std::iter::repeat_n(cell.text.clone(), cell.colspan)).collect()
-    };
+fn columns(head: &[Row]) -> Vec<Column> {
     let Some((names, groups)) = head.split_last() else { return Vec::new() };
-    let groups: Vec<Vec<String>> = groups.iter().map(|row| wide(row)).collect();
-    wide(names)
-        .iter()
-        .enumerate()
-        .map(|(at, name)| {
-            let group = groups.iter().rev().find_map(|row| row.get(at));
-            Column::new(group.map_or("", String::as_str), name)
-        })
-        .collect()
+    let group = |at| groups.iter().rev().find_map(|row| row.get(at)).unwrap_or_default();
+    names.cells().enumerate().map(|(at, name)| Column::new(group(at), name)).collect()
+}
+
+fn colspan(value: &[u8]) -> usize {
+    let span = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+    span.unwrap_or(1).clamp(1, COLSPAN_MAX)
 }
 
 /// By the nearest text above, or the nearest heading, else by the columns, else by what the table
@@ -337,13 +348,15 @@ fn is_block(name: &[u8]) -> bool {
 }
 
 /// Blanks of all kinds become one.
-fn tidy(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !shown.is_empty() {
-            shown.push(' ');
-        }
-        shown.push_str(word);
+fn tidy(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let is_plain = |byte: u8| (b'!'..=b'~').contains(&byte);
+    let mut bytes = text.bytes().zip(text.bytes().skip(1));
+    if bytes.all(|(byte, next)| is_plain(byte) || byte == b' ' && is_plain(next)) {
+        return Cow::Borrowed(text);
     }
-    shown
+    Cow::Owned(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
+
+#[cfg(test)]
+mod tests;

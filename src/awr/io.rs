@@ -3,7 +3,7 @@
 
 use super::figure::Figure;
 use super::number as printed;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{IoFunction, IoRow};
 use super::topic::Topic;
 
@@ -43,7 +43,7 @@ fn rows(table: &Table) -> Vec<IoRow> {
     table.rows.iter().filter_map(|row| io_row(row, table, name, file)).collect()
 }
 
-fn io_row(row: &[String], table: &Table, name: usize, file: Option<usize>) -> Option<IoRow> {
+fn io_row(row: Row<'_>, table: &Table, name: usize, file: Option<usize>) -> Option<IoRow> {
     let figure = |keys: &[&str]| {
         Figure::read(cell(row, Some(table.column(keys)?)), &table.title, printed::count)
     };
@@ -123,7 +123,7 @@ fn functions(table: &Table) -> Vec<IoFunction> {
     let unit = average
         .and_then(|at| table.columns.get(at))
         .and_then(|column| column.key.ends_with("ms").then_some(1e3));
-    let of_row = |row: &Vec<String>| {
+    let of_row = |row: Row<'_>| {
         let read = |at: Option<usize>, parse: fn(&str) -> Option<printed::Printed>| {
             Figure::read(cell(row, Some(at?)), &table.title, parse)
         };
@@ -143,7 +143,7 @@ fn functions(table: &Table) -> Vec<IoFunction> {
             }),
         }
     };
-    let is_kept = |row: &&Vec<String>| cluster.is_none_or(|at| cell(row, Some(at)) == "*");
+    let is_kept = |row: &Row<'_>| cluster.is_none_or(|at| cell(*row, Some(at)) == "*");
     let rows = table.rows.iter().filter(is_kept).map(of_row);
     rows.filter(|function| !function.name.is_empty()).collect()
 }

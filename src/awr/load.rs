@@ -3,7 +3,7 @@
 use super::cluster;
 use super::figure::Figure;
 use super::number::{self, Printed, Scalar};
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::{Kind, Load, LoadProfile, TimeModel};
 use super::topic::{self, Topic};
 
@@ -25,7 +25,7 @@ pub fn read(page: &Page, kind: Kind, elapsed_min: &Option<Figure>) -> LoadProfil
 fn instance(table: &Table, profile: &mut LoadProfile) {
     let second = table.column(&["persecond"]);
     let transaction = table.column(&["pertransaction"]);
-    for row in &table.rows {
+    for row in table.rows.iter() {
         let Some(load) = line(profile, &topic::key(cell(row, Some(0)))) else { continue };
         let figure = |at| Figure::read(cell(row, at), &table.title, number::count);
         if load.per_second.is_none() && load.per_transaction.is_none() {
@@ -63,7 +63,7 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut Load> {
 }
 
 /// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
-pub fn of_row(table: &Table, row: &[String]) -> LoadProfile {
+pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
     let rate = |keys: &[&str]| {
         let at = table.column(keys)?;
         Figure::read(cell(row, Some(at)), &table.title, number::count)
@@ -95,11 +95,7 @@ pub fn of_row(table: &Table, row: &[String]) -> LoadProfile {
 }
 
 /// DB CPU of a row of a cluster's time model, over the elapsed time.
-pub fn cpu_per_second(
-    table: &Table,
-    row: &[String],
-    elapsed_min: &Option<Figure>,
-) -> Option<Figure> {
+pub fn cpu_per_second(table: &Table, row: Row<'_>, elapsed_min: &Option<Figure>) -> Option<Figure> {
     let at = table.column(&["dbcpus"]);
     let cpu = Figure::read(cell(row, at), &table.title, number::count)?;
     per_second(&cpu, elapsed_min.as_ref()?, "DB CPU")
@@ -119,7 +115,7 @@ pub fn time_model(page: &Page) -> TimeModel {
     for table in page.tables_of(Topic::TimeModel) {
         let name = table.column(&["statistic", "statisticname"]);
         let time = table.column(&["times"]);
-        for row in &table.rows {
+        for row in table.rows.iter() {
             let place = match cell(row, name) {
                 "DB time" => &mut model.db_time_s,
                 "DB CPU" => &mut model.db_cpu_s,

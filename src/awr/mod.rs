@@ -70,7 +70,7 @@ pub struct Read {
     pub reports: Vec<Result<Report, AwrError>>,
 }
 
-/// Reads a file: a report, several in one text, or an archive of such files.
+/// Reads a file: a report, several one after the other, or an archive of such files.
 pub fn read(path: &Path) -> Read {
     let file = path.display().to_string();
     let unreadable =
@@ -98,7 +98,7 @@ pub fn read(path: &Path) -> Read {
 pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
     let Source { text, notes } = source;
     let is_html = is_html(&text);
-    let texts = if is_html { vec![text.as_str()] } else { text::reports(&text) };
+    let texts = if is_html { html::reports(&text) } else { text::reports(&text) };
     let of = |(at, text): (usize, &str)| {
         let name = if at == 0 { file.to_owned() } else { format!("{file}#{}", at + 1) };
         // A fault in a parser costs one report, not all of them.

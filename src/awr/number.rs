@@ -139,36 +139,39 @@ fn plain(text: &str, shift: i32) -> Option<Printed> {
     if units.len() + fraction.len() == 0 || unsigned.len() > 40 || !is_digits(fraction) {
         return None;
     }
-    let units = without_commas(units)?;
+    let mut digits = String::with_capacity(unsigned.len() + 6);
+    digits.push_str(sign);
+    push_units(units, &mut digits)?;
+    digits.push_str(fraction);
     let power = exponent.checked_add(shift)?.checked_sub(fraction.len() as i32)?;
     if !(-300..=300).contains(&power) {
         return None;
     }
-    let value: f64 = format!("{sign}{units}{fraction}e{power}").parse().ok()?;
-    let exact = (power == 0).then(|| format!("{sign}{units}").parse::<i64>().ok()).flatten();
-    let value = match exact {
-        Some(whole) => Scalar::Whole(whole),
-        None if shift > 0 || exponent > 0 => whole_or_decimal(value),
-        None => Scalar::Decimal(value),
-    };
-    Some(Printed { value, step: 10f64.powi(power) })
+    let step = 10f64.powi(power);
+    if power == 0
+        && let Ok(whole) = digits.parse()
+    {
+        return Some(Printed { value: Scalar::Whole(whole), step });
+    }
+    digits.push('e');
+    digits.push_str(&power.to_string());
+    let value: f64 = digits.parse().ok()?;
+    let is_scaled = shift > 0 || exponent > 0;
+    let value = if is_scaled { whole_or_decimal(value) } else { Scalar::Decimal(value) };
+    Some(Printed { value, step })
 }
 
 /// `1,234,567` as digits; commas elsewhere than between threes are no number.
-fn without_commas(units: &str) -> Option<String> {
-    let mut groups = units.split(',');
-    let mut digits = groups.next()?.to_owned();
+fn push_units(units: &str, digits: &mut String) -> Option<()> {
     let is_grouped = units.contains(',');
-    if is_grouped && !(1..=3).contains(&digits.len()) {
-        return None;
-    }
-    for group in groups {
-        if group.len() != 3 {
+    for (at, group) in units.split(',').enumerate() {
+        let fits = if at == 0 { (1..=3).contains(&group.len()) } else { group.len() == 3 };
+        if is_grouped && !fits || !group.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         digits.push_str(group);
     }
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits)
+    Some(())
 }
 
 #[cfg(test)]
@@ -192,6 +195,8 @@ mod tests {
         assert_eq!(whole("396,483,689,782,272"), Some(396_483_689_782_272));
         assert_eq!(whole("176.5K"), Some(176_500));
         assert_eq!(whole("2198.8K"), Some(2_198_800));
+        assert_eq!(whole("1.234K"), Some(1_234));
+        assert_eq!(whole("1.25E+02"), Some(125));
         assert_eq!(whole("7.0E+08"), Some(700_000_000));
         assert_eq!(number(".5"), Some(0.5));
         assert_eq!(number("-86.57"), Some(-86.57));

@@ -1,9 +1,13 @@
 //! A report as titled tables of cells, the same whether it came as text or as HTML. What they mean
 //! is not known here.
 
+mod rows;
+
 use std::sync::Arc;
 
 use super::topic::{self, Topic};
+
+pub use rows::{Row, Rows};
 
 /// Cells that one report may have; a report has some tens of thousands.
 const CELLS_MAX: usize = 4_000_000;
@@ -29,7 +33,7 @@ pub struct Table {
     pub topic: Topic,
     pub title: Arc<str>,
     pub columns: Vec<Column>,
-    pub rows: Vec<Vec<String>>,
+    pub rows: Rows,
     /// Characters that each column has in a text report, which cuts names there; empty in HTML.
     pub widths: Vec<usize>,
 }
@@ -48,7 +52,7 @@ impl Table {
 
     /// A row's lines of a section that is read by labels.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        self.rows.iter().map(|row| row.join(" "))
+        self.rows.iter().map(|row| row.cells().collect::<Vec<_>>().join(" "))
     }
 
     /// A name that fills its column may have been cut.
@@ -59,8 +63,8 @@ impl Table {
 }
 
 /// A cell of a row, blank where the row has none.
-pub fn cell(row: &[String], at: Option<usize>) -> &str {
-    at.and_then(|at| row.get(at)).map_or("", String::as_str)
+pub fn cell(row: Row<'_>, at: Option<usize>) -> &str {
+    at.and_then(|at| row.get(at)).unwrap_or_default()
 }
 
 /// All that was read of a report.
@@ -87,7 +91,7 @@ impl Page {
         }
         let is_second =
             table.topic == Topic::Database && self.tables_of(Topic::LoadProfile).next().is_some();
-        self.cells += table.rows.iter().map(Vec::len).sum::<usize>();
+        self.cells += table.rows.cells();
         if is_second {
             self.note("the file holds another report behind this one, which was not read");
         } else if self.cells > CELLS_MAX {

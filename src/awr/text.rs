@@ -7,7 +7,7 @@ mod grid;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::page::{Page, Table};
+use super::page::{Page, Rows, Table};
 use super::topic::{self, Topic};
 
 use grid::{Grid, Unfinished};
@@ -130,8 +130,8 @@ impl Reader<'_> {
             None => is_snapshot_line(line) || line.contains("Num CPUs:"),
             Some(topic) => topic.is_labelled() && !line.is_empty(),
         };
-        let rows: Vec<Vec<String>> =
-            lines.iter().filter(labelled).map(|line| vec![(*line).to_owned()]).collect();
+        let mut rows = Rows::default();
+        lines.iter().filter(labelled).for_each(|line| rows.extend([*line]));
         if !rows.is_empty() {
             let topic = topic.unwrap_or(Topic::Snapshots);
             let table = Table {

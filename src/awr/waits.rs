@@ -3,7 +3,7 @@
 use super::cluster;
 use super::figure::Figure;
 use super::number;
-use super::page::{Page, Table, cell};
+use super::page::{Page, Row, Table, cell};
 use super::report::WaitClass;
 use super::topic::Topic;
 
@@ -37,7 +37,7 @@ fn of_table(table: &Table) -> Vec<WaitClass> {
     let time = table.column_where(|key| key.starts_with("totalwaittime"));
     let waits = table.column(&["waits"]);
     let share = table.column_where(|key| key.starts_with('%') && key.ends_with("dbtime"));
-    let figure = |row: &[String], at: Option<usize>| {
+    let figure = |row: Row<'_>, at: Option<usize>| {
         Figure::read(cell(row, Some(at?)), &table.title, number::count)
     };
     let classes = table.rows.iter().map(|row| WaitClass {
@@ -51,7 +51,7 @@ fn of_table(table: &Table) -> Vec<WaitClass> {
 }
 
 /// One row of a cluster's table, in which the classes are columns.
-pub fn of_cluster(table: &Table, row: &[String]) -> Vec<WaitClass> {
+pub fn of_cluster(table: &Table, row: Row<'_>) -> Vec<WaitClass> {
     let of_heading = |(heading, name): &(&str, &str)| {
         let at = table.column(&[&format!("{heading}s"), heading])?;
         let time_s = Figure::read(cell(row, Some(at)), &table.title, number::count)?;

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::page::{Column, Table};
+use super::super::page::{Column, Rows, Table};
 use super::super::topic::{self, Topic};
 
 /// Lines over a line of dashes that may be headings.
@@ -41,9 +41,9 @@ pub struct Grid<'l> {
 }
 
 /// The rows of a table as they are read.
-struct Rows<'r> {
+struct RowReader<'r> {
     rules: &'r [Rule],
-    done: Vec<Vec<String>>,
+    done: Rows,
     unfinished: Option<Unfinished>,
 }
 
@@ -53,7 +53,8 @@ impl Grid<'_> {
         let mut tables = Vec::new();
         let mut from = 0;
         while let Some((rules, below)) = self.rules(from) {
-            let mut rows = Rows { rules: &rules, done: Vec::new(), unfinished: unfinished.take() };
+            let mut rows =
+                RowReader { rules: &rules, done: Rows::default(), unfinished: unfinished.take() };
             from = self.rows(below, &mut rows);
             *unfinished = rows.unfinished.take();
             let rows = rows.done;
@@ -140,7 +141,7 @@ impl Grid<'_> {
     }
 
     /// Rows from `from` to the table's end; the place to go on from.
-    fn rows(&self, from: usize, rows: &mut Rows) -> usize {
+    fn rows(&self, from: usize, rows: &mut RowReader) -> usize {
         // How many rows there were when each of the last lines was read.
         let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
         for (at, line) in self.lines.iter().enumerate().skip(from) {
@@ -168,11 +169,11 @@ impl Grid<'_> {
     }
 }
 
-impl Rows<'_> {
+impl RowReader<'_> {
     fn line(&mut self, line: &str) {
         let [first, ..] = self.rules else { return };
         if self.rules.len() == 1 {
-            self.done.extend(cells(first, line));
+            self.done.extend(cells(first, &Line::new(line)).unwrap_or_default());
             return;
         }
         let is_all_figures = line.split_whitespace().all(is_figure);
@@ -194,13 +195,14 @@ impl Rows<'_> {
             self.unfinished = Some(open);
             return;
         }
-        let Some(taken) = self.rules.get(open.lines).and_then(|rule| cells(rule, line)) else {
+        let line = Line::new(line);
+        let Some(taken) = self.rules.get(open.lines).and_then(|rule| cells(rule, &line)) else {
             return;
         };
-        open.cells.extend(taken);
+        open.cells.extend(taken.into_iter().map(str::to_owned));
         open.lines += 1;
         if open.lines == self.rules.len() {
-            self.done.push(open.cells);
+            self.done.extend(open.cells.iter().map(String::as_str));
         } else {
             self.unfinished = Some(open);
         }
@@ -325,8 +327,7 @@ fn is_figure(word: &str) -> bool {
 
 /// The cells of a line. A number that reaches out of its column to the left belongs to it whole;
 /// a line whose words lie across columns otherwise is no row of this table.
-fn cells(rule: &Rule, line: &str) -> Option<Vec<String>> {
-    let line = Line::new(line);
+fn cells<'l>(rule: &Rule, line: &Line<'l>) -> Option<Vec<&'l str>> {
     let mut cells = Vec::with_capacity(rule.spans.len());
     let mut taken_to = 0;
     for (at, span) in rule.spans.iter().enumerate() {
@@ -347,7 +348,7 @@ fn cells(rule: &Rule, line: &str) -> Option<Vec<String>> {
             }
             to = begin;
         }
-        cells.push(line.slice(from, to).trim().to_owned());
+        cells.push(line.slice(from, to).trim());
         taken_to = to;
     }
     Some(cells)
@@ -374,7 +375,7 @@ impl<'l> Line<'l> {
         at.min(self.text.len())
     }
 
-    fn slice(&self, from: usize, to: usize) -> &str {
+    fn slice(&self, from: usize, to: usize) -> &'l str {
         self.text.get(self.byte(from)..self.byte(to)).unwrap_or("")
     }
 

@@ -1,0 +1,120 @@
+//! The rows of a table, all their text in one place: reports have tens of thousands of cells, and
+//! most hold a few characters.
+
+/// Rows of cells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    text: String,
+    /// Where each cell ends in the text. Reports have less than 4 GiB.
+    cell_ends: Vec<u32>,
+    /// Where each row ends among the cells.
+    row_ends: Vec<u32>,
+}
+
+/// One row of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'t> {
+    rows: &'t Rows,
+    from: usize,
+    to: usize,
+}
+
+impl Rows {
+    /// Adds a cell to the row that is open.
+    pub fn push(&mut self, cell: &str) {
+        self.text.push_str(cell);
+        self.cell_ends.push(self.text.len() as u32);
+    }
+
+    /// Ends the row that is open; a row without cells is none.
+    pub fn end_row(&mut self) {
+        if self.cell_ends.len() > self.at(self.row_ends.len()) {
+            self.row_ends.push(self.cell_ends.len() as u32);
+        }
+    }
+
+    pub fn extend<'c>(&mut self, cells: impl IntoIterator<Item = &'c str>) {
+        cells.into_iter().for_each(|cell| self.push(cell));
+        self.end_row();
+    }
+
+    pub fn len(&self) -> usize {
+        self.row_ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.row_ends.is_empty()
+    }
+
+    /// The number of cells in all rows.
+    pub fn cells(&self) -> usize {
+        self.cell_ends.len()
+    }
+
+    /// Keeps the first rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.row_ends.truncate(rows);
+        self.cell_ends.truncate(self.at(self.row_ends.len()));
+        self.text.truncate(self.cell_ends.last().map_or(0, |&end| end as usize));
+    }
+
+    pub fn get(&self, row: usize) -> Option<Row<'_>> {
+        let to = *self.row_ends.get(row)? as usize;
+        Some(Row { rows: self, from: self.at(row), to })
+    }
+
+    pub fn first(&self) -> Option<Row<'_>> {
+        self.get(0)
+    }
+
+    pub fn last(&self) -> Option<Row<'_>> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.len()).filter_map(|row| self.get(row))
+    }
+
+    /// The place of a row's first cell.
+    fn at(&self, row: usize) -> usize {
+        row.checked_sub(1).and_then(|before| self.row_ends.get(before)).map_or(0, |&at| at as usize)
+    }
+}
+
+impl<'t> Row<'t> {
+    pub fn get(self, column: usize) -> Option<&'t str> {
+        let at = self.from + column;
+        let end = |at: usize| self.rows.cell_ends.get(at).map(|&end| end as usize);
+        let from = at.checked_sub(1).map_or(Some(0), end)?;
+        if at < self.to { self.rows.text.get(from..end(at)?) } else { None }
+    }
+
+    pub fn cells(self) -> impl Iterator<Item = &'t str> {
+        (0..self.to - self.from).filter_map(move |column| self.get(column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_come_back_as_they_were_given() {
+        let mut rows = Rows::default();
+        rows.extend(["", "a", "é"]);
+        rows.end_row();
+        rows.extend(["1,234"]);
+        rows.extend(["x", ""]);
+        let all = |rows: &Rows| -> Vec<Vec<String>> {
+            rows.iter().map(|row| row.cells().map(str::to_owned).collect()).collect()
+        };
+        assert_eq!(all(&rows), [vec!["", "a", "é"], vec!["1,234"], vec!["x", ""]]);
+        assert_eq!(rows.first().and_then(|row| row.get(3)), None, "of the next row");
+        rows.truncate(1);
+        rows.extend(["b"]);
+        assert_eq!(
+            (all(&rows), rows.cells()),
+            (vec![vec!["".into(), "a".into(), "é".into()], vec!["b".into()]], 4)
+        );
+    }
+}
