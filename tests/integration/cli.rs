@@ -221,8 +221,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
-    let shell =
-        format!("'{PETAL}' run --work-loop 5 --json | head -c 10; exit ${{PIPESTATUS[0]}}");
+    let shell = format!("'{PETAL}' run --work-loop 5 --json | head -c 10; exit ${{PIPESTATUS[0]}}");
     let output = Command::new("bash")
         .args(["-c", &shell])
         .current_dir(work.path(""))
