@@ -47,9 +47,9 @@ use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
-    Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport, Session, Stop,
 };
+use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
@@ -63,24 +63,6 @@ use options::{Options, Place};
 use patience::Patient;
 use session::OracleSession;
 use work::SessionConfig;
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "oracle",
-    product: "Oracle Database",
-    loop_sides: &[LoopSide::Server, LoopSide::Client],
-    // The tablespace's own.
-    block_sizes: &[],
-    block_size_default: 8192,
-    prefetch: false,
-    direct_io: false,
-    io_depth: false,
-    tablespaces: true,
-    endpoints: true,
-    cache_per_session: false,
-    redo_stress: true,
-    incompressible: false,
-    transient_errors: &errors::TRANSIENT,
-};
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
@@ -217,8 +199,8 @@ impl Oracle {
 }
 
 impl Engine for Oracle {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::ORACLE
     }
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {

@@ -58,9 +58,9 @@ use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Caller, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session,
-    Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
+use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
@@ -75,24 +75,6 @@ use servers::{Servers, free_connections, is_standby};
 use session::PostgresSession;
 use waits::Waits;
 use work::Shared;
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "postgres",
-    product: describe::PRODUCT,
-    loop_sides: &[LoopSide::Server, LoopSide::Client, LoopSide::Set],
-    // The server's own, fixed when it was built.
-    block_sizes: &[],
-    block_size_default: 8192,
-    prefetch: true,
-    direct_io: false,
-    io_depth: false,
-    tablespaces: true,
-    endpoints: true,
-    cache_per_session: false,
-    redo_stress: true,
-    incompressible: false,
-    transient_errors: work::TRANSIENT,
-};
 
 /// The most that a server takes for effective_io_concurrency.
 const PREFETCH_MAX: u32 = 1000;
@@ -228,8 +210,8 @@ impl Postgres {
 }
 
 impl Engine for Postgres {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::POSTGRES
     }
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
