@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Engine, EngineError};
 use crate::settings::Settings;
-use crate::settings::table::{EngineSupport, support};
+use crate::settings::table::{self, EngineSupport};
 
 /// An engine that can be opened.
 struct Entry {
@@ -15,16 +15,25 @@ struct Entry {
 
 static ENTRIES: &[Entry] = &[
     #[cfg(feature = "sqlite")]
-    Entry { support: &support::SQLITE, open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)) },
+    Entry {
+        support: &table::support::SQLITE,
+        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
+    },
     #[cfg(feature = "postgres")]
     Entry {
-        support: &support::POSTGRES,
+        support: &table::support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
     },
     #[cfg(feature = "oracle")]
-    Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
+    Entry {
+        support: &table::support::ORACLE,
+        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
+    },
     #[cfg(feature = "device")]
-    Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
+    Entry {
+        support: &table::support::DEVICE,
+        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
+    },
 ];
 
 /// Opens the engine that the URL names.
@@ -48,7 +57,9 @@ mod tests {
     #[test]
     fn every_engine_has_its_place_in_the_table_of_support() {
         for entry in ENTRIES {
-            assert!(support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme));
+            assert!(
+                table::support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme)
+            );
         }
     }
 }

@@ -165,9 +165,11 @@ fn every_key_that_a_rule_names_is_in_the_table() {
 fn every_parameter_sets_what_its_record_shows() {
     for parameter in PARAMETERS {
         let Some(other) = sample(parameter) else { continue };
-        let mut settings = Settings::default();
-        settings.hotspot = Some(HotSpot::default());
-        settings.think_time = Some(ThinkTime::default());
+        let mut settings = Settings {
+            hotspot: Some(HotSpot::default()),
+            think_time: Some(ThinkTime::default()),
+            ..Settings::default()
+        };
         let before = (parameter.in_force)(&settings);
         (parameter.set)(&mut settings, &parameter.parse(other).unwrap());
         assert_ne!((parameter.in_force)(&settings), before, "{}", parameter.key);
