@@ -265,7 +265,8 @@ impl Builder {
 impl Open {
     /// Decides whether its rows are read, as soon as its headings are there.
     fn settle(&mut self) {
-        let has_body = self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
+        let has_body =
+            self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
         if has_body && self.is_read.is_none() {
             self.is_read = Some(self.section().is_some());
             self.is_unread = self.is_read == Some(false);

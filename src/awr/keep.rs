@@ -130,9 +130,8 @@ fn why(error: AwrError) -> String {
 fn of(report: &Report) -> SeenReport {
     let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     let header = &report.header;
-    let totals = TOTALS.iter().filter_map(|&name| Some((name, report.statistic(name)?)));
-    let totals: Vec<(&str, &Figure)> =
-        totals.filter_map(|(name, it)| Some((name, it.total.as_ref()?))).collect();
+    let total = |&name: &&'static str| Some((name, report.statistics.get(name)?.total?));
+    let totals: Vec<(&str, Figure)> = TOTALS.iter().filter_map(total).collect();
     SeenReport {
         file: report.file.clone(),
         kind: Some(kind(report.kind).to_owned()),

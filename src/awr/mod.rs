@@ -24,7 +24,7 @@ pub mod number;
 mod page;
 pub mod report;
 pub mod source;
-mod statistics;
+pub mod statistics;
 mod text;
 mod times;
 mod topic;
@@ -37,6 +37,7 @@ use std::path::Path;
 use page::Page;
 use report::{Format, Kind, Report};
 use source::{Opened, Source};
+use statistics::Statistics;
 use topic::Topic;
 
 /// Bytes in which a report in HTML shows itself as such.
@@ -128,7 +129,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<Report, AwrError> {
     let format = if is_html { Format::Html } else { Format::Text };
-    let page = if is_html { html::page(text) } else { text::page(text) };
+    let mut page = if is_html { html::page(text) } else { text::page(text) };
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == Kind::Sp));
     let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
@@ -139,19 +140,22 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
         };
         return Err(AwrError::Empty { file: file.to_owned(), why });
     }
-    let mut report = extract(&page, kind);
+    let warnings = std::mem::take(&mut page.warnings);
+    let mut report = extract(page, kind);
     report.file = file.to_owned();
     report.format = format;
     report.notes.splice(0..0, notes.iter().cloned());
     if let Some(printed) = report.header.elapsed_unread.take() {
         return Err(AwrError::DecimalComma { file: report.file, printed });
     }
-    report.spans_restart = findings::spans_restart(&report, &page.warnings);
-    report.findings = findings::judge(&report, &page.warnings);
+    report.spans_restart = findings::spans_restart(&report, &warnings);
+    report.findings = findings::judge(&report, &warnings);
     Ok(report)
 }
 
-fn extract(page: &Page, kind: Kind) -> Report {
+fn extract(mut page: Page, kind: Kind) -> Report {
+    let statistics = Statistics::of(page.take(Topic::Statistics));
+    let page = &page;
     let mut header = header::read(page, kind);
     let events = events::read(page);
     let elapsed_min = header.elapsed_min.clone();
@@ -178,7 +182,7 @@ fn extract(page: &Page, kind: Kind) -> Report {
         foreground_events: events.foreground,
         background_events: events.background,
         histograms: events::histograms(page),
-        statistics: statistics::read(page),
+        statistics: statistics.into(),
         tablespaces: io.tablespaces,
         files: io.files,
         io_functions: io.functions,

@@ -85,7 +85,8 @@ fn part(text: &str, from: usize) -> Option<(Part<'_>, usize)> {
         return behind(Part::RowEnd, rest);
     }
     let is_heading = rest.starts_with("<th");
-    let (attributes, rest) = rest.strip_prefix(if is_heading { "<th" } else { "<td" })?.split_once('>')?;
+    let (attributes, rest) =
+        rest.strip_prefix(if is_heading { "<th" } else { "<td" })?.split_once('>')?;
     let (text, rest) = rest.split_once('<')?;
     let text = if text == BLANK { "" } else { text };
     let rest = rest.strip_prefix("/td>").or_else(|| rest.strip_prefix("/th>"))?;
