@@ -8,8 +8,8 @@
 //! 5. [`engine`]: databases, behind two traits
 //! 6. [`analysis`]: judges a record
 //! 7. [`awr`]: reports of Oracle's, read into the same kinds of figures
-//! 8. [`runner`]: loads, runs, stops
-//! 9. [`report`]: pure functions of a record
+//! 8. [`report`]: pure functions of a record
+//! 9. [`runner`]: loads, runs, stops, keeps
 //! 10. [`cli`]: one file per command
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -234,6 +234,20 @@ mod tests {
     }
 
     #[test]
+    fn misses_of_the_warm_up_are_no_cache_misses() {
+        let cached = |in_window: u64| {
+            let mut run = fixture::windowed_run();
+            run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+            let window = &mut run.details.steady.as_mut().unwrap().io;
+            window.logical_reads = Some(1_000_000);
+            window.physical_read_blocks = Some(in_window);
+            run
+        };
+        assert!(!ids(&cached(1)).iter().any(|id| id == "cache-misses"));
+        assert!(message(&cached(2_000), "cache-misses").starts_with("0.20 %"));
+    }
+
+    #[test]
     fn a_cache_of_each_sessions_own_is_judged_by_one_session() {
         let schemas = u64::from(fixture::mixed_run().summary.schemas);
         let own = |run: &mut Run, bytes: u64| {

@@ -12,6 +12,8 @@ const CLOCK_SLACK_S: f64 = 0.5;
 /// Of rules that set one run beside others.
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
+/// The finding on a run whose operations did not visit the rows asked of them.
+pub(super) const ROWS_MISSING: &str = "rows-missing";
 
 pub(super) fn judge(run: &Run) -> Vec<Judgement> {
     let mut all = vec![partial_record(run), gaps(run), data_vanished(run)];
@@ -115,7 +117,7 @@ fn io_errors(run: &Run) -> Judgement {
 
 /// Each operation must have visited exactly the rows asked of it.
 fn rows_missing(run: &Run) -> Judgement {
-    const ID: &str = "rows-missing";
+    const ID: &str = ROWS_MISSING;
     let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
     let Some(asked) = run.summary.rows_asked else {
         return unknown(ID, "this record does not tell how many rows were asked for");

@@ -14,6 +14,7 @@ use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
 use crate::runner::calibrate::{Calibrated, Plan, calibrate};
+use crate::runner::series::draw_seed;
 use crate::settings::Settings;
 use crate::settings::read::{self, Sources};
 use crate::settings::size::parse_bytes;
@@ -23,7 +24,6 @@ use crate::settings::url::{TargetUrl, redact_refused};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::number::whole;
-use super::series::draw_seed;
 use super::{signals, source};
 
 const EXAMPLES: &str = "\

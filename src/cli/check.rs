@@ -60,12 +60,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             checks.extend(target::check(about, details));
             checks.push(target::data(about, details, &loaded, &host));
             checks.extend(target::timing(details));
-            checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
-            checks.extend(engine.privileges()?.iter().map(target::privilege));
-            checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
         }
         None => console.warn(&format!("{}: nothing is loaded yet", settings.db.redacted())),
     }
+    checks.extend(target::sessions(engine.sessions_max()?, loaded.len() as u32));
+    checks.extend(engine.privileges()?.iter().map(target::privilege));
+    checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
     console.report(|| report::checks::render(&checks));
     let spoiled = checks.iter().any(|check| check.verdict == Verdict::Warn);
     Ok(if spoiled { Exit::Failed } else { Exit::Done })

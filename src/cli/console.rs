@@ -18,7 +18,6 @@ use crate::runner::Watch;
 use crate::settings::printable::{printable, printable_line};
 
 use super::failure::Exit;
-use super::series::worse;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -92,7 +91,7 @@ impl Console {
     /// How the command ended, all told.
     pub fn exit(&self, exit: Exit) -> Exit {
         let is_lost = self.result_lost.load(Ordering::Relaxed);
-        if is_lost { worse(exit, Exit::Environment) } else { exit }
+        if is_lost { exit.worse(Exit::Environment) } else { exit }
     }
 
     /// What `report` lays out, as wide as the terminal; a pipe and a file have a width of their own.
@@ -127,12 +126,6 @@ impl Console {
         if !self.quiet {
             self.line(&self.message(message));
         }
-    }
-
-    /// What stands before every line of progress from now on; empty: nothing.
-    pub fn heading(&self, heading: &str) {
-        let mut state = self.state.lock();
-        state.heading = printable_line(heading).into_owned();
     }
 
     /// A message, broken at words where a terminal would break it in the middle of one.
@@ -298,6 +291,14 @@ impl Watch for Console {
 
     fn ended(&self) {
         self.clear();
+    }
+
+    fn error(&self, message: &str) {
+        Self::error(self, message);
+    }
+
+    fn heading(&self, heading: &str) {
+        self.state.lock().heading = printable_line(heading).into_owned();
     }
 }
 

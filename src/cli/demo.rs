@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::petals::Petals;
 use crate::record::Folder;
 use crate::report;
+use crate::runner::sweep::Request;
 use crate::settings::Settings;
 use crate::settings::axes::Asked;
 use crate::settings::read::Sources;
@@ -17,7 +18,7 @@ use crate::settings::table::CommandKind;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::number::whole;
-use super::sweep::{self, Request};
+use super::sweep::sweep;
 
 const SCHEMAS: u32 = 2;
 const SCALE: &str = "64M";
@@ -75,7 +76,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         os_data: None,
         objective: None,
     };
-    let swept = sweep::sweep(&request, console);
+    let swept = sweep(&request, console);
     if swept.is_err() {
         folder.remove_if_empty();
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::engine::EngineError;
 use crate::engine::threads::ThreadError;
-use crate::record::RecordError;
+use crate::record::{RecordError, Run, Status};
 use crate::runner::RunError;
 use crate::runner::page_cache::PageCacheError;
 use crate::settings::error::SettingErrors;
@@ -36,6 +36,52 @@ impl Exit {
             Self::Interrupted => 130,
         }
     }
+
+    pub fn worse(self, other: Self) -> Self {
+        if other.code() > self.code() { other } else { self }
+    }
+
+    /// How a run ended.
+    pub fn of_run(run: &Run) -> Self {
+        match run.summary.status {
+            Status::Interrupted => Self::Interrupted,
+            Status::Failed => Self::Failed,
+            Status::Complete if !run.summary.sessions_lost.is_empty() => Self::Failed,
+            Status::Complete if run.visited_all_rows() == Some(false) => Self::Failed,
+            Status::Complete => Self::Done,
+        }
+    }
+
+    pub fn of_error(error: &RunError) -> Self {
+        match error {
+            RunError::Engine(error) | RunError::Connect { error, .. } => Self::of_engine(error),
+            RunError::Setting(_) | RunError::Settings(_) => Self::Usage,
+            RunError::Environment(_) => Self::Environment,
+            RunError::Hook(_) => Self::Failed,
+            RunError::Record(error) => Self::of_record(error),
+            RunError::PageCache(error) => match error {
+                PageCacheError::BelowReserve { .. } => Self::Usage,
+                PageCacheError::Interrupted => Self::Interrupted,
+                _ => Self::Environment,
+            },
+        }
+    }
+
+    fn of_engine(error: &EngineError) -> Self {
+        match error {
+            EngineError::Setting(_) => Self::Usage,
+            EngineError::Environment(_) | EngineError::Data(_) => Self::Environment,
+            EngineError::Database(_) => Self::Failed,
+            EngineError::Interrupted => Self::Interrupted,
+        }
+    }
+
+    fn of_record(error: &RecordError) -> Self {
+        match error {
+            RecordError::Table { .. } => Self::Usage,
+            _ => Self::Environment,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -63,31 +109,13 @@ impl Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        let exit = match &error {
-            EngineError::Setting(_) => Exit::Usage,
-            EngineError::Environment(_) | EngineError::Data(_) => Exit::Environment,
-            EngineError::Database(_) => Exit::Failed,
-            EngineError::Interrupted => Exit::Interrupted,
-        };
-        Self::new(exit, error.to_string())
+        Self::new(Exit::of_engine(&error), error.to_string())
     }
 }
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        let message = error.to_string();
-        let exit = match error {
-            RunError::Engine(error) => return error.into(),
-            RunError::Connect { error, .. } => Self::from(error).exit,
-            RunError::Setting(_) => Exit::Usage,
-            RunError::Hook(_) => Exit::Failed,
-            RunError::PageCache(error) => match error {
-                PageCacheError::BelowReserve { .. } => Exit::Usage,
-                PageCacheError::Interrupted => Exit::Interrupted,
-                _ => Exit::Environment,
-            },
-        };
-        Self::new(exit, message)
+        Self::new(Exit::of_error(&error), error.to_string())
     }
 }
 
@@ -99,11 +127,7 @@ impl From<ThreadError> for Failure {
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
-        let exit = match &error {
-            RecordError::Table { .. } => Exit::Usage,
-            _ => Exit::Environment,
-        };
-        Self::new(exit, error.to_string())
+        Self::new(Exit::of_record(&error), error.to_string())
     }
 }
 

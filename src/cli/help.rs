@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgMatches, Command};
 
+use crate::report;
 use crate::settings::table;
 
 use super::console::Console;
@@ -17,7 +18,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let mut all = super::command();
     let help = match matches.get_one::<String>("topic").map(String::as_str) {
         None => all.render_long_help().to_string(),
-        Some("parameters") => table::help_text(100),
+        Some("parameters") => {
+            console.report(|| table::help_text(report::table::columns()));
+            return Ok(Exit::Done);
+        }
         Some(topic) => {
             all.build();
             let found = all.find_subcommand_mut(topic).ok_or_else(|| {

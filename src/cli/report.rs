@@ -10,18 +10,18 @@ use crate::awr::keep;
 use crate::record::calibration::Calibration;
 use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
+use crate::runner::os_data;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::series::worse;
-use super::{os_data, source};
+use super::source;
 
 const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
-  petal report --csv petal-results/*-run > runs.csv    a row per run
+  petal report --csv petal-results/* > runs.csv        a row per run
   petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
@@ -61,7 +61,7 @@ pub fn command() -> Command {
                 .help("Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them"),
         )
         .arg(source::objective_arg());
-    os_data::arg(command)
+    source::os_data_arg(command)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -147,7 +147,7 @@ fn of_several(
             })
         };
         match reported {
-            Ok(written) => exit = worse(exit, written),
+            Ok(written) => exit = exit.worse(written),
             Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
         }
     }
@@ -173,13 +173,13 @@ fn of_run(
     let folder = record::folder_of(path);
     let mut exit = read_server_reports(&mut run, &folder, console);
     if let Some(file) = os_data {
-        let seconds = os_data::merge(&mut run, file, &folder, console)?;
-        exit = worse(exit, kept(seconds, console));
-        exit = worse(exit, kept(record::save(&folder, &run), console));
+        let seconds = os_data::merge(&mut run, file, &folder, &|line| console.warn(line))?;
+        exit = exit.worse(kept(seconds, console));
+        exit = exit.worse(kept(record::save(&folder, &run), console));
     }
-    exit = worse(exit, kept(report::write_all(&folder, &run), console));
+    exit = exit.worse(kept(report::write_all(&folder, &run), console));
     if matches.get_flag("os-text") {
-        exit = worse(exit, write_os_text(&folder, &run, console));
+        exit = exit.worse(write_os_text(&folder, &run, console));
     }
     Ok((run, exit))
 }

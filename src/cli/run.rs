@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::report;
+use crate::runner::series::Series;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
@@ -15,8 +16,7 @@ use crate::settings::{Settings, UntilSteady, WarmUp};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::number::whole;
-use super::series::{Series, worse};
-use super::{os_data, signals, source};
+use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +66,7 @@ pub fn command() -> Command {
                      only after VOLUME (20G) was written [default: the active data set]",
                 ),
         );
-    let command = os_data::arg(command);
+    let command = source::os_data_arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Run)
 }
@@ -77,13 +77,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
     let signals = signals::count()?;
-    let engine = source::open(&settings, &signals, console)?;
-    let mut series = Series::new(engine, settings, signals)?;
+    let context = source::context(&signals, console);
+    let mut series = Series::new(context.open(&settings)?, settings, &context)?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
-        let kept = series.run_once(repeat, name.map(String::as_str), console)?;
+        let kept = series.run_once(repeat, name.map(String::as_str))?;
         let place = kept.folder.path().display().to_string();
         if matches.get_flag("json") {
             console.result(&json(&kept.run)?);
@@ -93,9 +93,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             console.report(|| report::text::render(&kept.run));
         }
         console.warn(&format!("the record is in {place}"));
-        exit = worse(exit, kept.exit());
+        exit = exit.worse(Exit::of_run(&kept.run));
         if let Some(failure) = kept.failure {
-            return Err(failure);
+            return Err(failure.into());
         }
         if exit == Exit::Interrupted {
             break;

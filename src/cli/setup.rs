@@ -7,13 +7,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::engine::{LoadSummary, Stop};
 use crate::runner::load;
+use crate::runner::series::draw_seed;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::series::draw_seed;
 use super::{signals, source};
 
 const EXAMPLES: &str = "\

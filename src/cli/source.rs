@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::engine::{self, Caller, Engine};
+use crate::runner::Context;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
@@ -91,15 +92,24 @@ pub fn read(
     Ok(settings)
 }
 
+/// `--os-data FILE`, for the commands that make or read a run.
+pub fn os_data_arg(command: Command) -> Command {
+    command.arg(
+        Arg::new("os-data")
+            .long("os-data")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("What `petal os` recorded on the database's host meanwhile, merged by time"),
+    )
+}
+
 /// Opens the engine, which obeys these signals where it waits for others.
 pub fn open(
     settings: &Settings,
     signals: &Arc<AtomicU8>,
     console: &Console,
 ) -> Result<Arc<dyn Engine>, Failure> {
-    let engine = engine::open(settings)?;
-    engine.serve(&caller(signals, console));
-    Ok(engine)
+    Ok(context(signals, console).open(settings)?)
 }
 
 /// Opens the engine for a command that stops for no signal itself: where the engine does, signals
@@ -107,13 +117,15 @@ pub fn open(
 pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, Failure> {
     let engine = engine::open(settings)?;
     let signals = Arc::default();
-    if engine.serve(&caller(&signals, console)) {
+    if engine.serve(&context(&signals, console).caller) {
         signals::count_into(&signals)?;
     }
     Ok(engine)
 }
 
-fn caller(signals: &Arc<AtomicU8>, console: &Console) -> Caller {
-    let console = console.clone();
-    Caller { signals: signals.clone(), note: Arc::new(move |line| console.warn(line)) }
+/// What a command hands to whatever it starts.
+pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> Context<'a> {
+    let shown = console.clone();
+    let note = Arc::new(move |line: &str| shown.warn(line));
+    Context { caller: Caller { signals: signals.clone(), note }, watch: console }
 }

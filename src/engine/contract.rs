@@ -293,7 +293,7 @@ pub struct Stop {
     deadline: Option<Instant>,
     level: Arc<AtomicU8>,
     cutting: Arc<AtomicBool>,
-    /// The driver has seen enough: the run ends before its deadline, and is whole.
+    /// The runner has seen enough: the run ends before its deadline, and is whole.
     enough: Arc<AtomicBool>,
 }
 
@@ -333,7 +333,7 @@ impl Stop {
         self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
     }
 
-    /// A signal or the driver asked to stop.
+    /// A signal or the runner asked to stop.
     pub fn is_requested(&self) -> bool {
         self.level.load(Ordering::Relaxed) > 0 || self.enough.load(Ordering::Relaxed)
     }

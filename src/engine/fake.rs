@@ -1,4 +1,4 @@
-//! A scripted engine for tests and benchmarks of the driver. It has a clock of its own: operations
+//! A scripted engine for tests and benchmarks of the runner. It has a clock of its own: operations
 //! take the time that the script says and none of the test's. No URL opens it.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! From totals to the figures of the record: the only place that divides by time or by counts.
-//! A driver that ends a run and the reader that rebuilds a killed one both come here.
+//! A runner that ends a run and the reader that rebuilds a killed one both come here.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcOffset};
@@ -97,14 +99,24 @@ impl Folder {
     }
 }
 
-/// What lies under that name goes first: a draft of a killed petal, or a link to another file,
-/// which is never written through.
-fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Makes a file anew. What lies under that name goes first: a draft of a killed petal, or a link to
+/// another file, which is never written through.
+pub fn create_anew(path: &Path) -> std::io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
     }
-    let mut file = File::create_new(path)?;
+}
+
+/// Opens a file that stays, such as one that is locked, and makes it where it is missing. A link to
+/// another file is refused.
+pub fn open_unlinked(path: &Path) -> std::io::Result<File> {
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    File::options().write(true).create(true).truncate(false).custom_flags(no_link).open(path)
+}
+
+fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = create_anew(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

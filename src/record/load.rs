@@ -56,7 +56,9 @@ pub fn folder_of(path: &Path) -> Folder {
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
     let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
-    match (run_path.exists(), journal_path.exists()) {
+    let is_there =
+        |path: &Path| path.try_exists().map_err(|error| RecordError::io("look for", path, error));
+    match (is_there(&run_path)?, is_there(&journal_path)?) {
         (true, has_journal) => whole(&run_path).or_else(|error| match error {
             RecordError::Damaged { .. } if has_journal => {
                 let mut run = rebuild::from_folder(path, RebuiltBecause::Damaged)?;

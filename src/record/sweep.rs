@@ -1,5 +1,5 @@
 //! What a sweep leaves on disk: `sweep.json` (the plan, and which cells are done) and a run's
-//! folder per cell. Plain values; choosing the order and running the cells is the driver's.
+//! folder per cell. Plain values; choosing the order and running the cells is the runner's.
 //!
 //! A cell's folder has its final name only when everything in it is written, so the folders are
 //! the truth and `sweep.json` their index: a sweep that was killed between the two loses nothing.
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// Does a cell as the driver does.
+    /// Does a cell as the runner does.
     fn run_cell(dir: &Path, plan: &Plan, number: u32, repeat: u32) -> Cell {
         let factors = plan.cells()[number as usize - 1].clone();
         let name = plan.folder_name(number, &factors, repeat);

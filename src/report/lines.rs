@@ -63,7 +63,9 @@ fn point(line: &Line, position: usize) -> String {
     let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
     let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
-    format!("{} sessions ({piops} PIOPS, {read} us)", whole(u64::from(point.sessions)))
+    let sessions = whole(u64::from(point.sessions));
+    let noun = if point.sessions == 1 { "session" } else { "sessions" };
+    format!("{sessions} {noun} ({piops} PIOPS, {read} us)")
 }
 
 /// A table per line: means and half of their 95 % intervals.

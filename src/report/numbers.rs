@@ -1,5 +1,7 @@
 //! Numbers as people read them: thousands apart, digits that matter, `-` for what is unknown.
 
+use std::time::Duration;
+
 pub use crate::stats::units::bytes;
 
 /// What stands for an unknown figure. Never 0.
@@ -63,6 +65,16 @@ pub fn ratio(over: Option<u64>, under: Option<u64>) -> Option<f64> {
     (under > 0).then(|| over as f64 / under as f64)
 }
 
+/// `2 h 5 min`, `3 min 20 s`, `45 s`.
+pub fn span(time: Duration) -> String {
+    let s = time.as_secs_f64().round() as u64;
+    match (s / 3600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, min, s) => format!("{min} min {s} s"),
+        (h, min, _) => format!("{h} h {min} min"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +102,11 @@ mod tests {
         assert_eq!(or_dash(Some(0), whole), "0");
         assert_eq!(ratio(Some(1), Some(0)), None);
         assert_eq!(ratio(None, Some(1)), None);
+    }
+
+    #[test]
+    fn spans_of_time() {
+        let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
+        assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
     }
 }

@@ -15,12 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::hook_group::HookGroup;
+use crate::record::folder::create_anew;
 use crate::record::{HookCall, HookValue};
 use crate::settings::read::secret_variables;
 
 const POLL: Duration = Duration::from_millis(20);
-/// A script that has not ended after so long is named, once.
-const NAMED_AFTER: Duration = Duration::from_secs(10);
 /// A script that was just written may still be open somewhere.
 const BUSY_LIMIT: Duration = Duration::from_secs(1);
 /// More than this of a script's output is not searched for values, nor are more kept.
@@ -52,6 +51,8 @@ pub enum HookError {
 /// How a script is waited for.
 pub struct Waiting<'a> {
     pub limit: Duration,
+    /// A script that has not ended after so long is named, once.
+    pub named_after: Duration,
     /// True when petal was told to stop.
     pub give_up: &'a dyn Fn() -> bool,
     /// Is told of a script that takes long.
@@ -68,7 +69,7 @@ pub fn call(
     waiting: &Waiting<'_>,
 ) -> Result<HookCall, HookError> {
     let began = Instant::now();
-    let Waiting { limit, give_up, .. } = *waiting;
+    let Waiting { limit, named_after, give_up, .. } = *waiting;
     let name = format!("hook-{moment}.log");
     let output = folder.join(&name);
     let started = group.id().and_then(|group| start(script, moment, folder, &output, group));
@@ -77,7 +78,7 @@ pub fn call(
         moment: moment.into(),
         source,
     })?;
-    let long = takes_long(script, moment, limit);
+    let long = takes_long(script, moment, named_after, limit);
     let status = wait(&mut child, began, waiting, &long).map_err(|source| HookError::Wait {
         script: script.into(),
         moment: moment.into(),
@@ -106,7 +107,7 @@ pub fn call(
     })
 }
 
-fn takes_long(script: &Path, moment: &str, limit: Duration) -> String {
+fn takes_long(script: &Path, moment: &str, named_after: Duration, limit: Duration) -> String {
     let what_waits = match moment {
         "pre" => "the run starts when it ends; start a monitor in the background (COMMAND &)",
         _ => "petal goes on when it ends",
@@ -115,7 +116,7 @@ fn takes_long(script: &Path, moment: &str, limit: Duration) -> String {
         "EXTERNAL_SCRIPT {} has not ended {} s after `{moment}`: {what_waits}; after {} s it is \
          killed",
         script.display(),
-        NAMED_AFTER.as_secs(),
+        named_after.as_secs(),
         limit.as_secs()
     )
 }
@@ -127,7 +128,7 @@ fn start(
     output: &Path,
     group: i32,
 ) -> io::Result<Child> {
-    let log = File::create(output)?;
+    let log = create_anew(output)?;
     let mut command = Command::new(fs::canonicalize(script)?);
     command
         .arg(moment)
@@ -181,7 +182,7 @@ fn wait(
         if began.elapsed() >= waiting.limit || (waiting.give_up)() {
             return Ok(None);
         }
-        if began.elapsed() >= NAMED_AFTER && !is_named {
+        if began.elapsed() >= waiting.named_after && !is_named {
             is_named = true;
             (waiting.note)(long);
         }
@@ -221,6 +222,7 @@ fn value(line: &str) -> Option<HookValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn script(folder: &Path, body: &str) -> PathBuf {
@@ -236,12 +238,48 @@ mod tests {
     ) -> (tempfile::TempDir, Result<HookCall, HookError>) {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
-        let waiting = Waiting { limit, give_up: &|| false, note: &|_| {} };
+        let waiting = Waiting { limit, ..WAITING };
         let result = call(&script, "pre", folder.path(), &HookGroup::default(), &waiting);
         (folder, result)
     }
 
     const LIMIT: Duration = Duration::from_secs(20);
+    const WAITING: Waiting<'_> =
+        Waiting { limit: LIMIT, named_after: LIMIT, give_up: &|| false, note: &|_| {} };
+
+    #[test]
+    fn a_script_that_takes_long_is_named_once_with_what_waits_for_it() {
+        for (moment, what_waits) in
+            [("pre", "start a monitor in the background"), ("post", "goes on")]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            // It goes on when petal has named it, and gives petal time to do so again.
+            let script =
+                script(folder.path(), "while [ ! -e $PETAL_RUN_DIR/named ]; do :; done; sleep 1");
+            let told = Cell::new(0);
+            let note = |line: &str| {
+                assert!(line.contains(what_waits) && line.contains("hook.sh"), "{line}");
+                assert!(line.contains(&format!("not ended 0 s after `{moment}`")), "{line}");
+                told.set(told.get() + 1);
+                fs::write(folder.path().join("named"), "").unwrap();
+            };
+            let waiting = Waiting { named_after: Duration::ZERO, note: &note, ..WAITING };
+            let called = call(&script, moment, folder.path(), &HookGroup::default(), &waiting);
+            assert_eq!((called.map(|call| call.exit_code).ok(), told.get()), (Some(Some(0)), 1));
+        }
+    }
+
+    #[test]
+    fn the_output_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join("hook-pre.log")).unwrap();
+        let script = script(folder.path(), "echo said");
+        call(&script, "pre", folder.path(), &HookGroup::default(), &WAITING).unwrap();
+        assert_eq!(fs::read_to_string(victim).unwrap(), "mine");
+        assert_eq!(fs::read_to_string(folder.path().join("hook-pre.log")).unwrap(), "said\n");
+    }
 
     #[test]
     fn values_enter_the_record_and_output_is_kept() {
@@ -292,7 +330,7 @@ mod tests {
         let script = script(folder.path(), "sleep 600");
         let began = Instant::now();
         let give_up = || began.elapsed() > Duration::from_millis(200);
-        let waiting = Waiting { limit: LIMIT, give_up: &give_up, note: &|_| {} };
+        let waiting = Waiting { give_up: &give_up, ..WAITING };
         let ended = call(&script, "post", folder.path(), &HookGroup::default(), &waiting);
         assert!(matches!(ended, Err(HookError::Interrupted { .. })), "{ended:?}");
         assert!(began.elapsed() < LIMIT);
@@ -301,7 +339,7 @@ mod tests {
     #[test]
     fn a_script_that_cannot_be_run_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let waiting = Waiting { limit: LIMIT, give_up: &|| false, note: &|_| {} };
+        let waiting = WAITING;
         let (script, group) = (folder.path().join("none"), HookGroup::default());
         let error = call(&script, "pre", folder.path(), &group, &waiting).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");

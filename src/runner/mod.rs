@@ -1,5 +1,6 @@
-//! Drives an engine: loads, settles, connects, triggers, stops, and puts what was measured into a
-//! record. Knows engines only by their traits, and prints nothing: it tells a [`Watch`].
+//! Runs things: one run, a series of them, a sweep, a load, a calibration. It loads, settles,
+//! connects, triggers, stops, puts what was measured into a record, has it judged and writes its
+//! reports. It knows engines only by their contract, and prints nothing: a [`Watch`] shows it.
 
 mod assemble;
 #[cfg(feature = "device")]
@@ -12,12 +13,14 @@ pub mod job;
 mod limits;
 pub mod load;
 pub mod os;
+pub mod os_data;
 pub mod page_cache;
 mod prepare;
 pub mod quiet;
 pub mod rows;
 pub mod run;
 mod sampler;
+pub mod series;
 mod server_report;
 mod session;
 mod session_pool;
@@ -29,10 +32,15 @@ mod tests;
 mod trigger;
 mod watching;
 
-use crate::engine::{EngineError, Progress, Silent};
-use crate::record::Second;
+use std::sync::Arc;
 
-/// Who follows a run: progress, notes, and each second as it ends.
+use crate::engine::threads::ThreadError;
+use crate::engine::{self, Caller, Engine, EngineError, Progress, Silent};
+use crate::record::{RecordError, Second};
+use crate::settings::Settings;
+use crate::settings::error::SettingErrors;
+
+/// Who follows a run: progress, notes, errors, and each second as it ends.
 pub trait Watch: Progress {
     /// The sessions were triggered; the run is to last `seconds`.
     fn triggered(&self, sessions: u32, seconds: f64);
@@ -40,26 +48,75 @@ pub trait Watch: Progress {
     fn second(&self, second: &Second, left_s: f64);
     /// The last session ended.
     fn ended(&self);
+    /// What went wrong with a part of the whole, which goes on.
+    fn error(&self, message: &str);
+    /// What stands before every line of progress from now on; empty: nothing.
+    fn heading(&self, heading: &str);
 }
 
-/// Why nothing could be measured.
+/// What every piece of work has of the command that asked for it.
+pub struct Context<'a> {
+    /// The signals that end it, and where an engine notes whom it waits for.
+    pub caller: Caller,
+    pub watch: &'a dyn Watch,
+}
+
+impl Context<'_> {
+    /// Opens the engine that the settings name. It obeys the signals where it waits for others.
+    pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
+        let engine = engine::open(settings)?;
+        engine.serve(&self.caller);
+        Ok(engine)
+    }
+}
+
+/// Why nothing could be measured, or what could not be written of it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A rule that only the target could decide: exit code 2.
+    /// A rule that only the target, or a folder, could decide: exit code 2.
     #[error("{0}")]
     Setting(String),
+    /// What is needed is not there, or somebody else's: exit code 3.
+    #[error("{0}")]
+    Environment(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
     Connect { session: u32, sessions: u32, error: EngineError },
     #[error("{0}")]
     Hook(String),
     #[error(transparent)]
     PageCache(#[from] page_cache::PageCacheError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Settings(#[from] SettingErrors),
+}
+
+impl RunError {
+    /// Whether a signal, and nothing else, ended the work.
+    pub fn is_interrupted(&self) -> bool {
+        use page_cache::PageCacheError;
+        match self {
+            Self::Engine(error) | Self::Connect { error, .. } => {
+                matches!(error, EngineError::Interrupted)
+            }
+            Self::PageCache(error) => matches!(error, PageCacheError::Interrupted),
+            _ => false,
+        }
+    }
+}
+
+impl From<ThreadError> for RunError {
+    fn from(error: ThreadError) -> Self {
+        Self::Engine(error.into())
+    }
 }
 
 impl Watch for Silent {
     fn triggered(&self, _: u32, _: f64) {}
     fn second(&self, _: &Second, _: f64) {}
     fn ended(&self) {}
+    fn error(&self, _: &str) {}
+    fn heading(&self, _: &str) {}
 }

@@ -36,12 +36,13 @@ use super::{RunError, hooks, server_report};
 
 /// An operation may outlast the stop by so long; then it is cancelled and counted as cut.
 const GRACE: Duration = Duration::from_secs(5);
-/// After a signal all is to be over within five seconds.
+/// After a signal it may for so long: all is to be over, and recorded, within five seconds.
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// A session that has not ended so long after it was first cancelled is given up as lost.
 const UNHEARD: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
+const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs to the end and returns the record, not yet judged. What could not be kept is said in its
 /// gaps; an error means that nothing was measured.
@@ -127,7 +128,12 @@ fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> 
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
     let note = |line: &str| job.watch.note(line);
-    let waiting = Waiting { limit: HOOK_LIMIT, give_up: &give_up, note: &note };
+    let waiting = Waiting {
+        limit: HOOK_LIMIT,
+        named_after: HOOK_NAMED_AFTER,
+        give_up: &give_up,
+        note: &note,
+    };
     match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),

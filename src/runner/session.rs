@@ -238,7 +238,7 @@ impl SessionLoop<'_> {
         })
     }
 
-    /// Sleeps until a time since the trigger, or the stop; the driver unparks at a stop.
+    /// Sleeps until a time since the trigger, or the stop; the runner unparks at a stop.
     fn sleep_until(&self, until: Duration) {
         loop {
             let now = Instant::now();

@@ -23,7 +23,7 @@ use super::trigger::Trigger;
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a session tells the driver.
+/// What a session tells the runner.
 enum Report {
     Ready { index: usize, cancel: Box<dyn Cancel> },
     Refused { index: usize, error: EngineError },
@@ -162,7 +162,7 @@ struct Reporter {
 
 impl Reporter {
     fn send(&self, report: Report) {
-        // The driver may have given the run up and gone.
+        // The runner may have given the run up and gone.
         let _ = self.sender.send(report);
     }
 }

@@ -1,4 +1,4 @@
-//! The driver on the scripted fake: its operations take the script's time, not the test's.
+//! The runner on the scripted engine: its operations take the script's time, not the test's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -12,6 +12,7 @@ pub mod error;
 pub mod flags;
 pub mod gate;
 pub mod objective;
+pub mod paragraph;
 pub mod printable;
 pub mod read;
 pub mod rules;

@@ -19,6 +19,7 @@ mod faults;
 mod hooks;
 mod injector;
 mod json;
+mod killed_at_end;
 mod limits;
 mod oracle;
 mod oracle_sql;

@@ -102,6 +102,7 @@ fn a_foreign_reader_does_not_make_the_page_cache_a_device_on_sqlite() {
     let beside = run();
     assert!(reader.ends() > 0);
     assert_served_by_the_page_cache(&work, &beside, "petal_read_bytes");
+    assert_explained(&[&alone], &beside, &["other-load"]);
 }
 
 #[test]
@@ -149,6 +150,129 @@ fn a_stopped_petal_says_how_many_seconds_it_lost() {
     let gaps = whole["details"]["suspended"].as_array().unwrap();
     let longest = gaps.iter().max_by(|a, b| number(a, "/lost_s").total_cmp(&number(b, "/lost_s")));
     assert!(number(longest.unwrap(), "/at_s") >= 1.0, "{gaps:?}");
+}
+
+/// A headline that moves by more than this part, beyond the repeats' own spread, needs a finding.
+const MOVED_MIN: f64 = 0.05;
+
+/// Whether the headline moved, and an error where it did and no finding names one of these causes.
+fn explained(
+    alone: &[f64],
+    disturbed: f64,
+    findings: &[&str],
+    causes: &[&str],
+) -> Result<bool, String> {
+    let least = alone.iter().copied().fold(f64::INFINITY, f64::min) * (1.0 - MOVED_MIN);
+    let most = alone.iter().copied().fold(0.0, f64::max) * (1.0 + MOVED_MIN);
+    let has_moved = !(least..=most).contains(&disturbed);
+    if has_moved && !findings.iter().any(|id| causes.contains(id)) {
+        return Err(format!("{disturbed}, alone {alone:?}: none of {causes:?} in {findings:?}"));
+    }
+    Ok(has_moved)
+}
+
+#[track_caller]
+fn assert_explained(alone: &[&Value], disturbed: &Value, causes: &[&str]) {
+    let figure = |run: &Value| number(run, "/per_second/logical_reads");
+    let figures: Vec<f64> = alone.iter().map(|run| figure(run)).collect();
+    let has_moved = explained(&figures, figure(disturbed), &findings(disturbed), causes);
+    let has_moved = has_moved.unwrap_or_else(|why| panic!("{why}"));
+    // Without its finding it would not pass.
+    let others: Vec<_> =
+        findings(disturbed).into_iter().filter(|id| !causes.contains(id)).collect();
+    assert_eq!(explained(&figures, figure(disturbed), &others, causes).is_err(), has_moved);
+}
+
+#[test]
+fn a_headline_has_moved_where_it_left_the_repeats_by_over_five_per_cent() {
+    let judged = |disturbed, findings: &[&str]| {
+        explained(&[100.0, 110.0], disturbed, findings, &["petal-suspended", "other-load"])
+    };
+    assert_eq!(judged(96.0, &[]), Ok(false));
+    assert_eq!(judged(115.0, &["single-run"]), Ok(false));
+    assert_eq!(judged(94.0, &["single-run", "other-load"]), Ok(true));
+    assert!(judged(94.0, &["single-run"]).is_err() && judged(116.0, &[]).is_err());
+}
+
+/// Keeps every processor busy, twice, until it is dropped.
+struct Hog(Arc<AtomicBool>);
+
+impl Hog {
+    fn begin() -> Self {
+        let is_over = Arc::<AtomicBool>::default();
+        for _ in 0..2 * thread::available_parallelism().unwrap().get() {
+            let seen = is_over.clone();
+            thread::spawn(move || while !seen.load(Ordering::Relaxed) {});
+        }
+        Self(is_over)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_headline_that_something_moved_has_a_finding_with_the_cause() {
+    let _alone = ALONE.lock();
+    let work = Workplace::loaded(1, "8M");
+    let run = || work.petal(["run", "--update-pct", "0", "--run-time", "3", "--json"]);
+    let alone = [run().exits(0).json(), run().exits(0).json()];
+    let alone = [&alone[0], &alone[1]];
+
+    let mut running = run().start();
+    running.until("a second", || work.runs().len() == 3 && !work.journal().is_empty());
+    running.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(1500));
+    running.signal(Signal::CONT);
+    assert_explained(&alone, &running.ends().exited(0).json(), &["petal-suspended"]);
+
+    let hog = Hog::begin();
+    let beside = run().watching().exits(0).json();
+    drop(hog);
+    assert_explained(&alone, &beside, &["other-load", "processor-bound"]);
+
+    let database = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
+    database.execute("DELETE FROM cf1 WHERE custid % 2 = 0", []).unwrap();
+    drop(database);
+    let fewer = run().exits(1).json();
+    assert!(findings(&fewer).contains(&"rows-missing"), "{}", fewer["findings"]);
+    assert_explained(&alone, &fewer, &["rows-missing"]);
+}
+
+#[test]
+fn a_foreign_session_that_moves_the_headline_is_told_on_postgres() {
+    if !is_there() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let server = Server::start(&["shared_buffers=2MB"]);
+    server.database("beside");
+    let url = server.url("beside");
+    let work = Workplace::new();
+    work.petal(["setup", "--scale", "16M", "--db", &url]).exits(0);
+    let args = ["run", "--json", "--update-pct", "0", "--run-time", "3", "--db", &url];
+    let run = || work.petal(args).exits(0).json();
+    let alone = [run(), run()];
+    let mut theirs = server.client("beside");
+    let make = "CREATE TABLE theirs AS SELECT g, repeat('x', 500) FROM generate_series(1, 40000) g";
+    theirs.batch_execute(make).unwrap();
+    let is_over = AtomicBool::new(false);
+    let beside = thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                theirs.query_one("SELECT count(*) FROM theirs", &[]).unwrap();
+            }
+        });
+        let beside = run();
+        is_over.store(true, Ordering::Relaxed);
+        reading.join().unwrap();
+        beside
+    });
+    assert!(findings(&beside).contains(&"other-load"), "{}", beside["findings"]);
+    assert_explained(&[&alone[0], &alone[1]], &beside, &["other-load"]);
 }
 
 /// Seconds that a run says it lost; 0 without the finding.

@@ -590,6 +590,10 @@ fn a_pattern_for_all_results_reports_runs_and_sweeps_and_skips_the_rest() {
     assert!(ended.stdout.contains("sweep report"), "{}", ended.stdout);
     let ended = ended.telling(&[&format!("{}: skipped: ", text(&empty)), "holds no petal run"]);
     ended.telling(&[&format!("{}: skipped: ", text(&aborted))]);
+    // A row per run; a sweep's cells are in its own CSV.
+    let args = ["report".to_owned(), "--csv".to_owned()];
+    let csv = work.petal([&args[..], &all].concat()).exits(0).telling(&["in its sweep.csv"]);
+    assert_eq!(csv.stdout.lines().count(), 2, "{}", csv.stdout);
     // With nothing to report it fails, and says why.
     let nothing = work.petal(["report".to_owned(), text(&empty), text(&aborted)]);
     nothing.exits(2).telling(&["no run and no sweep"]);

@@ -3,7 +3,7 @@
 use super::cells::{Matched, label};
 use super::{Cell, Side, Significance};
 use crate::analysis::estimate::Estimate;
-use crate::analysis::trust::ENDPOINT_SHARE_MAX;
+use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::windows;
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
@@ -38,6 +38,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
 pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[Cell]) -> Vec<String> {
     let notes = [
         sessions_lost(matched),
+        rows_missing(matched),
         windows::note(sides.iter().flat_map(|side| &side.observations)),
         drift(cells),
         single_runs(matched),
@@ -71,6 +72,16 @@ fn sessions_lost(matched: &[Matched<'_>]) -> Option<String> {
     });
     let advice = "; fewer sessions made these figures than the cell says: find out why, and repeat";
     told("sessions-lost", "", short.collect(), advice)
+}
+
+/// Their figures are kept, and are of other work than the runs of the other side.
+fn rows_missing(matched: &[Matched<'_>]) -> Option<String> {
+    let runs = matched.iter().flat_map(|cell| cell.sides.iter().flatten());
+    let short = runs.filter(|seen| seen.warnings.iter().any(|id| id == ROWS_MISSING));
+    let short = short.map(|seen| seen.source.clone());
+    let advice = "; operations of these runs did not visit the rows asked of them, so their figures \
+                  are of other work: load the data again (petal setup --replace), and repeat";
+    told(ROWS_MISSING, "", short.collect(), advice)
 }
 
 fn drift(cells: &[Cell]) -> Option<String> {

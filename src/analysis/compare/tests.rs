@@ -181,6 +181,22 @@ fn a_run_that_lost_sessions_is_told() {
     assert_eq!((told(Some(0)), told(None)), (None, None));
 }
 
+#[test]
+fn a_run_that_did_not_visit_all_rows_is_told() {
+    let short = |warning: &str| Observation {
+        warnings: vec!["short-run".to_owned(), warning.to_owned()],
+        ..run(1, 5, 900.0)
+    };
+    let told = |warning| {
+        let sides = [side("a", vec![run(1, 0, 1000.0)]), side("b", vec![short(warning)])];
+        let notes = compare(&sides, &Rules::default()).unwrap().notes;
+        notes.into_iter().find(|note| note.starts_with("rows-missing"))
+    };
+    let note = told("rows-missing").unwrap();
+    assert!(note.starts_with("rows-missing: run at 5; operations of these runs"), "{note}");
+    assert_eq!(told("other-load"), None);
+}
+
 fn with_piops(mut seen: Observation, piops: f64) -> Observation {
     seen.metrics.insert(metric::PIOPS.into(), piops);
     seen

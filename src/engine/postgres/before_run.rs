@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error, server_version};
-use super::schema;
+use super::{describe, plan, schema};
 use crate::engine::EngineError;
 use crate::stats::target::Privilege;
 
@@ -74,21 +74,49 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What the role may do at a server, by what petal does with it.
+/// What the role may do at a server, by what petal does with it. Without `schemas` nothing can be
+/// said of their tables.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
     let server = endpoint.name.as_str();
     let mut client = endpoint.connect("petal")?;
     let version = server_version(&mut client, server)?;
+    plan::apply_privileged(&mut client, server)?;
     let failed = |error| engine_error(server, "asking for privileges", &error);
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas).map_err(failed);
-    let mut privileges = vec![
-        Privilege {
-            what: "load and drop".to_owned(),
-            is_granted: ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
-            without: "The role cannot load data here; runs on loaded data do not need it."
+    let mut privileges = vec![Privilege {
+        what: "load and drop".to_owned(),
+        is_granted: ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
+        without: "The role cannot load data here; runs on loaded data do not need it.".to_owned(),
+        advice: "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
+    }];
+    if schemas.is_empty() {
+        // Of loaded data the check of the timing itself tells.
+        privileges.push(Privilege {
+            what: "I/O timing".to_owned(),
+            is_granted: ask("SELECT current_setting('track_io_timing')::boolean")?,
+            without: "The latency of a single-block read is then unknown.".to_owned(),
+            advice: describe::UNTIMED.to_owned(),
+        });
+    } else {
+        privileges.extend(of_tables(&mut ask)?);
+    }
+    if version >= 150_000 {
+        privileges.push(Privilege {
+            what: "checkpoint".to_owned(),
+            is_granted: ask("SELECT pg_has_role('pg_checkpoint', 'USAGE')")?,
+            without: "Dirty blocks of a run are then written in the next one, within its figures."
                 .to_owned(),
-            advice: "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
-        },
+            advice: "GRANT pg_checkpoint TO the role".to_owned(),
+        });
+    }
+    Ok(privileges)
+}
+
+/// What the role may do with the tables of loaded data.
+fn of_tables(
+    mut ask: impl FnMut(&str) -> Result<bool, EngineError>,
+) -> Result<[Privilege; 2], EngineError> {
+    Ok([
         Privilege {
             what: "UPDATEs".to_owned(),
             is_granted: ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
@@ -106,17 +134,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
                 .to_owned(),
             advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
         },
-    ];
-    if version >= 150_000 {
-        privileges.push(Privilege {
-            what: "checkpoint".to_owned(),
-            is_granted: ask("SELECT pg_has_role('pg_checkpoint', 'USAGE')")?,
-            without: "Dirty blocks of a run are then written in the next one, within its figures."
-                .to_owned(),
-            advice: "GRANT pg_checkpoint TO the role".to_owned(),
-        });
-    }
-    Ok(privileges)
+    ])
 }
 
 fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool, Error> {

@@ -52,8 +52,8 @@ const SETTINGS: [&str; 31] = [
     "idle_session_timeout",
 ];
 
-const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, or GRANT SET ON \
-     PARAMETER track_io_timing, track_wal_io_timing to the role (15 and later).";
+pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on in the server, \
+     or GRANT SET ON PARAMETER track_io_timing, track_wal_io_timing to the role (15 and later).";
 
 /// Of the first of `metas`, which must be those of the run.
 pub fn describe(

@@ -368,6 +368,13 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     }
 }
 
+/// The system's error (ENOLCK) where its table of locks is full, or a network's lock service is away.
+const NO_LOCKS: Option<c_int> = Some(rustix::io::Errno::NOLCK.raw_os_error());
+
+fn last_errno() -> Option<c_int> {
+    std::io::Error::last_os_error().raw_os_error()
+}
+
 /// Methods that only hand the call on.
 macro_rules! forwarded {
     ($($name:ident $method:ident ($($argument:ident: $type:ty),*) else $code:expr;)+) => {$(
@@ -379,10 +386,13 @@ macro_rules! forwarded {
                     Some(real_method) => real_method(real_file $(, $argument)*),
                     None => $code,
                 };
-                if code & 0xff == ffi::SQLITE_IOERR {
+                // SQLite takes a system that has no locks to give for somebody else's lock, and would
+                // wait for it for ever.
+                let has_no_locks = code == ffi::SQLITE_BUSY && last_errno() == NO_LOCKS;
+                if has_no_locks || code & 0xff == ffi::SQLITE_IOERR {
                     state(file).failed_below(concat!("SQLite's ", stringify!($method), " on"));
                 }
-                code
+                if has_no_locks { $code } else { code }
             }
         }
     )+};

@@ -56,7 +56,8 @@ fn read(run: &Run) -> Option<String> {
     }
     let Some(own) = run.serving_bytes() else { return Some(read_unseen(run, asked, device)) };
     let who = run.serving_processes();
-    let storage = match differ(asked, own.read) {
+    let stored = differ(asked, own.read);
+    let storage = match stored {
         None => format!("physical reads against what {who} read from storage: alike in bytes"),
         Some(Differ::Less(missing)) => {
             format!("physical reads: {} never left {}", megabytes(missing), cache_between(run))
@@ -68,6 +69,9 @@ fn read(run: &Run) -> Option<String> {
         ),
     };
     let device = match differ(own.read, device) {
+        None if matches!(stored, Some(Differ::Less(_))) => {
+            format!("the device served the other {}", megabytes(own.read))
+        }
         None => "the device served them".to_owned(),
         Some(Differ::Less(missing)) => {
             format!("{} of that were served by storage that is not counted", megabytes(missing))
@@ -266,6 +270,8 @@ mod tests {
         assert!(text.contains("more for somebody else"), "{text}");
         let text = read_by(4, Some(4));
         assert!(text.contains("alike in bytes; the device served them"), "{text}");
+        let text = read_by(1, Some(1));
+        assert!(text.contains("which served them; the device served the other"), "{text}");
         let text = read_by(5, Some(5));
         assert!(text.contains("more from storage than the physical reads"), "{text}");
         let text = read_by(2, Some(4));

@@ -226,14 +226,16 @@ pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
         fact(out, "petal's process", &format!("{petal} processors"));
     }
     if let Some(processes) = figures.gauges.server_processes {
+        let number = match (processes.least, processes.most) {
+            (least, most) if least == most => most.to_string(),
+            (least, most) => format!("{least} to {most}"),
+        };
         fact(
             out,
             "server's processes",
             &format!(
-                "{} processors in {} to {} processes; its log writer {}",
+                "{} processors in {number} processes; its log writer {}",
                 or_dash(figures.server_processors, rate),
-                processes.least,
-                processes.most,
                 or_dash(figures.log_writer_processors, rate)
             ),
         );

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{EngineColumn, Group, PARAMETERS, Parameter, Support, columns};
+use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
 
@@ -71,24 +72,8 @@ fn capitalised(text: &str) -> String {
 
 /// Appends words in lines of at most `width` columns, each indented; a longer word has its own.
 fn wrap(text: &mut String, indent: usize, width: usize, words: &str) {
-    let mut column = 0;
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if column == 0 {
-            text.push_str(&" ".repeat(indent));
-            column = indent;
-        } else if column + 1 + length > width {
-            text.push('\n');
-            text.push_str(&" ".repeat(indent));
-            column = indent;
-        } else {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += length;
-    }
-    text.push('\n');
+    let indent = " ".repeat(indent);
+    text.push_str(&paragraph(&indent, &indent, words, width));
 }
 
 /// The page docs/parameters.md.

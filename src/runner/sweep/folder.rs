@@ -1,24 +1,24 @@
 //! The folder of a sweep: found again by the same command, held by one petal at a time, and never
 //! shared by two plans.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 
+use super::super::RunError;
+use super::Request;
+use super::order::{left, with_order};
+use super::plan::Planned;
 use crate::engine::file_lock::FileLock;
+use crate::record::folder::open_unlinked;
 use crate::record::sweep::{self as kept, FORMAT, Plan, Sweep};
 use crate::record::{Folder, RecordError, Status, moment};
-use crate::runner::sweep::{left, with_order};
-
-use super::super::failure::{Exit, Failure};
-use super::Request;
-use super::plan::Planned;
 
 const LOCK: &str = "sweep.lock";
 
 /// A sweep's folder, for as long as this petal works in it.
-pub struct Held {
+pub struct SweepFolder {
     pub folder: Folder,
     pub sweep: Sweep,
     /// Half cells that were removed.
@@ -29,7 +29,7 @@ pub struct Held {
 }
 
 /// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
-pub fn look(planned: &Planned) -> Result<Option<Sweep>, Failure> {
+pub fn look(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let dir = &planned.dir;
     if !kept::is_one(dir) {
         refuse_foreign(dir)?;
@@ -43,7 +43,7 @@ pub fn look(planned: &Planned) -> Result<Option<Sweep>, Failure> {
 }
 
 /// Takes the folder, with what is done in it.
-pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
+pub fn take(planned: &Planned, request: &Request<'_>) -> Result<SweepFolder, RunError> {
     let dir = &planned.dir;
     // Before anything is written into it; and again when nobody else can.
     if !(request.fresh && kept::is_one(dir)) {
@@ -69,7 +69,7 @@ pub fn take(planned: &Planned, request: &Request<'_>) -> Result<Held, Failure> {
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
     let folder = Folder::open(dir);
     kept::save(&folder, &sweep)?;
-    Ok(Held { folder, sweep, removed, damaged, _lock: lock })
+    Ok(SweepFolder { folder, sweep, removed, damaged, _lock: lock })
 }
 
 fn begun(planned: &Planned) -> Sweep {
@@ -86,23 +86,20 @@ fn begun(planned: &Planned) -> Sweep {
 }
 
 /// One petal at a time.
-fn hold(dir: &Path) -> Result<FileLock, Failure> {
+fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
-    let file = File::create(&path).map_err(|source| RecordError::io("make", &path, source))?;
+    let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
     FileLock::on(file).ok_or_else(|| {
-        Failure::new(
-            Exit::Environment,
-            format!(
-                "{}: another petal is at work on this sweep; wait for it, or name another folder \
-                 with --out",
-                dir.display()
-            ),
-        )
+        RunError::Environment(format!(
+            "{}: another petal is at work on this sweep; wait for it, or name another folder \
+             with --out",
+            dir.display()
+        ))
     })
 }
 
 /// A folder with other things in it is nobody's to write into.
-fn refuse_foreign(dir: &Path) -> Result<(), Failure> {
+fn refuse_foreign(dir: &Path) -> Result<(), RunError> {
     let Ok(entries) = fs::read_dir(dir) else { return Ok(()) };
     let ours = [LOCK.to_owned(), format!(".{}.tmp", kept::NAME)];
     let foreign = entries
@@ -110,14 +107,14 @@ fn refuse_foreign(dir: &Path) -> Result<(), Failure> {
         .find(|name| !ours.contains(name));
     match foreign {
         None => Ok(()),
-        Some(name) => Err(Failure::usage(format!(
+        Some(name) => Err(RunError::Setting(format!(
             "OUT={}: holds {name} and no sweep; --out names the sweep's own folder: name a new one",
             dir.display()
         ))),
     }
 }
 
-fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(), Failure> {
+fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(), RunError> {
     let seed = if planned.seed_is_given { planned.plan.seed } else { sweep.plan.seed };
     let asked = Plan { seed, ..planned.plan.clone() };
     let mut differences = sweep.plan.differences(&asked);
@@ -131,7 +128,7 @@ fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(),
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    Err(RunError::Setting(format!(
         "{}: holds a sweep of other settings, and they are not to be mixed:\n  {}\nask for the \
          same, name another folder with --out, or begin anew with --fresh",
         dir.display(),
@@ -140,7 +137,7 @@ fn refuse_other_plan(dir: &Path, planned: &Planned, sweep: &Sweep) -> Result<(),
 }
 
 /// Renames the folder of an earlier sweep, so that nothing of it is lost.
-fn set_aside(dir: &Path) -> Result<PathBuf, Failure> {
+fn set_aside(dir: &Path) -> Result<PathBuf, RunError> {
     let name = dir.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let aside = (1..=u32::MAX)
         .map(|number| dir.with_file_name(format!("{name}.before{number}")))
@@ -148,4 +145,23 @@ fn set_aside(dir: &Path) -> Result<PathBuf, Failure> {
         .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
     fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?;
     Ok(aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(LOCK)).unwrap();
+        let refused = hold(folder.path()).unwrap_err();
+        assert_eq!(refused.exit, Exit::Environment);
+        assert!(refused.message.contains(LOCK), "{}", refused.message);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+        fs::remove_file(folder.path().join(LOCK)).unwrap();
+        hold(folder.path()).unwrap();
+    }
 }

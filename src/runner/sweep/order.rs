@@ -1,5 +1,5 @@
 //! A sweep's order and what is left of it: pure functions of its plan. The runs themselves are
-//! [`super::run`]'s.
+//! [`super::cells`]'s.
 
 use std::time::Duration;
 
@@ -51,21 +51,21 @@ pub fn with_order(plan: Plan) -> Plan {
 
 /// A cell of a round: number and repeat, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
+pub struct CellRun {
     pub number: u32,
     pub repeat: u32,
 }
 
-/// All turns in the order in which they are run.
-pub fn turns(plan: &Plan) -> Vec<Turn> {
+/// All runs of cells in the order in which they are run.
+pub fn turns(plan: &Plan) -> Vec<CellRun> {
     (1..)
         .zip(&plan.order)
-        .flat_map(|(repeat, round)| round.iter().map(move |&number| Turn { number, repeat }))
+        .flat_map(|(repeat, round)| round.iter().map(move |&number| CellRun { number, repeat }))
         .collect()
 }
 
 /// What is not done yet, in order.
-pub fn left(sweep: &Sweep) -> Vec<Turn> {
+pub fn left(sweep: &Sweep) -> Vec<CellRun> {
     let mut turns = turns(&sweep.plan);
     turns.retain(|turn| !sweep.has(turn.number, turn.repeat));
     turns
@@ -139,7 +139,7 @@ mod tests {
             let turns = turns(&sweep.plan);
             prop_assert_eq!(turns.len(), cells * repeats as usize);
             // No cell comes again before every other was there.
-            let in_round = |(round, turns): (usize, &[Turn])| {
+            let in_round = |(round, turns): (usize, &[CellRun])| {
                 turns.iter().all(|turn| turn.repeat as usize == round + 1)
             };
             prop_assert!(turns.chunks(cells).enumerate().all(in_round));
@@ -151,7 +151,7 @@ mod tests {
         ) {
             let mut sweep = sweep(cells, repeats, seed);
             let all = turns(&sweep.plan);
-            let cell = |turn: &Turn| Cell {
+            let cell = |turn: &CellRun| Cell {
                 number: turn.number,
                 repeat: turn.repeat,
                 factors: Vec::new(),
@@ -164,7 +164,7 @@ mod tests {
             prop_assert_eq!(left.len() + sweep.cells.len(), all.len());
             prop_assert!(left.iter().all(|turn| !sweep.has(turn.number, turn.repeat)));
             // In the order of the whole.
-            let order: Vec<Turn> = all.into_iter().filter(|turn| left.contains(turn)).collect();
+            let order: Vec<CellRun> = all.into_iter().filter(|turn| left.contains(turn)).collect();
             prop_assert_eq!(order, left);
         }
     }

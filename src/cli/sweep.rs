@@ -1,31 +1,24 @@
 //! `petal sweep`: every combination of the values asked for, several times over, into one folder
 //! that the same command finds again.
 
-mod cells;
-mod place;
-mod plan;
-
+use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
-use crate::record::Status;
-use crate::record::sweep::Swept;
+use crate::record::sweep::{Sweep, Swept};
 use crate::report;
-use crate::runner::sweep::left;
+use crate::report::numbers::{bytes, span, whole};
+use crate::report::table::line;
+use crate::runner::sweep::{self, Pace, Planned, Request, left, main_bytes, run_time};
 use crate::settings::axes::Asked;
-use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::series::{exit_of, worse};
-use super::{os_data, signals, source};
-
-use plan::Planned;
+use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,21 +33,6 @@ Values with a comma between them make an axis; each cell is a run, settled
 before, done once in every round, in another order. The same command goes on
 with a sweep that was stopped or killed; one that is complete is reported.
 --out DIR is the sweep's own folder [default: named after its plan].";
-
-/// What a person asks of a sweep, beside its settings.
-pub struct Request<'a> {
-    pub asked: Asked,
-    pub sources: Sources<'a>,
-    /// The sweep's own folder; else one named after the plan.
-    pub dir: Option<PathBuf>,
-    pub load: bool,
-    pub fresh: bool,
-    pub again_failed: bool,
-    /// What `petal os` records on the database's host.
-    pub os_data: Option<PathBuf>,
-    /// `--max-latency`: the report marks the highest load that meets it.
-    pub objective: Option<Objective>,
-}
 
 pub fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {
@@ -75,7 +53,7 @@ pub fn command() -> Command {
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
         .arg(source::objective_arg());
-    let command = os_data::arg(command);
+    let command = source::os_data_arg(command);
     let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
     source::with_settings(command, CommandKind::Sweep)
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))
@@ -111,12 +89,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         objective: matches.get_one("objective").cloned(),
     };
     if matches.get_flag("dry-run") {
-        let planned = plan::plan(&request, &Default::default(), console)?;
-        let standing = place::look(&planned)?;
-        console.result(&plan::shown(&planned, standing.as_ref()));
+        let planned = sweep::plan(&request, &source::context(&Default::default(), console))?;
+        let before = sweep::done_before(&planned)?;
+        console.result(&shown(&planned, before.as_ref()));
         return Ok(Exit::Done);
     }
-    let (swept, exit) = sweep(&request, console)?;
+    let (swept, exit) = self::sweep(&request, console)?;
     if matches.get_flag("json") {
         console.result(&json(&swept)?);
     } else {
@@ -133,52 +111,72 @@ pub fn json(swept: &Swept) -> Result<String, Failure> {
         .map_err(|error| Failure::new(Exit::Failed, format!("the sweep is no JSON: {error}")))
 }
 
-/// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
-/// stop; what was done is kept and reported in its folder.
+/// Runs a sweep; how it ended, for scripts, stands beside what was swept.
 pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), Failure> {
-    let signals = signals::count()?;
-    let planned = plan::plan(request, &signals, console)?;
-    let mut held = place::take(&planned, request)?;
-    for name in &held.removed {
-        console.warn(&format!("{name} was cut off and is removed; its cell is done again"));
+    let context = source::context(&signals::count()?, console);
+    let done = sweep::run(request, &context)?;
+    let runs = done.swept.runs.iter().map(Exit::of_run);
+    let beside = done.beside.iter().map(Exit::of_error);
+    let mut exit = runs.chain(beside).fold(Exit::Done, Exit::worse);
+    if !done.is_complete() {
+        exit = exit.worse(Exit::Failed);
     }
-    for folder in &held.damaged {
-        console.warn(&format!(
-            "the record of a cell is damaged or lost; the cell is done again, and what was there \
-             is kept in {}",
-            folder.display()
-        ));
-    }
-    let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
-    match left(&held.sweep).len() {
-        0 => console.warn("this sweep is complete: nothing is run; --fresh begins it anew"),
-        left if left < all => {
-            console.warn(&format!("{} of {all} cells are done, {left} are left", all - left));
-        }
-        _ => {}
-    }
-    let driven = cells::run(&planned, &mut held, &signals, console);
-    let swept = crate::record::sweep::load(held.folder.path())?;
-    let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
-    if let Some(path) = written.first() {
-        console.warn(&format!("the report is {}", path.display()));
-    }
-    let mut exit = swept.runs.iter().map(exit_of).fold(driven?, worse);
-    if !left(&swept.sweep).is_empty() {
-        exit = worse(exit, Exit::Failed);
-    }
-    if signals.load(Ordering::Relaxed) > 0 {
+    if context.caller.is_interrupted() {
         exit = Exit::Interrupted;
-        console.warn("interrupted: the same command goes on with what is left");
     }
-    debug_assert!(swept.sweep.status != Status::Complete || left(&swept.sweep).is_empty());
-    Ok((swept, exit))
+    Ok((done.swept, exit))
 }
 
-/// One sweep, planned.
-impl Planned {
-    /// Of a cell, by its number from 1.
-    fn settings(&self, number: u32) -> Option<&crate::settings::Settings> {
-        self.cells.get(number.checked_sub(1)? as usize)
+/// The plan for a person, with what is done of it.
+fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
+    let plan = before.map_or(&planned.plan, |sweep| &sweep.plan);
+    let cells = planned.plan.cells();
+    let runs = cells.len() * plan.repeats as usize;
+    let run_time = run_time(planned);
+    let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
+    for target in &planned.targets {
+        let Some(data) = &target.data else { continue };
+        let in_use = bytes(main_bytes(data));
+        text.push_str(&line(&format!(
+            "target   {}: {} schemas, {in_use} in use",
+            target.url, data.schemas
+        )));
     }
+    for axis in &plan.axes {
+        text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
+    }
+    text.push_str(&line(&format!("folder   {}", planned.dir.display())));
+    let left = before.map_or(runs, |sweep| left(sweep).len());
+    if left < runs {
+        let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
+    }
+    let pace = Pace::default();
+    let at_most = if planned.cells.iter().any(|cell| cell.work_loop > 0) { "at most " } else { "" };
+    let _ = writeln!(
+        text,
+        "time     {at_most}{} of runs; with settling and connecting, guessed at {} s a cell, {}",
+        span(run_time * left as u32),
+        pace.overhead().as_secs(),
+        span(pace.left(left, run_time)),
+    );
+    for note in &planned.notes {
+        text.push_str(&line(&format!("note     {note}")));
+    }
+    text.push_str("\ncells\n");
+    for (number, factors) in (1..).zip(&cells) {
+        let values: Vec<String> =
+            factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        text.push_str(&line(&format!("{:>5}  {}", whole(number), values.join(", "))));
+    }
+    text.push_str("\norder\n");
+    if before.is_none() && !planned.seed_is_given {
+        text.push_str("  drawn when the sweep begins; --seed N makes it known before\n");
+        return text;
+    }
+    let ordered = sweep::with_order(plan.clone());
+    for (round, order) in (1..).zip(&ordered.order) {
+        let order: Vec<String> = order.iter().map(u32::to_string).collect();
+        let _ = writeln!(text, "  round {round}: {}", order.join(" "));
+    }
+    text
 }

@@ -4,27 +4,20 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::super::series::{UsedData, check_sessions, draw_seed, setup_command};
+use super::super::{Context, RunError, load};
+use super::Request;
 use crate::engine::{self, Engine, Stop};
-use crate::record::sweep::{Axis, Plan, Sweep};
-use crate::report::numbers::{bytes, whole};
-use crate::report::table::line;
-use crate::runner::load;
-use crate::runner::sweep::{Pace, left};
+use crate::record::sweep::{Axis, Plan};
+use crate::report::numbers::bytes;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
 use crate::settings::size::Extent;
 use crate::stats::target::LoadedSchema;
-
-use super::super::console::Console;
-use super::super::failure::{Exit, Failure};
-use super::super::series::{InUse, check_sessions, draw_seed, setup_command};
-use super::super::source;
-use super::Request;
 
 /// A sweep that may begin.
 pub struct Planned {
@@ -37,39 +30,42 @@ pub struct Planned {
     pub dir: PathBuf,
     /// See [`Request::os_data`].
     pub os_data: Option<PathBuf>,
-    targets: Vec<Target>,
-    notes: Vec<String>,
+    pub targets: Vec<Target>,
+    pub notes: Vec<String>,
+}
+
+impl Planned {
+    /// The settings of a cell, by its number from 1.
+    pub fn settings(&self, number: u32) -> Option<&Settings> {
+        self.cells.get(number.checked_sub(1)? as usize)
+    }
 }
 
 /// One target of the sweep.
-struct Target {
-    url: String,
+pub struct Target {
+    pub url: String,
     /// Those of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
     loaded: Vec<LoadedSchema>,
-    data: Option<InUse>,
+    pub data: Option<UsedData>,
 }
 
-pub fn plan(
-    request: &Request<'_>,
-    signals: &Arc<AtomicU8>,
-    console: &Console,
-) -> Result<Planned, Failure> {
+pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, RunError> {
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
-    tell_notes(&cells, console);
+    show_notes(&cells, context);
     data_set_per_block_size(&axes, &mut cells)?;
-    let mut targets = open(&cells, signals, console)?;
+    let mut targets = open(&cells, context)?;
     for target in &mut targets {
-        load_unless_there(target, request.load, signals, console)?;
+        load_unless_there(target, request.load, context)?;
         target.loaded = target.engine.loaded()?;
     }
     let mut schemas = Vec::new();
     for cell in &cells {
         let target = of(&targets, cell)?;
         // A cell's own settings may be refused by its engine.
-        let engine = source::open(cell, signals, console)?;
-        let data = InUse::check(cell, target.loaded.clone())?;
+        let engine = context.open(cell)?;
+        let data = UsedData::check(cell, target.loaded.clone())?;
         admit(cell, engine.as_ref(), &data)?;
         schemas.push(data.schemas);
     }
@@ -79,7 +75,7 @@ pub fn plan(
     }
     for target in &mut targets {
         target.settings.schemas = Some(schemas);
-        target.data = Some(InUse::check(&target.settings, target.loaded.clone())?);
+        target.data = Some(UsedData::check(&target.settings, target.loaded.clone())?);
     }
     add_sessions(&mut axes, &mut cells, schemas);
     same_bytes_per_block_size(&axes, &targets)?;
@@ -100,20 +96,20 @@ pub fn plan(
     notes.extend(nodes_share(&cells, schemas, endpoints));
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
-    notes.iter().for_each(|note| console.warn(note));
+    notes.iter().for_each(|note| context.watch.note(note));
     let (engine, os_data) = (first.db.scheme, request.os_data.clone());
     Ok(Planned { plan, seed_is_given, cells, engine, dir, os_data, targets, notes })
 }
 
 /// Each note once, whichever cells it is of.
-fn tell_notes(cells: &[Settings], console: &Console) {
-    let mut told: Vec<String> = Vec::new();
+fn show_notes(cells: &[Settings], context: &Context<'_>) {
+    let mut shown: Vec<String> = Vec::new();
     for cell in cells {
         let file = cell.conf_file.iter().map(|file| format!("settings from {}", file.display()));
         for note in file.chain(cell.notes.iter().cloned()) {
-            if !told.contains(&note) {
-                console.warn(&note);
-                told.push(note);
+            if !shown.contains(&note) {
+                context.watch.note(&note);
+                shown.push(note);
             }
         }
     }
@@ -123,14 +119,14 @@ fn tell_notes(cells: &[Settings], console: &Console) {
 fn data_set_per_block_size(
     axes: &[(String, Vec<String>)],
     cells: &mut [Settings],
-) -> Result<(), Failure> {
+) -> Result<(), RunError> {
     let Some(sizes) = several(axes, "block_sz") else { return Ok(()) };
     for cell in cells {
         let engine = engine::open(cell)?;
         let capabilities = engine.capabilities();
         let url = cell.db.redacted();
         let Some(path) = cell.db.path().filter(|_| !capabilities.block_sizes.is_empty()) else {
-            return Err(Failure::usage(format!(
+            return Err(RunError::Setting(format!(
                 "BLOCK_SZ={} (--block-sz): the server of {url} decides its block size: name a \
                  server for each size, with --db as often",
                 sizes.join(","),
@@ -141,14 +137,14 @@ fn data_set_per_block_size(
             found.file_type().is_block_device()
         });
         if is_device || path.starts_with("/dev") {
-            return Err(Failure::usage(format!(
+            return Err(RunError::Setting(format!(
                 "BLOCK_SZ={} (--block-sz): {url} holds one data set, of one block size: name a \
                  device for each size, with --db as often",
                 sizes.join(","),
             )));
         }
         if matches!(cell.scale, Some(Extent::Blocks(_))) {
-            return Err(Failure::usage(format!(
+            return Err(RunError::Setting(format!(
                 "SCALE={} counts blocks, and bytes must stay the same over block sizes: write it \
                  with a unit, such as SCALE=1G",
                 cell.scale.map_or(String::new(), |scale| scale.to_string()),
@@ -168,36 +164,31 @@ fn several<'a>(axes: &'a [(String, Vec<String>)], key: &str) -> Option<&'a [Stri
 }
 
 /// Every target once.
-fn open(
-    cells: &[Settings],
-    signals: &Arc<AtomicU8>,
-    console: &Console,
-) -> Result<Vec<Target>, Failure> {
+fn open(cells: &[Settings], context: &Context<'_>) -> Result<Vec<Target>, RunError> {
     let mut targets: Vec<Target> = Vec::new();
     for cell in cells {
         let url = cell.db.redacted();
         if targets.iter().all(|target| target.url != url) {
-            let (settings, engine) = (cell.clone(), source::open(cell, signals, console)?);
+            let (settings, engine) = (cell.clone(), context.open(cell)?);
             targets.push(Target { url, settings, engine, loaded: Vec::new(), data: None });
         }
     }
     Ok(targets)
 }
 
-fn of<'a>(targets: &'a [Target], cell: &Settings) -> Result<&'a Target, Failure> {
+fn of<'a>(targets: &'a [Target], cell: &Settings) -> Result<&'a Target, RunError> {
     let url = cell.db.redacted();
     targets
         .iter()
         .find(|target| target.url == url)
-        .ok_or_else(|| Failure::usage(format!("{url} is no target of this sweep")))
+        .ok_or_else(|| RunError::Setting(format!("{url} is no target of this sweep")))
 }
 
 fn load_unless_there(
     target: &Target,
     may_load: bool,
-    signals: &Arc<AtomicU8>,
-    console: &Console,
-) -> Result<(), Failure> {
+    context: &Context<'_>,
+) -> Result<(), RunError> {
     let Target { settings, engine, url, .. } = target;
     let loaded = engine.loaded()?;
     let wanted = settings.schemas.unwrap_or(1);
@@ -213,32 +204,29 @@ fn load_unless_there(
         if let Some(scale) = settings.scale {
             let _ = write!(command, " --scale {scale}");
         }
-        return Err(Failure::new(
-            Exit::Environment,
-            format!(
-                "{url}: schemas 1 to {wanted} are not all loaded; `{command}` loads them, or \
-                 `petal sweep --load -s {wanted} ...`"
-            ),
-        ));
+        return Err(RunError::Environment(format!(
+            "{url}: schemas 1 to {wanted} are not all loaded; `{command}` loads them, or \
+             `petal sweep --load -s {wanted} ...`"
+        )));
     }
     let settings = Settings { schemas: Some(wanted), ..settings.clone() };
     let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
     let setup = load::plan(engine.as_ref(), &settings, seed, false)?;
-    console.warn(&format!("{url}: loading {} schemas", setup.plan.schemas.len()));
-    let summary =
-        load::load(engine.as_ref(), &setup.plan, console, &Stop::unlimited(signals.clone()))?;
-    console.warn(&format!("{url}: loaded in {:.1} s", summary.seconds));
+    context.watch.note(&format!("{url}: loading {} schemas", setup.plan.schemas.len()));
+    let stop = Stop::unlimited(context.caller.signals.clone());
+    let summary = load::load(engine.as_ref(), &setup.plan, context.watch, &stop)?;
+    context.watch.note(&format!("{url}: loaded in {:.1} s", summary.seconds));
     Ok(())
 }
 
 /// Asks the server how many sessions it admits, before the first cell.
-fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failure> {
+fn admit(cell: &Settings, engine: &dyn Engine, data: &UsedData) -> Result<(), RunError> {
     check_sessions(cell, data.schemas)?;
     let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
     match engine.sessions_max()? {
-        Some(most) if wanted > most => Err(Failure::usage(format!(
+        Some(most) if wanted > most => Err(RunError::Setting(format!(
             "{wanted} sessions: {} admits {most}; use fewer, or raise its limit",
             cell.db.redacted(),
         ))),
@@ -247,11 +235,11 @@ fn admit(cell: &Settings, engine: &dyn Engine, data: &InUse) -> Result<(), Failu
 }
 
 /// All targets must hold the same number of schemas, or -s says how many to use.
-fn one_number(schemas: &[u32]) -> Result<u32, Failure> {
+fn one_number(schemas: &[u32]) -> Result<u32, RunError> {
     let first = schemas.first().copied().unwrap_or(1);
     match schemas.iter().find(|other| **other != first) {
         None => Ok(first),
-        Some(other) => Err(Failure::usage(format!(
+        Some(other) => Err(RunError::Setting(format!(
             "the targets hold {first} and {other} schemas: write -s {} to use as many of each",
             first.min(*other),
         ))),
@@ -269,7 +257,7 @@ fn add_sessions(axes: &mut Vec<(String, Vec<String>)>, cells: &mut [Settings], s
     axes.push(("sessions".to_owned(), vec![sessions.to_string()]));
 }
 
-fn main_bytes(data: &InUse) -> u64 {
+pub fn main_bytes(data: &UsedData) -> u64 {
     data.rows * data.block_size * u64::from(data.schemas)
 }
 
@@ -277,7 +265,7 @@ fn main_bytes(data: &InUse) -> u64 {
 fn same_bytes_per_block_size(
     axes: &[(String, Vec<String>)],
     targets: &[Target],
-) -> Result<(), Failure> {
+) -> Result<(), RunError> {
     if several(axes, "block_sz").is_none() {
         return Ok(());
     }
@@ -285,7 +273,7 @@ fn same_bytes_per_block_size(
     let sizes: Vec<(&String, u64)> = sizes.map(|(url, data)| (url, main_bytes(data))).collect();
     match sizes.first().and_then(|first| Some((first, sizes.iter().find(|s| s.1 != first.1)?))) {
         None => Ok(()),
-        Some(((one, bytes_one), (other, bytes_other))) => Err(Failure::usage(format!(
+        Some(((one, bytes_one), (other, bytes_other))) => Err(RunError::Setting(format!(
             "{one} has {} in use and {other} {}: over block sizes bytes must stay the same; \
              give SCALE in bytes, at most the smaller",
             bytes(*bytes_one),
@@ -365,7 +353,7 @@ fn active_bytes_vary(cells: &[Settings], targets: &[Target]) -> Option<String> {
         .iter()
         .filter_map(|cell| {
             let loaded = of(targets, cell).ok()?.loaded.clone();
-            InUse::check(cell, loaded).ok().map(|data| main_bytes(&data))
+            UsedData::check(cell, loaded).ok().map(|data| main_bytes(&data))
         })
         .collect();
     sizes.sort_unstable();
@@ -392,84 +380,14 @@ fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
     })
 }
 
-/// The plan for a person, with what is done of it.
-pub fn shown(planned: &Planned, standing: Option<&Sweep>) -> String {
-    let plan = standing.map_or(&planned.plan, |sweep| &sweep.plan);
-    let cells = planned.plan.cells();
-    let runs = cells.len() * plan.repeats as usize;
-    let run_time = run_time(planned);
-    let mut text = format!("{} cells, {} repeats: {runs} runs\n\n", cells.len(), plan.repeats);
-    for target in &planned.targets {
-        let Some(data) = &target.data else { continue };
-        let in_use = bytes(main_bytes(data));
-        text.push_str(&line(&format!(
-            "target   {}: {} schemas, {in_use} in use",
-            target.url, data.schemas
-        )));
-    }
-    for axis in &plan.axes {
-        text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
-    }
-    text.push_str(&line(&format!("folder   {}", planned.dir.display())));
-    let left = standing.map_or(runs, |sweep| left(sweep).len());
-    if left < runs {
-        let _ = writeln!(text, "done     {} of {runs} runs", runs - left);
-    }
-    let pace = Pace::default();
-    let at_most = if planned.cells.iter().any(|cell| cell.work_loop > 0) { "at most " } else { "" };
-    let _ = writeln!(
-        text,
-        "time     {at_most}{} of runs; with settling and connecting, guessed at {} s a cell, {}",
-        span(run_time * left as u32),
-        pace.overhead().as_secs(),
-        span(pace.left(left, run_time)),
-    );
-    for note in &planned.notes {
-        text.push_str(&line(&format!("note     {note}")));
-    }
-    text.push_str("\ncells\n");
-    for (number, factors) in (1..).zip(&cells) {
-        let told: Vec<String> =
-            factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
-        text.push_str(&line(&format!("{:>5}  {}", whole(number), told.join(", "))));
-    }
-    text.push_str("\norder\n");
-    if standing.is_none() && !planned.seed_is_given {
-        text.push_str("  drawn when the sweep begins; --seed N makes it known before\n");
-        return text;
-    }
-    let ordered = crate::runner::sweep::with_order(plan.clone());
-    for (round, order) in (1..).zip(&ordered.order) {
-        let order: Vec<String> = order.iter().map(u32::to_string).collect();
-        let _ = writeln!(text, "  round {round}: {}", order.join(" "));
-    }
-    text
-}
-
 /// Of one cell: RUN_TIME is no axis.
 pub fn run_time(planned: &Planned) -> Duration {
     planned.cells.first().map_or(Duration::ZERO, |cell| cell.run_time)
 }
 
-/// `2 h 5 min`, `3 min 20 s`, `45 s`.
-pub fn span(time: Duration) -> String {
-    let s = time.as_secs_f64().round() as u64;
-    match (s / 3600, s / 60 % 60, s % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, min, s) => format!("{min} min {s} s"),
-        (h, min, _) => format!("{h} h {min} min"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_of_time() {
-        let shown = [45, 60, 200, 3600 * 2 + 305].map(|s| span(Duration::from_secs(s)));
-        assert_eq!(shown, ["45 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]);
-    }
 
     #[test]
     fn endpoints_that_share_blocks_are_told() {

@@ -1,62 +1,55 @@
-//! Runs on one target under the same settings: driven, judged, written. What `run`, `sweep` and
-//! `demo` have in common.
+//! Runs on one target under the same settings: driven, judged, written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 
 use rand::TryRng as _;
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
 use crate::engine::Engine;
-use crate::record::{self, Folder, Run, Status};
+use crate::record::{self, Folder, RecordError, Run};
 use crate::report;
-use crate::runner::hook_group::HookGroup;
-use crate::runner::job::Job;
-use crate::runner::run::{end_hook, post_hook, run as drive};
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 
-use super::console::Console;
-use super::failure::{Exit, Failure};
-use super::os_data;
+use super::hook_group::HookGroup;
+use super::job::Job;
+use super::run::{end_hook, post_hook, run as drive};
+use super::{Context, RunError, os_data};
 
 /// Runs on one target under the same settings.
-pub struct Series {
+pub struct Series<'a> {
     engine: Arc<dyn Engine>,
     pub settings: Settings,
-    data: InUse,
+    data: UsedData,
     seed: u64,
-    signals: Arc<AtomicU8>,
+    context: &'a Context<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
 }
 
 /// What a run uses of what is loaded.
 #[derive(Debug, Clone)]
-pub struct InUse {
+pub struct UsedData {
     pub loaded: Vec<LoadedSchema>,
     pub rows: u64,
     pub schemas: u32,
     pub block_size: u64,
 }
 
-impl InUse {
+impl UsedData {
     /// Checks the settings against what is loaded, before anything is touched.
-    pub fn check(settings: &Settings, mut loaded: Vec<LoadedSchema>) -> Result<Self, Failure> {
+    pub fn check(settings: &Settings, mut loaded: Vec<LoadedSchema>) -> Result<Self, RunError> {
         let schemas = settings.schemas.unwrap_or(loaded.len() as u32);
         let missing = (1..=schemas.max(1)).find(|n| loaded.iter().all(|there| there.number != *n));
         if let Some(missing) = missing {
-            return Err(Failure::new(
-                Exit::Environment,
-                format!(
-                    "{}: schema {missing} is not loaded; `{}` loads it",
-                    settings.db.redacted(),
-                    setup_command(settings, schemas.max(1)),
-                ),
-            ));
+            return Err(RunError::Environment(format!(
+                "{}: schema {missing} is not loaded; `{}` loads it",
+                settings.db.redacted(),
+                setup_command(settings, schemas.max(1)),
+            )));
         }
         check_sessions(settings, schemas)?;
         loaded.retain(|there| there.number <= schemas);
@@ -65,14 +58,11 @@ impl InUse {
         if let Some(there) =
             unscanned.filter(|_| settings.scan_pct > 0 && !settings.use_slob_schemas)
         {
-            return Err(Failure::new(
-                Exit::Usage,
-                format!(
-                    "SCAN_PCT={}: schema {} was loaded without a scan table; leave SCAN_PCT out, \
-                     or load one with petal setup --replace --scan-table-sz 1M",
-                    settings.scan_pct, there.number
-                ),
-            ));
+            return Err(RunError::Setting(format!(
+                "SCAN_PCT={}: schema {} was loaded without a scan table; leave SCAN_PCT out, or \
+                 load one with petal setup --replace --scan-table-sz 1M",
+                settings.scan_pct, there.number
+            )));
         }
         let smallest = loaded.iter().min_by_key(|there| there.rows);
         let block_size = loaded.first().map_or(1, |there| there.block_size);
@@ -84,12 +74,12 @@ impl InUse {
 }
 
 /// Refuses more sessions than a process can have threads.
-pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), Failure> {
+pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), RunError> {
     let sessions = plan::sessions(settings, schemas);
     if sessions <= u64::from(SESSIONS_MAX) {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    Err(RunError::Setting(format!(
         "{sessions} sessions ({schemas} schemas): petal runs a thread for each, at most \
          {SESSIONS_MAX}; use fewer threads or schemas"
     )))
@@ -108,62 +98,30 @@ pub struct Kept {
     pub run: Run,
     pub folder: Folder,
     /// What went wrong after the figures were there.
-    pub failure: Option<Failure>,
+    pub failure: Option<RunError>,
 }
 
-impl Kept {
-    pub fn exit(&self) -> Exit {
-        exit_of(&self.run)
-    }
-}
-
-/// How a run ended, for scripts.
-pub fn exit_of(run: &Run) -> Exit {
-    match run.summary.status {
-        Status::Interrupted => Exit::Interrupted,
-        Status::Failed => Exit::Failed,
-        Status::Complete if !run.summary.sessions_lost.is_empty() => Exit::Failed,
-        Status::Complete if run.visited_all_rows() == Some(false) => Exit::Failed,
-        Status::Complete => Exit::Done,
-    }
-}
-
-pub fn worse(a: Exit, b: Exit) -> Exit {
-    if b.code() > a.code() { b } else { a }
-}
-
-impl Series {
+impl<'a> Series<'a> {
     pub fn new(
         engine: Arc<dyn Engine>,
         settings: Settings,
-        signals: Arc<AtomicU8>,
-    ) -> Result<Self, Failure> {
-        let data = InUse::check(&settings, engine.loaded()?)?;
+        context: &'a Context<'a>,
+    ) -> Result<Self, RunError> {
+        let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        Ok(Self { engine, settings, data, seed, signals, os_data: None })
+        Ok(Self { engine, settings, data, seed, context, os_data: None })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
-    pub fn run_once(
-        &self,
-        repeat: u32,
-        name: Option<&str>,
-        console: &Console,
-    ) -> Result<Kept, Failure> {
+    pub fn run_once(&self, repeat: u32, name: Option<&str>) -> Result<Kept, RunError> {
         let name = name.map_or_else(|| self.name(), str::to_owned);
         let folder = Folder::create(&self.settings.out, &name, OffsetDateTime::now_utc())?;
-        self.run_in(folder, 0, repeat, console)
+        self.run_in(folder, 0, repeat)
     }
 
     /// One run into this folder, as a cell (from 1; 0: none) of a sweep.
-    pub fn run_in(
-        &self,
-        folder: Folder,
-        cell: u32,
-        repeat: u32,
-        console: &Console,
-    ) -> Result<Kept, Failure> {
-        let InUse { loaded, rows, schemas, block_size } = self.data.clone();
+    pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+        let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
         let job = Job {
             engine: self.engine.as_ref(),
@@ -173,9 +131,9 @@ impl Series {
             loaded,
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
-            signals: self.signals.clone(),
+            signals: self.context.caller.signals.clone(),
             hooks: HookGroup::default(),
-            watch: console,
+            watch: self.context.watch,
         };
         let driven = drive(&job);
         if driven.is_err() {
@@ -189,42 +147,40 @@ impl Series {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
                 run.details.gaps.push(error.to_string());
-                failure = Some(Failure::from(error));
+                failure = Some(error);
             }
         }
         run.summary.findings = findings::judge(&run);
         // After the hook, which may have fetched the file.
-        failure = failure.or(self.merge_os_data(&mut run, &folder, console).err());
-        failure = failure.or(write(&folder, &run).err());
+        failure = failure.or(self.merge_os_data(&mut run, &folder).err());
+        failure = failure.or(write(&folder, &run).err().map(RunError::from));
         match end_hook(&job) {
             Ok(None) => {}
             Ok(Some(call)) => {
                 run.details.hooks.push(call);
-                failure = failure.or(write(&folder, &run).err());
+                failure = failure.or(write(&folder, &run).err().map(RunError::from));
             }
-            Err(error) => failure = failure.or(Some(error.into())),
+            Err(error) => failure = failure.or(Some(error)),
         }
         Ok(Kept { run, folder, failure })
     }
 
     /// `--os-data`. What cannot be merged is a gap; the run itself stays.
-    fn merge_os_data(
-        &self,
-        run: &mut Run,
-        folder: &Folder,
-        console: &Console,
-    ) -> Result<(), Failure> {
+    fn merge_os_data(&self, run: &mut Run, folder: &Folder) -> Result<(), RunError> {
         let Some(file) = &self.os_data else { return Ok(()) };
         os_data::wait_for(run, file);
-        let written = os_data::merge(run, file, folder, console).map_err(|error| {
-            let hint = format!(
-                "{}; the run itself is recorded: petal report {} --os-data FILE",
-                error.message,
+        let written = os_data::merge(run, file, folder, &|line| self.context.watch.note(line));
+        let written = written.map_err(|error| {
+            run.details.gaps.push(error.to_string());
+            run.summary.findings = findings::judge(run);
+            let message = format!(
+                "{error}; the run itself is recorded: petal report {} --os-data FILE",
                 folder.path().display()
             );
-            run.details.gaps.push(error.message);
-            run.summary.findings = findings::judge(run);
-            Failure::new(error.exit, hint)
+            match error {
+                RecordError::Table { .. } => RunError::Setting(message),
+                _ => RunError::Environment(message),
+            }
         });
         Ok(written??)
     }
@@ -242,7 +198,7 @@ impl Series {
 
 /// Keeps the figures whatever becomes of the script, or of petal while it waits for it. What the
 /// script tells enters the record when it has ended.
-fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), Failure> {
+fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), RecordError> {
     if job.settings.external_script.is_none() {
         return Ok(());
     }
@@ -256,19 +212,18 @@ fn save_before_post(job: &Job<'_>, folder: &Folder, run: &Run) -> Result<(), Fai
     Ok(())
 }
 
-fn write(folder: &Folder, run: &Run) -> Result<(), Failure> {
+fn write(folder: &Folder, run: &Run) -> Result<(), RecordError> {
     record::save(folder, run)?;
     report::write_all(folder, run)?;
     Ok(())
 }
 
 /// A fresh seed. 53 bits, so that every JSON reader keeps it exactly.
-pub fn draw_seed() -> Result<u64, Failure> {
+pub fn draw_seed() -> Result<u64, RunError> {
     rand::rngs::SysRng.try_next_u64().map(|drawn| drawn >> 11).map_err(|error| {
-        Failure::new(
-            Exit::Environment,
-            format!("the system gives no random seed: {error}; give one with --seed"),
-        )
+        RunError::Environment(format!(
+            "the system gives no random seed: {error}; give one with --seed"
+        ))
     })
 }
 
@@ -287,8 +242,8 @@ mod tests {
             index_bytes: 0,
         };
         let settings = Settings { scan_pct: 10, ..Settings::default() };
-        assert!(InUse::check(&settings, vec![there(0)]).is_err());
-        assert!(InUse::check(&settings, vec![there(128)]).is_ok());
-        assert!(InUse::check(&Settings::default(), vec![there(0)]).is_ok());
+        assert!(UsedData::check(&settings, vec![there(0)]).is_err());
+        assert!(UsedData::check(&settings, vec![there(128)]).is_ok());
+        assert!(UsedData::check(&Settings::default(), vec![there(0)]).is_ok());
     }
 }

@@ -1,0 +1,33 @@
+//! `--os-data FILE`: merges what `petal os` recorded on the database's host into a run's record.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::analysis::findings;
+use crate::record::{Folder, RecordError, Run, os_merge};
+
+/// A recorder beside the run may be a second behind its end.
+const LAG_MAX: Duration = Duration::from_secs(3);
+
+/// Waits a moment until the file has come to the end of a run that has just ended.
+pub fn wait_for(run: &Run, file: &Path) {
+    let began = Instant::now();
+    while began.elapsed() < LAG_MAX && !os_merge::reaches_end(run, file) {
+        thread::sleep(LAG_MAX / 10);
+    }
+}
+
+/// Merges, and judges what is known now. The seconds are written beside the record, which the
+/// caller writes; the inner result is how that went.
+pub fn merge(
+    run: &mut Run,
+    file: &Path,
+    folder: &Folder,
+    note: &dyn Fn(&str),
+) -> Result<Result<(), RecordError>, RecordError> {
+    let notes = os_merge::merge(run, file)?;
+    notes.iter().for_each(|line| note(line));
+    run.summary.findings = findings::judge(run);
+    Ok(os_merge::save_seconds(folder, run))
+}

@@ -1,0 +1,167 @@
+//! The cells, one after the other: each a run in a folder of its own, kept as it ends.
+
+use std::time::{Duration, Instant};
+
+use super::super::series::{Series, UsedData};
+use super::super::{Context, RunError};
+use super::folder::SweepFolder;
+use super::order::{CellRun, Pace, left};
+use super::plan::{Planned, run_time};
+use crate::record::observation::{Observation, metric};
+use crate::record::sweep::{self as kept, Cell, Failure};
+use crate::record::{Run, Status};
+use crate::report::numbers::{micros, or_dash, rate, span};
+use crate::settings::Settings;
+
+/// Runs what is left, until a signal. Returns what went wrong beside the figures: hooks, reports. An
+/// error means that the sweep cannot go on now; the same command takes it up again.
+pub fn run(
+    planned: &Planned,
+    held: &mut SweepFolder,
+    context: &Context<'_>,
+) -> Result<Vec<RunError>, RunError> {
+    let watch = context.watch;
+    let mut beside = Vec::new();
+    let todo = left(&held.sweep);
+    let all: usize = held.sweep.plan.order.iter().map(Vec::len).sum();
+    let mut pace = Pace::default();
+    for (at, &cell_run) in todo.iter().enumerate() {
+        if context.caller.is_interrupted() {
+            break;
+        }
+        let time_left = pace.left(todo.len() - at, run_time(planned));
+        let number = all - todo.len() + at + 1;
+        watch.heading(&format!("cell {number} of {all}, all done in {} | ", span(time_left)));
+        let began = Instant::now();
+        let ended = one(planned, held, cell_run, context);
+        watch.heading("");
+        match ended {
+            Ok(None) => break,
+            Ok(Some((run, failure))) => {
+                beside.extend(failure);
+                let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
+                let ran = Duration::try_from_secs_f64(ran_s).unwrap_or_default();
+                pace.add(began.elapsed(), ran);
+                watch.note(&line(number, all, held, &run));
+                if let Some(missing) = run.summary.finding("rows-missing") {
+                    watch.error(&missing.message);
+                }
+                if !run.summary.sessions_lost.is_empty() {
+                    report_lost(&run, context);
+                    check_reachable(planned, cell_run, context)?;
+                }
+            }
+            Err(error) if error.is_interrupted() => break,
+            Err(error) => {
+                nothing_measured(held, cell_run, &error, context)?;
+                check_reachable(planned, cell_run, context)?;
+            }
+        }
+    }
+    if left(&held.sweep).is_empty() {
+        held.sweep.status = Status::Complete;
+        kept::save(&held.folder, &held.sweep)?;
+    }
+    Ok(beside)
+}
+
+/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; with the run comes
+/// what went wrong beside its figures. An error means that it measured nothing.
+fn one(
+    planned: &Planned,
+    held: &mut SweepFolder,
+    cell_run: CellRun,
+    context: &Context<'_>,
+) -> Result<Option<(Run, Option<RunError>)>, RunError> {
+    let CellRun { number, repeat } = cell_run;
+    let plan = &held.sweep.plan;
+    let (Some(settings), Some(factors)) =
+        (planned.settings(number), plan.cells().into_iter().nth(number as usize - 1))
+    else {
+        return Err(RunError::Setting(format!("this plan has no cell {number}")));
+    };
+    let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
+    let dir = held.folder.path().to_owned();
+    let name = plan.folder_name(number, &factors, repeat);
+    let engine = context.open(&settings)?;
+    let mut series = Series::new(engine, settings, context)?;
+    series.os_data = planned.os_data.clone();
+    let folder = kept::begin_cell(&dir, &name)?;
+    let done = series.run_in(folder, number, repeat)?;
+    let status = done.run.summary.status;
+    let is_written = done.folder.path().join("run.json").is_file();
+    if status == Status::Interrupted || !is_written {
+        return match done.failure {
+            Some(failure) if !is_written => Err(failure),
+            _ => Ok(None),
+        };
+    }
+    kept::finish_cell(&dir, &name, &done.folder)?;
+    held.sweep.cells.push(Cell { number, repeat, factors, folder: name, status });
+    held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
+    kept::save(&held.folder, &held.sweep)?;
+    if let Some(failure) = &done.failure {
+        context.watch.error(&failure.to_string());
+    }
+    Ok(Some((done.run, done.failure)))
+}
+
+/// Reports and notes a cell that measured nothing; the next one may go better.
+fn nothing_measured(
+    held: &mut SweepFolder,
+    CellRun { number, repeat }: CellRun,
+    error: &RunError,
+    context: &Context<'_>,
+) -> Result<(), RunError> {
+    let message = error.to_string();
+    context.watch.error(&format!("cell {number} of round {repeat} measured nothing: {message}"));
+    held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
+    held.sweep.failures.push(Failure { number, repeat, message });
+    kept::save(&held.folder, &held.sweep)?;
+    Ok(())
+}
+
+/// Checks that going on makes sense: the target of this cell answers, and the data are there.
+fn check_reachable(
+    planned: &Planned,
+    cell_run: CellRun,
+    context: &Context<'_>,
+) -> Result<(), RunError> {
+    let Some(settings) = planned.settings(cell_run.number) else { return Ok(()) };
+    let loaded = context.open(settings).and_then(|engine| engine.loaded());
+    let used = loaded.map_err(RunError::from).and_then(|loaded| UsedData::check(settings, loaded));
+    match used {
+        Ok(_) => Ok(()),
+        // The sweep ends by it.
+        Err(error) if error.is_interrupted() => Ok(()),
+        Err(error) => Err(RunError::Environment(format!(
+            "{error}; the sweep stops here, and the same command goes on with it"
+        ))),
+    }
+}
+
+/// What a person wants to know of a cell as it ends.
+fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
+    let Some(cell) = held.sweep.cells.last() else { return String::new() };
+    let seen = Observation::of_run("", Vec::new(), run);
+    let factors: Vec<String> =
+        cell.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
+    format!(
+        "{number} of {all}, round {}: {}: {} PIOPS, {} us a read, {} operations/s{}",
+        cell.repeat,
+        factors.join(", "),
+        or_dash(seen.metric(metric::PIOPS), rate),
+        or_dash(seen.metric(metric::READ_US), micros),
+        or_dash(seen.metric(metric::OPS), rate),
+        if cell.status == Status::Complete { "" } else { ", FAILED" },
+    )
+}
+
+fn report_lost(run: &Run, context: &Context<'_>) {
+    for lost in run.summary.sessions_lost.iter().take(3) {
+        context.watch.error(&format!(
+            "session {} was lost after {:.1} s: {} ({})",
+            lost.session, lost.at_s, lost.message, lost.code
+        ));
+    }
+}

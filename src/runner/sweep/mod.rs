@@ -1,0 +1,90 @@
+//! A sweep: every combination of the values asked for, several times over, into one folder that the
+//! same command finds again. It is planned ([`plan`]), ordered ([`order`]), and its cells are run
+//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]).
+
+mod cells;
+mod folder;
+mod order;
+mod plan;
+
+use std::path::PathBuf;
+
+use super::{Context, RunError};
+use crate::record::sweep::{Sweep, Swept, load};
+use crate::report;
+use crate::settings::axes::Asked;
+use crate::settings::objective::Objective;
+use crate::settings::read::Sources;
+
+pub use order::{Pace, left, turns, with_order};
+pub use plan::{Planned, main_bytes, plan, run_time};
+
+/// What a person asks of a sweep, beside its settings.
+pub struct Request<'a> {
+    pub asked: Asked,
+    pub sources: Sources<'a>,
+    /// The sweep's own folder; else one named after the plan.
+    pub dir: Option<PathBuf>,
+    pub load: bool,
+    pub fresh: bool,
+    pub again_failed: bool,
+    /// What `petal os` records on the database's host.
+    pub os_data: Option<PathBuf>,
+    /// `--max-latency`: the report marks the highest load that meets it.
+    pub objective: Option<Objective>,
+}
+
+/// A sweep as it ended, whole or not.
+pub struct Done {
+    pub swept: Swept,
+    /// What went wrong beside the figures of its cells: hooks, reports.
+    pub beside: Vec<RunError>,
+}
+
+impl Done {
+    pub fn is_complete(&self) -> bool {
+        left(&self.swept.sweep).is_empty()
+    }
+}
+
+/// What is done of a planned sweep; None where nothing is. Refuses a folder of another plan.
+pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
+    folder::look(planned)
+}
+
+/// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
+/// stop; what was done is kept and reported in its folder.
+pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunError> {
+    let watch = context.watch;
+    let planned = plan(request, context)?;
+    let mut held = folder::take(&planned, request)?;
+    for name in &held.removed {
+        watch.note(&format!("{name} was cut off and is removed; its cell is done again"));
+    }
+    for folder in &held.damaged {
+        watch.note(&format!(
+            "the record of a cell is damaged or lost; the cell is done again, and what was there \
+             is kept in {}",
+            folder.display()
+        ));
+    }
+    let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
+    match left(&held.sweep).len() {
+        0 => watch.note("this sweep is complete: nothing is run; --fresh begins it anew"),
+        left if left < all => {
+            watch.note(&format!("{} of {all} cells are done, {left} are left", all - left));
+        }
+        _ => {}
+    }
+    let ran = cells::run(&planned, &mut held, context);
+    let swept = load(held.folder.path())?;
+    let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
+    if let Some(path) = written.first() {
+        watch.note(&format!("the report is {}", path.display()));
+    }
+    let done = Done { swept, beside: ran? };
+    if context.caller.is_interrupted() {
+        watch.note("interrupted: the same command goes on with what is left");
+    }
+    Ok(done)
+}
