@@ -17,7 +17,6 @@ mod header;
 mod host;
 mod html;
 mod io;
-pub mod keep;
 mod load;
 mod mime;
 pub mod number;
@@ -25,8 +24,10 @@ mod page;
 pub mod report;
 pub mod source;
 pub mod statistics;
+pub mod statspack;
 mod text;
 mod times;
+pub mod to_record;
 mod topic;
 mod waits;
 
@@ -129,7 +130,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<Report, AwrError> {
     let format = if is_html { Format::Html } else { Format::Text };
-    let mut page = if is_html { html::page(text) } else { text::page(text) };
+    let page = if is_html { html::page(text) } else { text::page(text) };
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == Kind::Sp));
     let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
@@ -140,17 +141,23 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
         };
         return Err(AwrError::Empty { file: file.to_owned(), why });
     }
-    let warnings = std::mem::take(&mut page.warnings);
-    let mut report = extract(page, kind);
+    let mut report = judged(page, kind);
     report.file = file.to_owned();
     report.format = format;
     report.notes.splice(0..0, notes.iter().cloned());
-    if let Some(printed) = report.header.elapsed_unread.take() {
-        return Err(AwrError::DecimalComma { file: report.file, printed });
+    match report.header.elapsed_unread.take() {
+        Some(printed) => Err(AwrError::DecimalComma { file: report.file, printed }),
+        None => Ok(report),
     }
+}
+
+/// The figures of a page, and what they let one judge.
+fn judged(mut page: Page, kind: Kind) -> Report {
+    let warnings = std::mem::take(&mut page.warnings);
+    let mut report = extract(page, kind);
     report.spans_restart = findings::spans_restart(&report, &warnings);
     report.findings = findings::judge(&report, &warnings);
-    Ok(report)
+    report
 }
 
 fn extract(mut page: Page, kind: Kind) -> Report {
