@@ -45,7 +45,9 @@ fn write_table(out: &mut String, table: &Table) {
             let name = table.columns.get(at).map_or("", |column| column.name.as_str());
             let cells = || table.rows.iter().map(|row| cell(row, Some(at)));
             let width = cells().chain([name]).map(|text| text.chars().count()).max();
-            (width.unwrap_or(0), cells().all(is_number))
+            let is_number = cells().all(is_number);
+            // A name that fills its column looks as if it had been cut.
+            (width.unwrap_or(0) + if is_number { 0 } else { 2 }, is_number)
         })
         .collect();
     let line = |texts: &mut dyn Iterator<Item = &str>| {
