@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::analysis::findings;
 use crate::analysis::petals::Petals;
-use crate::awr::keep;
+use crate::awr::to_record;
 use crate::record::calibration::Calibration;
 use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
@@ -264,7 +264,7 @@ pub(super) fn of_one_calibration(
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
 fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exit {
-    let seen = keep::in_folder(folder.path());
+    let seen = to_record::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
         return Exit::Done;
     }
