@@ -11,10 +11,6 @@ pub mod device;
 pub mod fake;
 pub mod file_lock;
 pub mod in_use;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
-mod loaders;
-#[cfg(any(feature = "postgres", feature = "oracle"))]
-mod meta_table;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]

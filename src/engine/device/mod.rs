@@ -348,7 +348,10 @@ impl Engine for Device {
         })
     }
 
-    fn connect(&self, _seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        if self.shared.data()?.position(seat.schema).is_none() {
+            return Err(not_loaded(self.shared.path.display(), seat.schema));
+        }
         Ok(Box::new(DeviceSession::connect(&self.shared)?))
     }
 

@@ -91,8 +91,8 @@ impl Connector for Driver {
     }
 }
 
-/// Once in a process: which of the two TLS providers is meant, and that a panic of the driver while
-/// it connects is told as an error, not as a trace.
+/// Chooses one of the two TLS providers, and turns a panic of the driver while it connects into an
+/// error instead of a trace. Once in a process.
 fn prepare_process() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

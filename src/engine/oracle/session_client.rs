@@ -16,8 +16,8 @@ use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements>,
-    /// COMMIT_WAIT=TRUE says so in SQL; else the driver's own commit, which waits unless the
-    /// instance is told otherwise.
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a parameter
+    /// of the instance says otherwise.
     commit: Option<String>,
 }
 

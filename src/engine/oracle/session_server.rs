@@ -80,7 +80,7 @@ impl ServerLoop {
                 ("total", Value::Number(total as i64)),
                 ("budget_us", Value::Number(budget_us)),
             ],
-            &["told", "errors"],
+            &["ended", "errors"],
         );
         let answer = answer.and_then(|row| Answer::read(&row, total));
         let answer = answer.map_err(|error| work.failure(&error, stop))?;
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(told: &str, errors: Option<&str>) -> Row {
-        vec![Some(told.to_owned()), errors.map(str::to_owned)]
+    fn row(ended: &str, errors: Option<&str>) -> Row {
+        vec![Some(ended.to_owned()), errors.map(str::to_owned)]
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn odd_answers_are_refused_and_never_panic(told in "[0-9,;-]{0,40}", errors in ".{0,40}") {
-            if let Ok(answer) = Answer::read(&row(&told, Some(&errors)), 5) {
+        fn odd_answers_are_refused_and_never_panic(ended in "[0-9,;-]{0,40}", errors in ".{0,40}") {
+            if let Ok(answer) = Answer::read(&row(&ended, Some(&errors)), 5) {
                 prop_assert!(answer.ended.len() <= 5);
             }
         }

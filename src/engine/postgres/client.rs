@@ -1,5 +1,5 @@
-//! A connection as the thread sees it that works with it: it asks, and waits for the answer. The
-//! driver's future is polled by that thread alone; nothing goes on between two questions.
+//! One connection. The thread that works with it sends a statement and waits for the answer; it alone
+//! polls the driver's future, so nothing goes on between two statements.
 //!
 //! What this adds to a plain wait: a timeout policy, and the server's last words. A server that ends
 //! a session says why and closes; both may arrive at once, and the close must not hide the words.
@@ -25,7 +25,7 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::lock_wait::{self, LOCK_TIMEOUT};
+use super::long_work::{LOCK_LIMIT, LOCK_TIMEOUT};
 use super::session::CANCELLED;
 use crate::engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TICK, TimeoutPolicy,
@@ -172,7 +172,7 @@ impl Client {
     /// Waits so long for each lock from now on, unless the role or the URL said how long.
     pub fn raise_lock_limit(&mut self, limit: Duration) -> Result<(), Error> {
         let monitor = self.wire.monitor.as_mut();
-        let Some(monitor) = monitor.filter(|monitor| monitor.limit == lock_wait::LIMIT) else {
+        let Some(monitor) = monitor.filter(|monitor| monitor.limit == LOCK_LIMIT) else {
             return Ok(());
         };
         monitor.limit = limit;
@@ -446,7 +446,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// On a connection of its own. The server does not tell whether it heard.
+    /// On a connection of its own. The server does not answer whether it did.
     pub fn cancel(&self) -> Result<(), Error> {
         let asked = self.token.cancel_query(self.tls.clone());
         match runtime()?.block_on(async { timeout(self.limit, asked).await }) {

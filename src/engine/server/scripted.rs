@@ -19,8 +19,11 @@ pub enum Answer<E> {
     Rows(Vec<Row>),
     Fails(E),
     /// No answer until this says so.
-    Hangs(Arc<dyn Fn(&Script<E>) -> bool + Send + Sync>),
+    Hangs(Arc<IsOver<E>>),
 }
+
+/// Whether a server answers again.
+pub type IsOver<E> = dyn Fn(&Script<E>) -> bool + Send + Sync;
 
 impl<E: Clone> Clone for Answer<E> {
     fn clone(&self) -> Self {

@@ -60,9 +60,9 @@ mod tests {
             first => Ok(first),
         })
         .unwrap();
-        let told: Vec<(u32, u64, Option<&str>)> =
+        let ended: Vec<(u32, u64, Option<&str>)> =
             done.ended.iter().map(|one| (one.operation, one.rows, one.error.as_deref())).collect();
-        assert_eq!(told, [(10, 1, None), (11, 0, Some("busy")), (12, 9, None)]);
+        assert_eq!(ended, [(10, 1, None), (11, 0, Some("busy")), (12, 9, None)]);
         level.store(0, Ordering::Relaxed);
         let lost = run(&batch, 0, &stop, &mut done, &mut |_| Err(session_error("gone").into()));
         assert_eq!((lost.unwrap_err().code.as_str(), done.ended.len()), ("gone", 3));

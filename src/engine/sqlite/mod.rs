@@ -36,6 +36,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::server::loader::Load;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session,
     Stop,
@@ -224,7 +225,8 @@ impl Engine for Sqlite {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError> {
         let Shared { folder, statistics, direct, .. } = &*self.shared;
-        load::Loader { folder, plan, statistics, direct: *direct, progress, stop }.run()
+        let load = Load { plan, progress, stop };
+        load::Loader { folder, statistics, direct: *direct, load }.run()
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
