@@ -25,4 +25,4 @@ mod url_option;
 
 pub use caller::Caller;
 pub use contract::*;
-pub use registry::{ALL, open};
+pub use registry::open;

@@ -57,7 +57,7 @@ pub struct Measured {
 pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Run {
     let summary = Summary {
         format: FORMAT.to_owned(),
-        engine: job.engine.capabilities().scheme.to_owned(),
+        engine: job.engine.support().scheme.to_owned(),
         target: prepared.target.clone(),
         sessions: job.seats.len() as u32,
         schemas: job.workload.schemas,

@@ -85,7 +85,7 @@ pub fn load(
 
 /// As the settings say, or else as the engine has it.
 fn filler(engine: &dyn Engine, settings: &Settings, block_size: u32) -> Filler {
-    let incompressible = engine.capabilities().incompressible;
+    let incompressible = engine.support().incompressible;
     match (settings.compress_ratio, settings.obfuscate_columns) {
         (Some(ratio), _) => {
             compression::filler(ratio, block_size as usize, engine.column_bytes(block_size))

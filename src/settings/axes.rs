@@ -128,7 +128,7 @@ fn read_all(
                 "--sessions",
                 format!(
                     "contradicts {}, where READERS and WRITERS are the sessions",
-                    first.told(key)
+                    first.with_origin(key)
                 ),
                 "Leave out one or the other; --readers \"\" --writers \"\" unsets them here.",
             )]));

@@ -1,11 +1,14 @@
 use std::collections::HashMap;
 use std::fs;
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::settings::size::Extent;
+use crate::settings::{HotSpot, LoopSide, RedoStress, StatisticsType, ThinkTime, Verify, WarmUp};
 
 /// What a test gives to [`read`], with an environment of its own.
 #[derive(Default)]

@@ -4,17 +4,17 @@
 //!
 //! Rules between parameters are in [`super::rules`].
 
-mod engines;
 mod help;
 mod parameters;
+pub mod support;
 mod value;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-pub use engines::{EngineColumn, Support, column, columns};
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
+pub use support::{EngineSupport, Support};
 pub use value::{Refusal, Value};
 
 use super::Settings;
@@ -27,13 +27,15 @@ pub struct Parameter {
     pub kind: Kind,
     /// As a person would write it; empty: unset.
     pub default: &'static str,
-    /// What to tell of the default where the text does not tell it.
-    pub default_told: Option<&'static str>,
+    /// What help says of the default where its text does not say it.
+    pub default_words: Option<&'static str>,
     /// Further rules than the kind's own, in words; those are checked in [`super::rules`].
     pub also: &'static str,
     pub meaning: &'static str,
     pub group: Group,
     pub taken_by: TakenBy,
+    /// Sets its field, by a value of its kind; unset where nobody gave one and there is no default.
+    pub set: fn(&mut Settings, &Value),
     /// Its value in force in validated settings, for the record; secrets never.
     pub in_force: fn(&Settings) -> serde_json::Value,
 }
@@ -181,10 +183,10 @@ impl Parameter {
         matches!(self.kind, Kind::Secret | Kind::Url | Kind::User)
     }
 
-    /// The default as it is told to people.
+    /// The default as people read it.
     pub fn default_words(&self) -> &'static str {
-        match (self.default_told, self.default) {
-            (Some(told), _) => told,
+        match (self.default_words, self.default) {
+            (Some(words), _) => words,
             (None, "") => "none",
             (None, text) => text,
         }

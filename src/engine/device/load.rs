@@ -13,11 +13,12 @@ use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
 use super::target::{Kind, Target, unusable};
-use super::{CAPABILITIES, Shared, block, placement, safety, target};
+use super::{Shared, block, placement, safety, target};
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
 };
+use crate::settings::table::support;
 use crate::workload::row::load_stamp;
 use crate::workload::scatter::Permutation;
 
@@ -80,7 +81,7 @@ impl Loader<'_> {
     /// The header to which schemas are added, after all refusals.
     fn header_before(&self) -> Result<Header, EngineError> {
         let (path, plan) = (&self.shared.path, self.plan);
-        loader::check_block_size(&CAPABILITIES, plan, "the device engine loads")?;
+        loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
         let new = || Header::new(plan.block_size, self.shared.options.log_bytes);
         let Some(found) = target::find(path)? else { return Ok(new()) };
         safety::refuse_in_use(path, &self.shared.roots)?;

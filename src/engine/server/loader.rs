@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::engine::threads::Thread;
 use crate::engine::{
-    Capabilities, EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress,
-    ProgressUnit, Stop,
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
+    Stop,
 };
 
 /// One load.
@@ -147,11 +147,11 @@ fn load_each<T: Send>(
 
 /// Refuses a block size that an engine cannot load; `subject` is what it loads.
 pub fn check_block_size(
-    capabilities: &Capabilities,
+    block_sizes: &[u32],
     plan: &LoadPlan,
     subject: &str,
 ) -> Result<(), EngineError> {
-    if capabilities.block_sizes.contains(&plan.block_size) {
+    if block_sizes.contains(&plan.block_size) {
         return Ok(());
     }
     Err(EngineError::Setting(format!(

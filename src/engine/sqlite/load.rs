@@ -9,17 +9,18 @@ use std::time::Instant;
 use rusqlite::Connection;
 
 use super::connection::{Access, engine_error, open};
+use super::direct;
 use super::files::{self, Folder, Header};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::count_pages;
-use super::{CAPABILITIES, direct};
 use crate::engine::file_lock::FileLock;
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
 use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement};
+use crate::settings::table::support;
 use crate::workload::row::{COLUMNS, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -44,7 +45,11 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
-        loader::check_block_size(&CAPABILITIES, self.load.plan, "SQLite files are loaded")?;
+        loader::check_block_size(
+            support::SQLITE.block_sizes,
+            self.load.plan,
+            "SQLite files are loaded",
+        )?;
         self.folder.create()?;
         let _alone = self.folder.lock()?;
         self.check_names()?;

@@ -123,9 +123,9 @@ fn data_set_per_block_size(
     let Some(sizes) = several(axes, "block_sz") else { return Ok(()) };
     for cell in cells {
         let engine = engine::open(cell)?;
-        let capabilities = engine.capabilities();
+        let support = engine.support();
         let url = cell.db.redacted();
-        let Some(path) = cell.db.path().filter(|_| !capabilities.block_sizes.is_empty()) else {
+        let Some(path) = cell.db.path().filter(|_| !support.block_sizes.is_empty()) else {
             return Err(RunError::Setting(format!(
                 "BLOCK_SZ={} (--block-sz): the server of {url} decides its block size: name a \
                  server for each size, with --db as often",
@@ -210,7 +210,7 @@ fn load_unless_there(
         )));
     }
     let settings = Settings { schemas: Some(wanted), ..settings.clone() };
-    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    let block_size = settings.block_sz.unwrap_or(engine.support().block_size_default);
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
     let setup = load::plan(engine.as_ref(), &settings, seed, false)?;
