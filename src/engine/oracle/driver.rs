@@ -3,7 +3,7 @@
 //! What it does not do itself is done here. It knows no time limit for a peer that accepts a
 //! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
 //! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
-//! (once more for the answer to its break), not while it writes, and not for its goodbye: whoever
+//! (once more for the answer to its break), not while it writes, and not when it closes: whoever
 //! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
 //! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
 //! wants one provider of the process, and this build has two.

@@ -28,7 +28,7 @@ const LOG_BYTES_MIN: u64 = 1 << 30;
 pub struct Loader<'a> {
     pub connector: &'a dyn Connector,
     pub place: &'a str,
-    /// As the dictionary has it.
+    /// The tablespace by its name in the dictionary.
     pub tablespace: &'a str,
     pub load: Load<'a>,
 }

@@ -51,7 +51,7 @@ impl ClientLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        statement_loop::run(batch, 0, stop, done, &mut |operation| {
+        statement_loop::run(batch, stop, done, &mut |operation| {
             work.limit_calls(stop, Instant::now())?;
             let statements = self.statements(work, operation.schema)?;
             self.run(work, statements, operation)

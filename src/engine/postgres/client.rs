@@ -32,8 +32,8 @@ use crate::engine::server::liveness::{
 };
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
-/// How long a connection may take to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// How long closing a connection may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
@@ -93,7 +93,7 @@ impl Error {
 
 /// One connection.
 pub struct Client {
-    // Dropped first: then the connection says goodbye.
+    // Dropped first: the connection then sends its end.
     asker: tokio_postgres::Client,
     wire: Wire,
 }
@@ -372,22 +372,22 @@ fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
 }
 
 impl Drop for Wire {
-    /// Says goodbye, so that the server ends the session now.
+    /// Closes the connection, so that the server ends the session now.
     fn drop(&mut self) {
         let Self { runtime, connection, is_over, abort_handle, .. } = self;
         if *is_over || abort_handle.reason().is_some() {
             return;
         }
-        let goodbye = poll_fn(|context| {
+        let closed = poll_fn(|context| {
             poll(connection, is_over, context);
             if *is_over { Poll::Ready(()) } else { Poll::Pending }
         });
         // A peer that does not take it is left.
-        let _ = runtime.block_on(async { timeout(GOODBYE, goodbye).await });
+        let _ = runtime.block_on(async { timeout(CLOSE_LIMIT, closed).await });
     }
 }
 
-/// Rows on their way to a table.
+/// Rows that COPY writes to a table.
 pub struct CopyIn<'a> {
     wire: &'a mut Wire,
     sink: Pin<Box<CopyInSink<Bytes>>>,
@@ -404,7 +404,7 @@ impl CopyIn<'_> {
     }
 }
 
-/// Rows on their way out of a table.
+/// Rows that COPY reads from a table.
 pub struct CopyOut<'a> {
     wire: &'a mut Wire,
     stream: Pin<Box<CopyOutStream>>,

@@ -18,7 +18,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const SHARED: &str = "SELECT pg_try_advisory_lock_shared(hashtext('petal setup'))";
 const ALONE: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
-/// Whoever else holds the lock here, and whether alone.
+/// The other holders of the lock in this database, and whether each holds it alone.
 const HOLDERS: &str = "\
 SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
        coalesce(to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), ''),

@@ -367,7 +367,7 @@ impl BeforeLoad<'_> {
         )))
     }
 
-    /// Who holds a lock on what is to be replaced is found now, not when all is loaded.
+    /// Finds who holds a lock on what is to be replaced, before anything is loaded.
     fn check_locks(&self, client: &mut Client) -> Result<(), EngineError> {
         for name in self.to_drop(client)? {
             let doing = format!("locking {name}, which is to be replaced");

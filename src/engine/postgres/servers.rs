@@ -12,7 +12,7 @@ use crate::engine::EngineError;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 
-/// Who serves a run.
+/// The servers of a run.
 pub struct Servers {
     /// The sessions', in order; after them the one for setup where it is another.
     pub servers: Vec<Endpoint>,

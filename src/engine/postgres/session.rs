@@ -141,7 +141,7 @@ impl Connected {
         });
         match &mut self.side {
             Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, 0, stop, done),
+            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
             Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
         }
     }

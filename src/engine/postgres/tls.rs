@@ -90,7 +90,7 @@ fn own_root() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// Who is trusted, and the certificates of a file as they are.
+/// The trusted authorities, and the certificates of a file as they are.
 fn roots(
     options: &TlsOptions,
 ) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), EngineError> {

@@ -88,7 +88,7 @@ impl LoadState<'_> {
         self.stop.is_requested() || self.failed.load(Ordering::Relaxed)
     }
 
-    /// The same question for a callback that outlives this.
+    /// Asks what [`Self::is_over`] does, for a callback that outlives this.
     pub fn watcher(&self) -> impl FnMut() -> bool + Send + 'static {
         let (stop, failed) = (self.stop.clone(), Arc::clone(&self.failed));
         move || stop.is_requested() || failed.load(Ordering::Relaxed)

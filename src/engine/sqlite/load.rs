@@ -1,4 +1,4 @@
-//! Loading: each schema into a file of its own beside the final name, proved, then renamed. Until
+//! Loading: each schema goes into a file of its own beside the final name, proved, then renamed. Until
 //! the last schema is proved nothing has its final name, so that a load that is cut off leaves
 //! only `.loading` files, which nobody takes for data.
 
@@ -91,9 +91,9 @@ impl Loader<'_> {
     /// No run uses what is to be replaced, nor begins to.
     fn lock_replaced(&self) -> Result<Vec<FileLock>, EngineError> {
         let paths = self.load.plan.schemas.iter().map(|&schema| self.folder.database(schema));
-        let claims: Result<Vec<_>, _> =
+        let locks: Result<Vec<_>, _> =
             paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
-        Ok(claims?.into_iter().flatten().collect())
+        Ok(locks?.into_iter().flatten().collect())
     }
 
     /// A page for each row, interior pages, and the index at under 24 bytes a row with its pages'
