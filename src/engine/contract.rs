@@ -9,6 +9,7 @@ use super::caller::Caller;
 use super::in_use::{DataUse, Unshared};
 use crate::settings::table::EngineSupport;
 use crate::stats::counters::Counters;
+use crate::stats::database_interval::DatabaseInterval;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
@@ -399,12 +400,20 @@ impl Placement {
     }
 }
 
-/// A file that the database itself makes of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file of what the database itself says of a run.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServerReport {
     /// Its name in the run's folder.
     pub file: String,
-    pub text: String,
+    pub content: ReportContent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReportContent {
+    /// As the database made it.
+    Text(String),
+    /// Figures of its tables; a text for people is made of them.
+    Interval(Box<DatabaseInterval>),
 }
 
 /// Where long work tells how far it is. Called from many threads.

@@ -158,7 +158,7 @@ pub(in crate::report) fn remarks(report: &SeenReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::awr::keep;
+    use crate::awr::to_record;
     use crate::record::{IoLatency, fixture};
 
     const STATSPACK: &str = include_str!("../../../tests/data/awr/sp_11g.txt");
@@ -181,7 +181,7 @@ mod tests {
             source: "the database".into(),
         };
         run.summary.io_latency_us = [("read".to_owned(), read)].into();
-        run.summary.server_reports = keep::of_texts([("statspack.txt", text)].into_iter());
+        run.summary.server_reports = to_record::of_texts([("statspack.txt", text)].into_iter());
         run
     }
 
