@@ -94,6 +94,7 @@ impl ServerLoop {
         if let Some(call) = self.calls.get(&number) {
             return Ok(call.clone());
         }
+        work.meta(number)?;
         ensure_routine(work, number)?;
         let sql = format!(
             "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
