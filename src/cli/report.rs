@@ -184,7 +184,7 @@ fn of_run(
     Ok((run, exit))
 }
 
-/// What goes to stdout: the report of one run, or a table of several.
+/// Prints the report of one run, or a table of several.
 fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
     let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
     let all = runs.iter().map(|(_, run)| run);
@@ -214,7 +214,7 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failu
     }
 }
 
-/// As the folder calls itself.
+/// The folder's own name, for messages.
 fn folder_name(path: &Path) -> String {
     let folder = record::folder_of(path);
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -248,7 +248,7 @@ fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Resul
     Ok(exit)
 }
 
-/// What goes to stdout, here and from `petal calibrate`, which not every build has.
+/// Prints a calibration, here and for `petal calibrate`, which not every build has.
 pub(super) fn of_one_calibration(
     calibration: &Calibration,
     is_json: bool,

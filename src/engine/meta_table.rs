@@ -1,4 +1,4 @@
-//! What a load left about itself in a database's `petal_meta`: keys and values, read strictly. A key
+//! The keys and values that a load left in a database's `petal_meta`, read strictly. A key
 //! that is missing or odd is of a petal that this one does not know.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::workload::row::Filler;
 
 pub struct MetaValues<'a> {
     pub values: BTreeMap<String, String>,
-    /// Where they are, such as a server.
+    /// Their place, such as a server.
     pub place: &'a str,
     /// Which they are, such as `petal_meta of schema 3`.
     pub of: String,

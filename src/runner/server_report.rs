@@ -9,11 +9,11 @@ use crate::awr::{statspack, to_record};
 use crate::engine::{ReportContent, ServerReport};
 use crate::record::server_report::SeenReport;
 
-/// What could not be begun.
+/// Begins the database's own report, and says why it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
     match job.engine.begin_report() {
-        Ok(told) => {
-            if let Some(line) = told {
+        Ok(note) => {
+            if let Some(line) = note {
                 job.watch.note(line);
             }
             Vec::new()
@@ -22,7 +22,7 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
     }
 }
 
-/// What was read of it, and what could not be fetched or written.
+/// Fetches, writes and reads that report; gaps say what of it failed.
 pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
     let reports = match job.engine.end_report() {
         Ok(reports) => reports,

@@ -62,8 +62,8 @@ macro_rules! unset_by_default {
 }
 
 unset_by_default! {
-    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
-    /// checked again when the target is known.
+    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded)
+    /// is checked again when the target is known.
     #[derive(Debug, Clone)]
     pub struct Settings {
         pub update_pct: u8,
@@ -118,7 +118,7 @@ unset_by_default! {
         /// None: drawn for each run.
         pub seed: Option<u64>,
         pub out: PathBuf,
-        /// Where calibrations are kept for runs to be compared with; None where no place is known.
+        /// The folder of calibrations that runs are compared with; None where none is known.
         pub calibrations: Option<PathBuf>,
         /// How many times its own size a setup of the bare device writes.
         pub precondition: u32,
@@ -134,7 +134,7 @@ unset_by_default! {
         pub conf_file: Option<PathBuf>,
         /// Each parameter as it was set, and by whom, for the record; no secrets.
         pub origins: Vec<Given>,
-        /// What a person should read, from reading the settings: unknown keys, odd values.
+        /// Notes for a person: unknown keys, unusual values.
         pub notes: Vec<String>,
     }
 }
@@ -148,7 +148,7 @@ pub struct Given {
     pub origin: Origin,
 }
 
-/// Where a value came from, strongest first.
+/// The source of a value, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {

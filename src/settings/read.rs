@@ -1,4 +1,4 @@
-//! Where each value comes from: flag over environment over file over default, then one validated
+//! Chooses each value: flag over environment over file over default, then makes one validated
 //! [`Settings`]. The rules between parameters are in [`super::rules`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, Kind, PARAMETERS, Parameter, Value};
 use super::{Given, Origin, Settings, rules};
 
-/// All that settings can come from. Nothing else is looked at.
+/// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {
     /// Rules about a run do not bind a setup.
     pub command: CommandKind,
@@ -21,7 +21,7 @@ pub struct Sources<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
     /// `--conf`: must be there.
     pub conf: Option<PathBuf>,
-    /// Where `slob.conf` is looked for without `--conf`; None: nowhere.
+    /// The folder of `slob.conf` without `--conf`; None: it is not looked for.
     pub directory: Option<PathBuf>,
     /// `-s`.
     pub schemas: Option<u32>,
@@ -41,7 +41,7 @@ pub fn secret_variables() -> Vec<String> {
         .collect()
 }
 
-/// Reads and validates everything; tells all that is wrong at once.
+/// Reads and validates everything; reports all that is wrong at once.
 pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
     let mut errors = Vec::new();
     let file = File::of(sources, &mut errors);
@@ -179,11 +179,11 @@ impl File {
     /// A line for each key that petal does not know.
     fn notes(&self) -> Vec<String> {
         let Some(path) = &self.path else { return Vec::new() };
-        let mut told = BTreeSet::new();
+        let mut noted = BTreeSet::new();
         let unknown = self.conf.entries.iter().filter(|entry| {
             table::find(&entry.key).is_none()
                 && !self.conf.referred.contains(&entry.key)
-                && told.insert(entry.key.as_str())
+                && noted.insert(entry.key.as_str())
         });
         unknown
             .map(|entry| {
@@ -244,7 +244,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where a parameter's value came from.
+    /// The source of a parameter's value.
     pub fn origin(&self, key: &str) -> Origin {
         self.origins
             .iter()

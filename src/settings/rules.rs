@@ -18,7 +18,7 @@ pub const SCALE_BLOCKS_MIN: u64 = 1024;
 /// Under this a run is mostly its start and end.
 const RUN_TIME_S_MIN: u64 = 30;
 
-/// What a run or a load touches, now that the block size is known.
+/// The rows that a run or a load touches, once the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
     /// Rows of each main table: SCALE in blocks.
@@ -33,7 +33,7 @@ pub struct HotRows {
     pub rows: u64,
 }
 
-/// What the rules found.
+/// The findings of the rules.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub errors: Vec<SettingError>,
@@ -67,7 +67,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a rule about these keys, of which the first is the one refused, is to be judged.
+    /// True when a rule about these keys applies; the first is the one that would be refused.
     fn binds(&self, keys: &[&str]) -> bool {
         let first = keys.first().and_then(|key| table::find(key));
         first.is_some_and(|parameter| parameter.taken_by.includes(self.command))
@@ -87,7 +87,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What the target's engine cannot do.
+    /// Refuses what the target's engine cannot do.
     fn engine(&mut self) {
         let Some(engine) = support::of(&self.settings.db.scheme) else { return };
         let mut without_effect: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -227,7 +227,7 @@ impl Judge<'_> {
         if endpoints.service_max.is_some() && endpoints.service_base.is_none() {
             self.refuse(
                 &["SQLNET_SERVICE_MAX", "SQLNET_SERVICE_BASE"],
-                "numbers services whose base is not told",
+                "numbers services, and SQLNET_SERVICE_BASE is not set",
                 "Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.",
             );
         }
@@ -248,7 +248,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is wrong at whatever block size the target may have. The rest waits for
+    /// Refuses what does not fit at any block size that the target may have. The rest waits for
     /// [`Settings::check_against`].
     fn sizes(&mut self) {
         let settings = self.settings;
@@ -341,7 +341,7 @@ fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
     Some(HotRows { offset: spot.offset_bytes / block_size, rows: spot.bytes / block_size })
 }
 
-/// What does not fit into `rows` blocks of `block_size`.
+/// Settings that do not fit into `rows` blocks of `block_size`.
 fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError> {
     let mut errors = Vec::new();
     let size = format_bytes(u64::from(block_size));

@@ -22,12 +22,12 @@ use super::Settings;
 /// One parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// As in slob.conf and the environment. The flag's name follows from it.
+    /// Its name in slob.conf and the environment. The flag's name follows from it.
     pub key: &'static str,
     pub kind: Kind,
-    /// As a person would write it; empty: unset.
+    /// The default, as a person would write it; empty: unset.
     pub default: &'static str,
-    /// What help says of the default where its text does not say it.
+    /// Words for the default in help, where its text does not say it.
     pub default_words: Option<&'static str>,
     /// Further rules than the kind's own, in words; those are checked in [`super::rules`].
     pub also: &'static str,
@@ -40,7 +40,7 @@ pub struct Parameter {
     pub in_force: fn(&Settings) -> serde_json::Value,
 }
 
-/// What a value may look like.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// 0 to 100, whole.
@@ -129,7 +129,7 @@ pub enum CommandKind {
     /// A run, and every cell of a sweep.
     Run,
     Sweep,
-    /// Those that only open the target: drop, check.
+    /// Commands that only open the target: drop, check.
     Target,
 }
 
@@ -178,7 +178,7 @@ impl Parameter {
         FLAGS.get(self.key).map_or("", String::as_str)
     }
 
-    /// Whether what a person writes there may hold a password, rightly or not.
+    /// True when its text may hold a password, rightly or by mistake.
     pub fn may_hold_secret(&self) -> bool {
         matches!(self.kind, Kind::Secret | Kind::Url | Kind::User)
     }
@@ -221,7 +221,7 @@ impl Parameter {
     }
 }
 
-/// By its exact key.
+/// The parameter of this exact key.
 pub fn find(key: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.key == key)
 }

@@ -23,12 +23,12 @@ pub struct SweepFolder {
     pub sweep: Sweep,
     /// Half cells that were removed.
     pub removed: Vec<String>,
-    /// Where cells are whose records were damaged or lost.
+    /// Folders of cells whose records were damaged or lost.
     pub damaged: Vec<PathBuf>,
     _lock: FileLock,
 }
 
-/// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
+/// Reads the sweep that this plan's folder holds; None where it holds none. Refuses another plan's.
 pub fn look(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let dir = &planned.dir;
     if !kept::is_one(dir) {

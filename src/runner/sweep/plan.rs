@@ -1,5 +1,5 @@
-//! From what was asked to a plan: every cell's settings, the targets and what is loaded there.
-//! All that can be refused is refused here, before anything is touched.
+//! Plans a sweep: every cell's settings, the targets, and the data loaded there. Whatever can be
+//! refused is refused here, before anything is touched.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Planned {
 /// One target of the sweep.
 pub struct Target {
     pub url: String,
-    /// Those of its first cell.
+    /// The settings of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
     loaded: Vec<LoadedSchema>,
@@ -115,7 +115,7 @@ fn show_notes(cells: &[Settings], context: &Context<'_>) {
     }
 }
 
-/// Where the block size is chosen at the load, each size is a data set of its own: `<db>-<size>`.
+/// Names a data set for each block size, `<db>-<size>`, where the block size is chosen at the load.
 fn data_set_per_block_size(
     axes: &[(String, Vec<String>)],
     cells: &mut [Settings],
@@ -282,7 +282,7 @@ fn same_bytes_per_block_size(
     }
 }
 
-/// What is the same in every cell, and what is loaded: what makes this sweep this sweep.
+/// The settings that all cells share, and the loaded data: together they identify a sweep.
 fn settings_of(
     axes: &[(String, Vec<String>)],
     cells: &[Settings],
@@ -380,7 +380,7 @@ fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
     })
 }
 
-/// Of one cell: RUN_TIME is no axis.
+/// The length of one run; RUN_TIME is the same in every cell.
 pub fn run_time(planned: &Planned) -> Duration {
     planned.cells.first().map_or(Duration::ZERO, |cell| cell.run_time)
 }

@@ -124,7 +124,7 @@ fn markdown_engines(page: &mut String) {
     }
 }
 
-/// What an engine treats otherwise, in the table's order.
+/// Parameters that an engine treats otherwise, in the table's order.
 fn exceptions(engine: &EngineSupport) -> impl Iterator<Item = (&'static str, String)> {
     PARAMETERS
         .iter()

@@ -1,5 +1,5 @@
-//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: its values, its
-//! default, what it means, what it sets, and how its value in force is read for a record.
+//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: its values,
+//! its default, what it means, what it sets, and how its value in force is read for a record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const U32_MAX: u64 = u32::MAX as u64;
 /// As many MiB as an exbibyte has, so that bytes cannot overflow.
 const MEGABYTES_MAX: u64 = 1 << 40;
 
-/// What an entry does not say: no default, nothing beside its kind's own rule.
+/// Values of the fields that an entry leaves out: no default, no rule beside its kind's.
 const PLAIN: Parameter = Parameter {
     key: "",
     kind: Kind::Text,
@@ -672,7 +672,7 @@ const VERIFY: Words<Verify> =
 const STATISTICS: Words<StatisticsType> =
     &[("statspack", StatisticsType::Statspack), ("awr", StatisticsType::Awr)];
 
-/// What the word stands for; None where there is none.
+/// The meaning of a word; None where there is no word.
 fn meant<T: Copy>(words: Words<T>, value: &Value) -> Option<T> {
     let word = value.word()?;
     words.iter().find(|(known, _)| *known == word).map(|(_, meant)| *meant)

@@ -1,10 +1,10 @@
 //! The one table of what each engine supports. An engine is one [`EngineSupport`] here: what it is,
-//! what it can do, and where it treats a parameter otherwise than the table of parameters says. What
-//! it does not name, it supports in full.
+//! what it can do, and where it treats a parameter otherwise than the table of parameters says.
+//! What it does not name, it supports in full.
 
 use super::Parameter;
 
-/// What one engine supports.
+/// The features of one engine.
 #[derive(Debug)]
 pub struct EngineSupport {
     /// The URL scheme that opens it.
@@ -60,7 +60,7 @@ impl EngineSupport {
 /// Block sizes that petal can load where an engine can choose, in bytes.
 pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 
-/// What most engines with a server are.
+/// Common features of engines with a server.
 const SERVER: EngineSupport = EngineSupport {
     scheme: "",
     product: "",
@@ -111,7 +111,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
 /// The engines that petal knows, in the order in which people should read of them.
 pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &ORACLE, &DEVICE];
 
-/// By the scheme of a URL.
+/// The engine of a URL scheme.
 pub fn of(scheme: &str) -> Option<&'static EngineSupport> {
     ENGINES.iter().find(|engine| engine.scheme == scheme).copied()
 }

@@ -239,8 +239,8 @@ fn decimal(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| plain && *number <= DECIMAL_MAX)
 }
 
-/// What a value is as a field of the settings. One of another kind, or none, reads as unset; each
-/// entry of the table asks for its own kind.
+/// A value as a field of the settings. A value of another kind, or none, reads as unset; each entry
+/// of the table asks for its own kind.
 impl Value {
     pub fn number_or_none<T: TryFrom<u64>>(&self) -> Option<T> {
         match self {
