@@ -1,8 +1,9 @@
 //! One connection. The thread that works with it sends a statement and waits for the answer; it alone
 //! polls the driver's future, so nothing goes on between two statements.
 //!
-//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that ends
-//! a session says why and closes; both may arrive at once, and the close must not hide the words.
+//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that
+//! ends a session says why and closes; both may arrive at once, and the close must not hide the
+//! words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -231,7 +232,8 @@ impl Client {
         self.wire.wait(self.asker.simple_query(sql))
     }
 
-    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of it.
+    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of
+    /// it.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
         let sink = self.wire.wait(self.asker.copy_in(sql))?;
         Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })

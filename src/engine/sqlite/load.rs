@@ -143,7 +143,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// All schemas are proved: each takes its name, over the one it replaces.
+    /// Gives each schema its name, over the one it replaces. All are proved by now.
     fn give_final_names(&self) -> Result<(), EngineError> {
         for &schema in &self.load.plan.schemas {
             let (from, to) = (self.folder.loading(schema), self.folder.database(schema));

@@ -1,4 +1,5 @@
-//! What a load leaves in petal_meta, and the check of a database file before petal uses it.
+//! petal_meta, which a load leaves in each file, and the check of a database file before petal uses
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::engine::server::meta_table::MetaValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
-/// What was loaded into one file, and how many pages it took.
+/// The data of one file, and how many pages it takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
     pub schema: u32,

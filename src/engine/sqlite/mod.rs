@@ -59,7 +59,7 @@ pub struct Sqlite {
     shared: Arc<Shared>,
 }
 
-/// What the engine, its sessions and its checkpointers share.
+/// State that the engine, its sessions and its checkpointers share.
 struct Shared {
     folder: Folder,
     options: Options,
@@ -135,7 +135,7 @@ impl Sqlite {
             .collect()
     }
 
-    /// Those that a run touches.
+    /// The schemas that a run touches.
     fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
         let mut metas = self.metas()?;
         metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));

@@ -293,7 +293,7 @@ impl Drop for SqliteSession {
     }
 }
 
-/// What a canceller and its session share.
+/// State that a canceller and its session share.
 #[derive(Default)]
 struct Cancelling {
     requested: Arc<AtomicBool>,
