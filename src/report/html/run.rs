@@ -22,9 +22,9 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let mut sections = vec![over_time(run)?, layer_by_layer(&counted)?];
-    sections.extend(calibrated::of_run(run)?);
-    sections.push(timed_events(&counted)?);
+    let mut sections = vec![over_time(run), layer_by_layer(&counted)];
+    sections.extend(calibrated::of_run(run));
+    sections.push(timed_events(&counted));
     sections.push(own_report(&counted));
     sections.push(work(run));
     sections.push(host_seen(run));
@@ -125,14 +125,14 @@ fn findings(run: &Run) -> Vec<Shown> {
     shown.into_iter().map(Shown::of).collect()
 }
 
-fn over_time(run: &Run) -> Result<Section, HtmlError> {
-    let parts = time::figures(run)?.into_iter().map(|figure| Part::Figure(Box::new(figure)));
-    Ok(Section { id: "time", title: "Over time", layer: "", parts: parts.collect() })
+fn over_time(run: &Run) -> Section {
+    let parts = time::figures(run).into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    Section { id: "time", title: "Over time", layer: "", parts: parts.collect() }
 }
 
-fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
+fn layer_by_layer(run: &Run) -> Section {
     let mut parts = Vec::new();
-    parts.extend(bars::layers(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    parts.extend(bars::layers(run).map(|figure| Part::Figure(Box::new(figure))));
     let steps = differences::steps(run);
     if !steps.is_empty() {
         parts.push(Part::Notes(steps));
@@ -145,7 +145,7 @@ fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
         push(&mut parts, "Endpoints", &layers::endpoints(run));
     }
     let layer = sources::of(run).layers;
-    Ok(Section { id: "layers", title: "Layer by layer", layer, parts })
+    Section { id: "layers", title: "Layer by layer", layer, parts }
 }
 
 /// A folded table, if it has anything.
@@ -155,7 +155,7 @@ fn push(parts: &mut Vec<Part>, caption: &str, table: &Table) {
     }
 }
 
-fn timed_events(run: &Run) -> Result<Section, HtmlError> {
+fn timed_events(run: &Run) -> Section {
     let mut table = HtmlTable::of("Top timed events", &events::top_events(run));
     let shares = run
         .summary
@@ -173,7 +173,7 @@ fn timed_events(run: &Run) -> Result<Section, HtmlError> {
         }
     }
     let mut parts = vec![Part::Table(table.with_note(events::DB_TIME))];
-    parts.extend(bars::histogram(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    parts.extend(bars::histogram(run).map(|figure| Part::Figure(Box::new(figure))));
     let operations =
         HtmlTable::of("Operation latency, us (petal's clock)", &events::operations(run));
     parts.push(Part::Table(operations.with_note(&events::operations_note(run))));
@@ -182,7 +182,7 @@ fn timed_events(run: &Run) -> Result<Section, HtmlError> {
         &events::io(run),
     )));
     let layer = sources::of(run).events;
-    Ok(Section { id: "waits", title: "Where time went", layer, parts })
+    Section { id: "waits", title: "Where time went", layer, parts }
 }
 
 /// The database's own report of the run, beside petal's snapshots.

@@ -26,8 +26,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         || sweep.engine.clone(),
         |target| format!("{} {}", target.product, target.version),
     );
-    let mut sections = petal_sections(petals)?;
-    sections.extend(calibrated::of_sweep(swept)?);
+    let mut sections = petal_sections(petals);
+    sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
@@ -63,7 +63,7 @@ pub fn petals(
     petals: &Petals,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let mut sections = petal_sections(petals)?;
+    let mut sections = petal_sections(petals);
     sections.push(cells(observations, None));
     let page = Page {
         title: format!("petal: {title}"),
@@ -146,10 +146,10 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     ]
 }
 
-fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
+fn petal_sections(petals: &Petals) -> Vec<Section> {
     let mut parts = Vec::new();
     for what in drawn::ALL.into_iter().filter(|&what| drawn::can_draw(petals, what)) {
-        parts.push(Part::Figure(Box::new(drawn::figure(petals, what)?)));
+        parts.push(Part::Figure(Box::new(drawn::figure(petals, what))));
     }
     match petals.notes.len() {
         0 => {}
@@ -161,7 +161,7 @@ fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
         sections.push(line_section(petals));
     }
     sections.retain(|section| !section.parts.is_empty());
-    Ok(sections)
+    sections
 }
 
 /// More notes than this wait until somebody opens them.
