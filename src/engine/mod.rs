@@ -31,3 +31,6 @@ mod url_option;
 pub use caller::Caller;
 pub use contract::*;
 pub use registry::{ALL, open};
+
+#[cfg(test)]
+mod names_tests;

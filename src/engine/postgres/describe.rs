@@ -9,7 +9,7 @@ use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::meta::Meta;
 use super::session_server::CLOCK_RESOLUTION_NS;
 use super::work::Shared;
-use super::{host, plan, schema};
+use super::{advice, host, plan, schema};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
@@ -132,6 +132,8 @@ pub fn describe(
             },
         },
         sync_per_commit: false,
+        data_file_kind: None,
+        advice: advice::advice(),
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",
             get("checkpoint_timeout"),

@@ -16,6 +16,7 @@
 //! which report when told to. And the first change of a block after a checkpoint logs all of it.
 
 mod address;
+mod advice;
 mod before_load;
 mod before_run;
 mod client;

@@ -4,6 +4,7 @@ use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
 use super::super::table::paragraph;
 use crate::analysis::served;
 use crate::record::Run;
+use crate::stats::counters::CommonCounter;
 
 /// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
 const ALIKE_SHARE: f64 = 0.02;
@@ -126,9 +127,9 @@ fn changed(run: &Run) -> Option<String> {
     if changed == 0 && written == 0 {
         return None;
     }
-    let checkpoints = run.summary.counters.get("checkpoints");
+    let checkpoints = run.summary.counter(CommonCounter::Checkpoints);
     let checkpoints = checkpoints.map_or_else(String::new, |count| {
-        format!(" ({} checkpoints ended in the run)", whole(*count))
+        format!(" ({} checkpoints ended in the run)", whole(count))
     });
     Some(match differ(changed, written) {
         None => format!("blocks changed against written: alike in bytes{checkpoints}"),

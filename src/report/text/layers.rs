@@ -5,6 +5,7 @@ use super::super::sources;
 use super::super::table::{Table, paragraph};
 use super::{differences, section, titled};
 use crate::record::Run;
+use crate::stats::counters::CommonCounter;
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, &titled("layer by layer", run), sources::of(run).layers);
@@ -72,8 +73,7 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(io.physical_write_requests, whole),
         or_dash(io.physical_write_bytes, megabytes),
     ]);
-    let other = |name: &str| summary.counters.get(name).copied();
-    if let Some(read) = other("other_read_blocks") {
+    if let Some(read) = summary.counter(CommonCounter::OtherReadBlocks) {
         table.row([
             format!("{above}, other tables"),
             whole(read),

@@ -9,6 +9,7 @@ use super::super::table::{Table, paragraph};
 use super::header::{self, Facts};
 use super::{fact, section};
 use crate::record::{IoLatency, PerSecond, Run, Second, Window};
+use crate::stats::counters::CommonCounter;
 
 /// A shorter interval at the end is no second to compare.
 pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
@@ -197,8 +198,8 @@ pub(in crate::report) fn cost(run: &Run) -> Facts {
 
 /// What VERIFY=checksum cost; None where nothing of it was timed.
 fn verifying(run: &Run) -> Option<String> {
-    let count = |name: &str| run.summary.counters.get(name).copied().filter(|&count| count > 0);
-    let (blocks, ns) = (count("blocks_verified")?, count("verify_ns")?);
+    let count = |counter| run.summary.counter(counter).filter(|&count| count > 0);
+    let (blocks, ns) = (count(CommonCounter::BlocksVerified)?, count(CommonCounter::VerifyNs)?);
     let petal_s = run.summary.petal_cpu_s.filter(|&seconds| seconds > 0.0);
     let seconds = ns as f64 / 1e9;
     Some(format!(
