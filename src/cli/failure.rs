@@ -70,7 +70,9 @@ impl Exit {
     fn of_engine(error: &EngineError) -> Self {
         match error {
             EngineError::Setting(_) => Self::Usage,
-            EngineError::Environment(_) | EngineError::Data(_) => Self::Environment,
+            EngineError::Environment(_) | EngineError::Data(_) | EngineError::NotLoaded { .. } => {
+                Self::Environment
+            }
             EngineError::Database(_) => Self::Failed,
             EngineError::Interrupted => Self::Interrupted,
         }

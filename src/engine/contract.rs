@@ -477,9 +477,12 @@ pub enum EngineError {
     /// The target cannot be reached, refuses, is full or read-only: exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// What is there is not what is needed: not loaded, damaged, foreign: exit code 3.
+    /// What is there is not what is needed: damaged, foreign, of another shape: exit code 3.
     #[error("{0}")]
     Data(String),
+    /// A schema that is needed is not loaded there: exit code 3.
+    #[error("{place}: schema {schema} is not loaded")]
+    NotLoaded { place: String, schema: u32 },
     /// The database failed otherwise: exit code 1.
     #[error("{0}")]
     Database(String),

@@ -20,11 +20,10 @@ pub mod oracle;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod registry;
+pub mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod threads;
-#[cfg(any(feature = "postgres", feature = "oracle"))]
-mod turn;
 #[cfg(any(feature = "sqlite", feature = "device", feature = "oracle"))]
 mod url_option;
 

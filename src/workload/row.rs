@@ -1,23 +1,35 @@
 //! Filler: what stands in the columns `c2`..`c20`.
 //!
-//! A column is printable ASCII. It begins with a stamp, 13 characters that differ for every write,
-//! so that no UPDATE writes what was there (databases skip redo for an unchanged value); the rest
-//! is constant, random, or a part of each. Loads and UPDATEs use the same filler: length and
-//! compressibility stay.
+//! A column is printable ASCII. It begins with a stamp that differs for every write, so that no
+//! UPDATE writes what was there (databases skip redo for an unchanged value); the rest is constant,
+//! random, or a part of each. Loads and UPDATEs use the same filler: length and compressibility stay.
 
 use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::scatter::mix;
+use crate::settings::RedoStress;
 
 /// Filler columns of a row, `c2` to `c20`.
 pub const COLUMNS: usize = 19;
 
-/// Length of the stamp at the start of each column: a u64 in base 36.
-const STAMP_BYTES: usize = 13;
+/// Length of the stamp at the start of each column: a u64 in base 36. Engines and their SQL texts
+/// take it from here.
+pub const STAMP_BYTES: usize = 13;
+const STAMP_BASE: u64 = 36;
+const _: () = assert!((STAMP_BASE as u128).pow(STAMP_BYTES as u32) > u64::MAX as u128);
+const _: () = assert!((STAMP_BASE as u128).pow(STAMP_BYTES as u32 - 1) <= u64::MAX as u128);
 const CONSTANT: u8 = b'x';
 const ALPHABET: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+
+/// Columns that an UPDATE changes, from `c2` on.
+pub fn changed_columns(redo_stress: RedoStress) -> usize {
+    match redo_stress {
+        RedoStress::Lite => 2,
+        RedoStress::Heavy => COLUMNS,
+    }
+}
 
 /// How columns are filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,8 +107,8 @@ impl Filler {
 fn write_stamp(head: &mut [u8], stamp: u64) {
     let mut rest = stamp;
     for byte in head.iter_mut().rev() {
-        *byte = ALPHABET[(rest % 36) as usize];
-        rest /= 36;
+        *byte = ALPHABET[(rest % STAMP_BASE) as usize];
+        rest /= STAMP_BASE;
     }
 }
 
@@ -134,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn updates_differ_and_keep_their_length(a in 0u64..1 << 60, b in 0u64..1 << 60, length in 13usize..600) {
+        fn updates_differ_and_keep_their_length(a in 0u64..1 << 60, b in 0u64..1 << 60, length in STAMP_BYTES..600) {
             prop_assume!(a != b);
             for filler in [Filler::Constant, Filler::Random, Filler::Ratio(2.0)] {
                 let (mut first, mut second) = (vec![0; length], vec![0; length]);

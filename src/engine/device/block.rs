@@ -11,7 +11,7 @@ use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::settings::{RedoStress, Verify};
-use crate::workload::row::{COLUMNS, Filler};
+use crate::workload::row::{COLUMNS, Filler, changed_columns};
 use crate::workload::scatter::mix;
 
 const MARK: u32 = u32::from_le_bytes(*b"PBLK");
@@ -77,18 +77,10 @@ pub fn make(block: &mut [u8], identity: &Identity, filler: Filler, stamp: u64) {
 /// Changes the columns that an UPDATE changes, and makes it the next version. Returns that.
 pub fn update(block: &mut [u8], redo_stress: RedoStress, filler: Filler, stamp: u64) -> u32 {
     let key = get64(block, 24);
-    fill(block, updated_columns(redo_stress), key, filler, stamp);
+    fill(block, changed_columns(redo_stress), key, filler, stamp);
     let version = get32(block, 32).wrapping_add(1);
     seal(block, version);
     version
-}
-
-/// Columns that an UPDATE changes.
-pub fn updated_columns(redo_stress: RedoStress) -> usize {
-    match redo_stress {
-        RedoStress::Lite => 2,
-        RedoStress::Heavy => COLUMNS,
-    }
 }
 
 pub fn version(block: &[u8]) -> u32 {

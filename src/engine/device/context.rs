@@ -10,6 +10,7 @@ use super::block::{self, Flaw, Identity};
 use super::data::{Area, Cancelled, Data};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, Target};
+use crate::engine::server::failure::not_loaded;
 use crate::engine::{EngineError, SessionError, Stop};
 use crate::settings::Verify;
 use crate::stats::event_stats::Recorder;
@@ -52,10 +53,8 @@ impl Context {
 
     /// The place of a schema among the areas.
     pub fn area(&self, schema: u32) -> Result<usize, SessionError> {
-        self.data.position(schema).ok_or_else(|| SessionError {
-            code: "not-loaded".into(),
-            message: format!("{}: schema {schema} is not loaded", self.target.path.display()),
-        })
+        let position = self.data.position(schema);
+        Ok(position.ok_or_else(|| not_loaded(self.target.path.display(), schema))?)
     }
 
     /// The operation under way should end now, whatever it waits for.

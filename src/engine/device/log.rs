@@ -6,9 +6,9 @@ use parking_lot::{Condvar, Mutex};
 
 use std::time::Duration;
 
-use super::block::{noise, updated_columns};
+use super::block::noise;
 use crate::settings::RedoStress;
-use crate::workload::row::{COLUMNS, Filler};
+use crate::workload::row::{COLUMNS, Filler, changed_columns};
 
 /// Log writes are multiples of this, as direct requests need.
 pub const LOG_BLOCK_BYTES: u64 = 4096;
@@ -23,7 +23,7 @@ const MARK: &[u8; 4] = b"PLOG";
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub fn row_bytes(redo_stress: RedoStress) -> u64 {
-    if updated_columns(redo_stress) == COLUMNS { HEAVY_ROW_BYTES } else { LITE_ROW_BYTES }
+    if changed_columns(redo_stress) == COLUMNS { HEAVY_ROW_BYTES } else { LITE_ROW_BYTES }
 }
 
 /// Bytes that the record of an UPDATE takes in the log, padded to whole log blocks.

@@ -46,6 +46,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::server::failure::not_loaded;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress,
     ProgressUnit, Session, Silent, Stop,
@@ -382,12 +383,8 @@ impl Engine for Device {
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
         let (data, target) = (self.shared.data()?, self.shared.target()?);
-        let position = data.position(schema).ok_or_else(|| {
-            EngineError::Data(format!(
-                "{}: schema {schema} is not loaded there",
-                self.shared.path.display()
-            ))
-        })?;
+        let position =
+            data.position(schema).ok_or_else(|| not_loaded(self.shared.path.display(), schema))?;
         let stop = Stop::unlimited(Arc::default());
         placement::prove(&target, &data, &data.areas[position], &Silent, &stop)
     }

@@ -4,12 +4,11 @@
 //! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
 //! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
 //! (once more for the answer to its break), not while it writes, and not for its goodbye: whoever
-//! waits for a link does so from another thread (`patience`, `session`). Its errors name no host,
+//! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
 //! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
 //! wants one provider of the process, and this build has two.
 
 use std::sync::Once;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, 
 
 use super::link::{Connector, Kind, Link, LinkError, Row, Value};
 use super::options::{Login, Options, Place};
-use crate::engine::threads::Thread;
+use crate::engine::server::detached_worker::{Unanswered, within};
 
 /// Rows that a query fetches at once.
 const FETCH_ROWS: u32 = 500;
@@ -58,14 +57,23 @@ impl Driver {
             config = config.set_wallet_location(wallet);
         }
         let purpose = purpose.to_owned();
-        let connection = within(limit, move || {
+        let connected = within(CONNECTING, limit, move || {
             let connection = oracledb::connect(config)?;
             connection.set_module(&purpose)?;
             // Numbers as petal reads them, whatever the user's locale.
             connection.execute("ALTER SESSION SET NLS_NUMERIC_CHARACTERS = '.,'", &[])?;
             Ok(connection)
-        })?;
-        Ok(Box::new(Session { connection }))
+        });
+        match connected {
+            Ok(connected) => Ok(Box::new(Session { connection: connected.map_err(link_error)? })),
+            Err(unanswered) => Err(LinkError::connection(match unanswered {
+                Unanswered::NoThread(error) => error.to_string(),
+                Unanswered::TooLate => {
+                    format!("no answer within {} s, though it may have accepted", limit.as_secs())
+                }
+                Unanswered::Failed => "what answers there does not speak Oracle's protocol".into(),
+            })),
+        }
     }
 }
 
@@ -97,29 +105,6 @@ fn prepare_process() {
             }
         }));
     });
-}
-
-/// Connects in a thread that is left behind if it takes longer than `limit`.
-fn within<T: Send + 'static>(
-    limit: Duration,
-    connect: impl FnOnce() -> Result<T, oracledb::Error> + Send + 'static,
-) -> Result<T, LinkError> {
-    let (sender, receiver) = channel();
-    let started = Thread::named(CONNECTING).start(move || {
-        let _ = sender.send(connect().map_err(link_error));
-    });
-    started.map_err(|error| LinkError::connection(error.to_string()))?;
-    match receiver.recv_timeout(limit) {
-        Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => Err(LinkError {
-            code: None,
-            message: format!("no answer within {} s, though it may have accepted", limit.as_secs()),
-            kind: Kind::Connection,
-        }),
-        Err(RecvTimeoutError::Disconnected) => {
-            Err(LinkError::connection("what answers there does not speak Oracle's protocol"))
-        }
-    }
 }
 
 fn link_error(error: oracledb::Error) -> LinkError {

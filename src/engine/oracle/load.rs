@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use super::errors::engine_error;
 use super::link::{Connector, Link, LinkError, Value};
-use super::meta::{self, Meta, Tables, cell, column_bytes, number};
-use super::{in_use, sql};
+use super::meta::{self, Meta, Tables, cell, number};
+use super::{before_run, sql};
 use crate::engine::loaders::load_each;
+use crate::engine::server::row_layout::column_bytes;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
@@ -101,7 +102,7 @@ impl Loader<'_> {
         }
         let has_meta = there.iter().any(|table| table == "PETAL_META");
         if has_meta {
-            in_use::refuse_in_use(link, self.place)?;
+            before_run::refuse_in_use(link, self.place)?;
         } else {
             for name in ["create_meta", "comment_meta"] {
                 self.run_one(link, "making petal_meta", &filled(name, "petal_meta"))?;
@@ -264,7 +265,7 @@ pub fn marked_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, En
 pub fn drop_all(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
     let mut marked = marked_tables(link, place)?;
     if marked.iter().any(|table| table == "PETAL_META") {
-        in_use::refuse_in_use(link, place)?;
+        before_run::refuse_in_use(link, place)?;
     }
     marked.sort_by_key(|table| table == "PETAL_META");
     let mut dropped = Vec::new();

@@ -19,15 +19,6 @@ const FORMAT: u32 = 1;
 /// The key that a load begins with and that its end takes away.
 pub const LOADING: &str = "loading";
 
-/// Where a row of 19 columns of 128 bytes leaves room in its block.
-pub const COLUMN_BYTES: usize = 128;
-const BLOCK_BYTES: u32 = 8192;
-
-/// Bytes of each column: smaller blocks than the usual have smaller rows.
-pub fn column_bytes(block_bytes: u32) -> usize {
-    COLUMN_BYTES * block_bytes.min(BLOCK_BYTES) as usize / BLOCK_BYTES as usize
-}
-
 /// The tables of one schema, as statements name them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
@@ -214,7 +205,7 @@ pub fn block_bytes(link: &mut dyn Link, place: &str, tablespace: &str) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::engine::server::row_layout::column_bytes;
 
     #[test]
     fn a_row_leaves_room_in_its_block_and_none_for_a_second() {

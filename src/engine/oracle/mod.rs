@@ -1,13 +1,13 @@
 //! Oracle Database, 12.2 and later: where the method was born.
 //!
-//! - `options`, `prompt`, `errors`: the way in, and what errors mean
-//! - `link`: the narrow door to a session; `driver` is the real one, `scripted` that of tests
-//! - `apart`, `patience`: what may be held up for ever, and when it is given up
+//! - `options`, `errors`: how petal connects, and what errors mean
+//! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
+//! - `timeouts`: links that give a silent database up
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
-//! - `work`, what a session has; `session_server`, `session_client`, the two sides of the loop;
-//!   `session`, which is one of them
-//! - `counters`, `describe`, `settle`, `reports`, `statspack`: what the database says and is told
+//! - `session` with `session_server`, `session_client`: a session, and the two sides of its loop
+//! - `before_run`, `counters`, `describe`, `reports`, `statspack`: what petal reads from the database
+//!   and asks of it around a run
 //!
 //! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
 //! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
@@ -16,37 +16,34 @@
 //! loop inside it took.
 
 mod advice;
-mod apart;
+mod before_run;
 mod counters;
 mod describe;
 mod driver;
 mod errors;
-mod in_use;
 mod link;
 mod load;
 mod meta;
 mod options;
-mod patience;
-mod prompt;
 mod reports;
 #[cfg(test)]
 mod scripted;
 mod session;
 mod session_client;
 mod session_server;
-mod settle;
 mod slob;
 mod sql;
 mod statspack;
 #[cfg(test)]
 mod tests;
-mod work;
+mod timeouts;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
+use crate::engine::server::row_layout;
 use crate::engine::{
     Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
     Session, Stop,
@@ -61,9 +58,8 @@ use errors::engine_error;
 use link::{Connector, Link};
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
-use patience::Patient;
-use session::OracleSession;
-use work::SessionConfig;
+use session::{OracleSession, SessionConfig, refused};
+use timeouts::TimedConnector;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "oracle",
@@ -93,10 +89,10 @@ pub fn statements() -> Vec<(String, String)> {
 
 /// One database, through one service or several.
 pub struct Oracle {
-    /// For sessions of a run, which the driver of the run aborts.
+    /// For sessions of a run, which the runner aborts.
     connector: Arc<dyn Connector>,
-    /// For all else.
-    patient: Arc<dyn Connector>,
+    /// For all else: it gives a silent database up.
+    timed: Arc<dyn Connector>,
     endpoints: Vec<Place>,
     admin_place: Place,
     tablespace: Option<String>,
@@ -130,10 +126,10 @@ impl Oracle {
         admin_place: Place,
         tablespace: Option<String>,
     ) -> Self {
-        let (looking, patient) = Patient::pair(&connector);
+        let (looking, timed) = TimedConnector::pair(&connector);
         Self {
             counters: CounterReader::new(&looking, &admin_place.name),
-            patient,
+            timed,
             connector,
             endpoints,
             admin_place,
@@ -159,12 +155,12 @@ impl Oracle {
     }
 
     fn connect_first(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.patient.session(0, "petal");
-        connected.map_err(|error| work::refused(self.place(), &error))
+        let connected = self.timed.session(0, "petal");
+        connected.map_err(|error| refused(self.place(), &error))
     }
 
     fn connect_admin(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.patient.admin("petal");
+        let connected = self.timed.admin("petal");
         connected.map_err(|error| {
             engine_error(&self.admin_place.name, "connecting as administrator", &error)
         })
@@ -236,7 +232,7 @@ impl Engine for Oracle {
     }
 
     fn column_bytes(&self, block_bytes: u32) -> usize {
-        meta::column_bytes(block_bytes)
+        row_layout::column_bytes(block_bytes)
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
@@ -270,7 +266,7 @@ impl Engine for Oracle {
         self.forget_metas();
         let tablespace = self.load_tablespace(self.connect_first()?.as_mut())?;
         load::Loader {
-            connector: self.patient.as_ref(),
+            connector: self.timed.as_ref(),
             place: self.place(),
             plan,
             tablespace: &tablespace,
@@ -304,7 +300,7 @@ impl Engine for Oracle {
         if self.use_slob_schemas {
             return Ok(Box::new(Unshared));
         }
-        match in_use::begin(self.connect_first()?, self.place()) {
+        match before_run::begin_use(self.connect_first()?, self.place()) {
             Ok(held) => Ok(Box::new(held)),
             Err(error) if READ_ONLY.iter().any(|code| error.to_string().contains(code)) => {
                 Ok(Box::new(Unshared))
@@ -315,7 +311,7 @@ impl Engine for Oracle {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let mut admin = self.connect_admin()?;
-        settle::settle(admin.as_mut(), &self.admin_place.name, progress, stop)
+        before_run::settle(admin.as_mut(), &self.admin_place.name, progress, stop)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
@@ -323,8 +319,7 @@ impl Engine for Oracle {
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
         let purpose = format!("petal session {}", seat.session);
-        let link =
-            self.connector.session(at, &purpose).map_err(|error| work::refused(place, &error))?;
+        let link = self.connector.session(at, &purpose).map_err(|error| refused(place, &error))?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());

@@ -1,11 +1,15 @@
 //! Where the database is and who asks: an `oracle:` URL, SLOB's connection parameters, and the
 //! environment. Nothing here connects.
 
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use super::prompt;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
 use crate::engine::EngineError;
 use crate::engine::url_option;
+use crate::settings::printable::printable_line;
 use crate::settings::url::{Host, Secret, Server};
 use crate::settings::{Endpoints, Settings};
 
@@ -56,7 +60,7 @@ pub struct Outside<'a> {
 impl Options {
     pub fn of(settings: &Settings) -> Result<Self, EngineError> {
         let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self::new(settings, &Outside { environment: &environment, ask: &prompt::password })
+        Self::new(settings, &Outside { environment: &environment, ask: &ask_password })
     }
 
     pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self, EngineError> {
@@ -231,6 +235,31 @@ impl Way<'_> {
 
 fn alias_place(alias: &str) -> Place {
     Place { name: alias.to_owned(), connect_string: alias.to_owned() }
+}
+
+/// Asks a person for a password at the terminal, which does not show it. None where nobody is there
+/// to ask, or nothing was answered.
+fn ask_password(user: &str) -> Option<Secret> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+    let usual = tcgetattr(&terminal).ok()?;
+    let mut unseen = usual.clone();
+    unseen.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&terminal, OptionalActions::Flush, &unseen).ok()?;
+    let answer = write!(terminal, "password of {}: ", printable_line(user)).and_then(|()| {
+        let mut line = String::new();
+        BufReader::new(&terminal).read_line(&mut line)?;
+        Ok(line)
+    });
+    // Whatever came of it, the terminal shows what is typed again.
+    let restored = tcsetattr(&terminal, OptionalActions::Flush, &usual);
+    let _ = writeln!(terminal);
+    restored.ok()?;
+    let line = answer.ok()?;
+    let text = line.trim_end_matches(['\n', '\r']);
+    (!text.is_empty()).then(|| Secret::new(text.to_owned()))
 }
 
 #[cfg(test)]

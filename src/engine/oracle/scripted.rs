@@ -1,5 +1,5 @@
-//! A scripted database behind the same narrow door as the driver's: it answers by what a statement
-//! contains, executes the loop's text as the block would, and keeps what it was sent.
+//! A scripted database behind the interface that the driver implements: it answers by what a
+//! statement contains, executes the loop's text as the block would, and keeps what it was sent.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,19 +9,11 @@ use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
 use super::link::{Connector, Kind, Link, LinkError, Row, Value};
-
-/// What a statement that contains a text is answered with.
-#[derive(Clone)]
-pub enum Answer {
-    Rows(Vec<Row>),
-    Fails(LinkError),
-    /// No answer until this says so.
-    Hangs(Arc<dyn Fn(&Scripted) -> bool + Send + Sync>),
-}
+use super::session_server::OPERATION_CHARACTERS;
+use crate::engine::server::scripted::{Answer, Script, cells};
 
 #[derive(Default)]
 pub struct State {
-    answers: Vec<(String, Answer)>,
     /// For the next operations of loops, in order: the error that each ends with.
     pub faults: VecDeque<Option<u32>>,
     /// The next call itself fails.
@@ -30,20 +22,17 @@ pub struct State {
     pub endpoints: Vec<usize>,
     /// The texts of the loops that were called.
     pub blocks: Vec<String>,
-    /// What was sent, one line each.
-    pub sent: Vec<String>,
     /// Operations that the loop executes before its text is full.
     pub told_max: Option<usize>,
     pub limits: Vec<Option<Duration>>,
 }
 
 #[derive(Clone, Default)]
-pub struct Scripted(pub Arc<Mutex<State>>);
+pub struct Scripted(pub Arc<Mutex<State>>, Script<LinkError>);
 
 impl Scripted {
     pub fn answers(self, contains: &str, rows: &[&[&str]]) -> Self {
-        let rows = rows.iter().map(|row| cells(row)).collect();
-        self.with(contains, Answer::Rows(rows))
+        self.with(contains, Answer::Rows(rows.iter().map(|row| cells(row)).collect()))
     }
 
     pub fn fails(self, contains: &str, code: u32, message: &str) -> Self {
@@ -62,30 +51,25 @@ impl Scripted {
     pub fn hangs_until(
         self,
         contains: &str,
-        over: impl Fn(&Scripted) -> bool + Send + Sync + 'static,
+        over: impl Fn(&Script<LinkError>) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.with(contains, Answer::Hangs(Arc::new(over)))
     }
 
-    fn with(self, contains: &str, answer: Answer) -> Self {
-        // The latest word counts.
-        self.0.lock().answers.insert(0, (contains.to_owned(), answer));
+    fn with(self, contains: &str, answer: Answer<LinkError>) -> Self {
+        self.1.add(contains, answer);
         self
     }
 
-    /// What was sent since the last look.
+    /// What was sent since this was last called.
     pub fn sent(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().sent)
+        self.1.sent()
     }
 }
 
 pub fn error(code: u32, message: &str) -> LinkError {
     let kind = if matches!(code, 28 | 3113 | 12541) { Kind::Connection } else { Kind::Database };
     LinkError { code: Some(code), message: format!("ORA-{code:05}: {message}"), kind }
-}
-
-fn cells(row: &[&str]) -> Row {
-    row.iter().map(|cell| (!cell.is_empty()).then(|| (*cell).to_owned())).collect()
 }
 
 impl Connector for Scripted {
@@ -101,24 +85,10 @@ impl Connector for Scripted {
 
 impl Scripted {
     fn link(self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        match self.find(&format!("CONNECT {purpose}")) {
+        match self.1.find(&format!("CONNECT {purpose}")) {
             Some(Answer::Fails(error)) => Err(error),
             _ => Ok(Box::new(self)),
         }
-    }
-
-    fn find(&self, sql: &str) -> Option<Answer> {
-        let state = self.0.lock();
-        let found = state.answers.iter().find(|(contains, _)| sql.contains(contains.as_str()));
-        let answer = found.map(|(_, answer)| answer.clone());
-        drop(state);
-        if let Some(Answer::Hangs(over)) = &answer {
-            while !over(self) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            return None;
-        }
-        answer
     }
 
     fn keep(&self, what: &str, sql: &str, binds: &[Value<'_>]) {
@@ -134,14 +104,14 @@ impl Scripted {
             true => format!("{what} {sql}"),
             false => format!("{what} {sql} [{}]", told.join(", ")),
         };
-        self.0.lock().sent.push(line);
+        self.1.keep(line);
     }
 }
 
 impl Link for Scripted {
     fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
         self.keep("execute", sql, binds);
-        match self.find(sql) {
+        match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
             Some(Answer::Rows(rows)) => Ok(rows.len() as u64),
             _ => Ok(1),
@@ -150,7 +120,7 @@ impl Link for Scripted {
 
     fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
         self.keep("query", sql, binds);
-        match self.find(sql) {
+        match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
             Some(Answer::Rows(rows)) => Ok(rows),
             _ => Ok(Vec::new()),
@@ -159,7 +129,7 @@ impl Link for Scripted {
 
     fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
         self.keep(&format!("execute {} rows", rows.len()), sql, &[]);
-        match self.find(sql) {
+        match self.1.find(sql) {
             Some(Answer::Fails(error)) => Err(error),
             _ => Ok(rows.len() as u64),
         }
@@ -171,7 +141,7 @@ impl Link for Scripted {
         ins: &[(&str, Value<'_>)],
         outs: &[&str],
     ) -> Result<Row, LinkError> {
-        match self.find(block) {
+        match self.1.find(block) {
             Some(Answer::Rows(rows)) => {
                 self.keep("call", block, &[]);
                 return Ok(rows[0].clone());
@@ -187,7 +157,7 @@ impl Link for Scripted {
         if let Some(error) = state.call_fails.take() {
             return Err(error);
         }
-        Ok(execute_loop(&mut state, &binds))
+        Ok(execute_loop(&mut state, block, &binds))
     }
 
     fn commit(&mut self) -> Result<(), LinkError> {
@@ -206,7 +176,7 @@ impl Link for Scripted {
 }
 
 /// As `sql/loop.sql` does: an operation of n rows takes 10 n microseconds.
-fn execute_loop(state: &mut State, binds: &[Value<'_>]) -> Row {
+fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
     let text = |at: usize| match binds[at] {
         Value::Text(text) => text,
         Value::Number(_) => panic!("a text is bound there"),
@@ -216,17 +186,20 @@ fn execute_loop(state: &mut State, binds: &[Value<'_>]) -> Row {
         Value::Text(_) => panic!("a number is bound there"),
     };
     let (ops, fillers, tail, width, total) = (text(0), text(1), text(2), number(3), number(4));
-    assert!(ops.len() <= 32_767 && fillers.len() <= 32_767 && ops.len() == total * 25);
-    let updates = ops.as_bytes().chunks(25).filter(|op| op[0].eq_ignore_ascii_case(&b'U')).count();
+    assert!(ops.len() <= 32_767 && fillers.len() <= 32_767);
+    assert_eq!(ops.len(), total * OPERATION_CHARACTERS);
+    let ops: Vec<&[u8]> = ops.as_bytes().chunks(OPERATION_CHARACTERS).collect();
+    let updates = ops.iter().filter(|op| op[0].eq_ignore_ascii_case(&b'U')).count();
     if updates > 0 && !tail.is_empty() {
-        assert_eq!(fillers.len(), updates * 13, "a stamp for each UPDATE");
-        assert_eq!(tail.len(), width - 13);
+        let stamp_bytes = stamp_bytes(block);
+        assert_eq!(fillers.len(), updates * stamp_bytes, "a stamp for each UPDATE");
+        assert_eq!(tail.len(), width - stamp_bytes);
     } else {
         assert!(updates == 0 || fillers.len().is_multiple_of(updates * width), "whole columns");
     }
     let (mut told, mut errors) = (String::new(), String::new());
     for at in 0..total.min(state.told_max.unwrap_or(total)) {
-        let op = &ops[at * 25..(at + 1) * 25];
+        let op = std::str::from_utf8(ops[at]).unwrap();
         let (first, last): (u64, u64) = (op[1..13].parse().unwrap(), op[13..].parse().unwrap());
         let rows = if op[..1].eq_ignore_ascii_case("C") { 48 } else { last - first + 1 };
         match state.faults.pop_front().flatten() {
@@ -241,4 +214,18 @@ fn execute_loop(state: &mut State, binds: &[Value<'_>]) -> Row {
         }
     }
     vec![Some(told), (!errors.is_empty()).then_some(errors)]
+}
+
+/// The length of a stamp as the block cuts it from the fillers, and steps over it.
+fn stamp_bytes(block: &str) -> usize {
+    let number = |before: &str| -> usize {
+        let (_, after) = block.split_once(before).unwrap();
+        let digits = after.split(|sign: char| !sign.is_ascii_digit()).next();
+        digits.unwrap().parse().unwrap()
+    };
+    let taken = number("v2 := SUBSTRB(fillers, filler_at, ");
+    let (_, with_tail) = block.split_once("|| tail").unwrap();
+    let stepped = with_tail.split_once("filler_at := filler_at + ").unwrap().1;
+    assert!(stepped.starts_with(&format!("{taken};")), "{stepped:.40}");
+    taken
 }

@@ -1,39 +1,56 @@
-//! One session: on which side its loop runs, and how another thread cancels what it is at.
+//! One session: its link on a thread of its own, what it knows of the data, how long a call may
+//! take, what an error means to it, and on which side its loop runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::apart::Apart;
-use super::errors::hint;
-use super::link::{Connector, Link, LinkError};
+use super::errors::{CANCELLED, TRANSIENT, engine_error, hint};
+use super::link::{Connector, Kind as Failed, Link, LinkError};
 use super::meta::{Meta, cell};
-use super::patience::{DRIVER_FAILED, SILENCE};
-use super::work::{Cancelling, SessionConfig, Work, refused};
-use super::{session_client, session_server, sql};
-use crate::engine::threads::Thread;
+use super::session_client::ClientLoop;
+use super::session_server::ServerLoop;
+use super::sql;
+use crate::engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker};
+use crate::engine::server::failure::{
+    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind, not_loaded,
+};
+use crate::engine::server::liveness::{AbortHandle, SILENCE, TICK};
+use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::session::{ABORTED, Canceller, SessionControl};
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
-use crate::settings::LoopSide;
+use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::Operation;
+use crate::workload::row::{Filler, changed_columns};
 use crate::workload::seat::Seat;
 
-/// An operation before a run outlasts the stop by this at most.
-const UNHEARD: Duration = Duration::from_secs(15);
-const POLL: Duration = Duration::from_millis(100);
+/// Before a run nobody aborts an operation: it may outlast the stop by this.
+const ABORT_AFTER: Duration = Duration::from_secs(15);
+/// An operation of a run may outlast its stop by this; then the driver itself breaks the call off,
+/// also where nobody may cancel it from outside.
+const CALL_GRACE: Duration = Duration::from_secs(6);
+/// A call's limit where there is no deadline.
+const CALL_MAX: Duration = Duration::from_secs(3600);
+/// The limit is set anew when it would be off by so much.
+const LIMIT_STEP: Duration = Duration::from_secs(5);
 
-/// A session of a run. Its loop is executed by a thread of its own, which times each operation; so
-/// one that no answer ends can be aborted.
+/// What a run does, the same for all its sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionConfig {
+    pub loop_side: LoopSide,
+    pub redo_stress: RedoStress,
+    pub commit_wait: bool,
+}
+
+/// A session of a run. A detached worker executes its loop and times each operation, so that a
+/// session can be aborted whose call never ends.
 pub struct OracleSession {
-    worker: Apart<Worker>,
-    rx: Receiver<Heard>,
-    tx: Sender<Heard>,
-    /// Why it is lost, once it is aborted.
-    aborted: Option<SessionError>,
-    cancelling: Arc<Cancelling>,
+    worker: DetachedWorker<Worker>,
+    control: Arc<SessionControl>,
+    connection: Arc<AbortHandle>,
     place: String,
-    /// How long an operation before a run may outlast the stop.
-    unheard: Duration,
+    /// The number of the instance; empty where it is not known.
+    instance: String,
+    abort_after: Duration,
 }
 
 struct Worker {
@@ -42,40 +59,35 @@ struct Worker {
 }
 
 enum Side {
-    Server(session_server::ServerLoop),
-    Client(session_client::ClientLoop),
+    Server(ServerLoop),
+    Client(ClientLoop),
 }
 
-/// What a session waits for.
-enum Heard {
-    Executed(Outcomes, Result<(), SessionError>),
-    /// The worker's thread is no more.
-    Died,
-    Aborted,
+/// What both sides of the loop work with.
+pub struct Work {
+    pub link: Box<dyn Link>,
+    place: String,
+    pub config: SessionConfig,
+    /// The number of its own schema.
+    pub home: u32,
+    /// Every schema of the run: where sessions are fewer, each visits several in turn, and
+    /// HOT_SCHEMA_FREQUENCY sends operations to schema 1.
+    pub metas: Vec<Meta>,
+    control: Arc<SessionControl>,
+    /// How long calls may take now, and since when that is set.
+    limit: Option<(Duration, Instant)>,
+    /// The new text of an UPDATE.
+    text: UpdateText,
 }
 
-/// Tells what came of a batch, also when nothing came of it.
-struct Telling(Option<Sender<Heard>>);
-
-impl Telling {
-    fn tell(mut self, rx: Heard) {
-        if let Some(tx) = self.0.take() {
-            let _ = tx.send(rx);
-        }
-    }
-}
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        if let Some(tx) = self.0.take() {
-            let _ = tx.send(Heard::Died);
-        }
-    }
+/// A session that could not be opened.
+pub fn refused(place: &str, error: &LinkError) -> EngineError {
+    engine_error(place, "connecting", error)
 }
 
 impl OracleSession {
     pub fn new(
-        link: Box<dyn Link>,
+        mut link: Box<dyn Link>,
         place: &str,
         seat: Seat,
         config: SessionConfig,
@@ -83,23 +95,18 @@ impl OracleSession {
         connector: &Arc<dyn Connector>,
     ) -> Result<Self, EngineError> {
         if !metas.iter().any(|meta| meta.schema == seat.schema) {
-            let missing = format!("{place}: schema {} is not loaded", seat.schema);
-            return Err(EngineError::Data(missing));
+            return Err(not_loaded(place, seat.schema));
         }
-        let mut link = link;
-        let (sid, serial) = link.identity();
         link.limit(Some(SILENCE)).map_err(|error| refused(place, &error))?;
-        // One that cannot be told is not named when it is cancelled.
+        // An instance that is not known is not named when a session is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
-        let (tx, rx) = channel();
-        let cancelling = Arc::new(Cancelling {
-            requested: AtomicBool::new(false),
-            is_sending: AtomicBool::new(false),
-            connector: Arc::clone(connector),
-            sid,
-            serial,
-            instance,
+        let cancel = cancel_statement(link.identity(), &instance);
+        let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
+        // Who may not cancel waits for the driver's own limit.
+        let control = SessionControl::new(Arc::clone(&connection), move || {
+            let admin = connector.admin("petal cancel");
+            let _ = admin.and_then(|mut link| link.execute(&cancel, &[]));
         });
         let work = Work {
             link,
@@ -107,55 +114,46 @@ impl OracleSession {
             config,
             home: seat.schema,
             metas: metas.to_vec(),
-            cancelling: Arc::clone(&cancelling),
+            control: Arc::clone(&control),
             limit: None,
-            text: Vec::new(),
+            text: UpdateText::default(),
         };
         let side = match config.loop_side {
-            LoopSide::Client => Side::Client(session_client::ClientLoop::new(&work)),
-            _ => Side::Server(session_server::ServerLoop::new()),
+            LoopSide::Client => Side::Client(ClientLoop::new(&work)),
+            _ => Side::Server(ServerLoop::default()),
         };
-        let name = format!("oracle {}", seat.session);
-        // Nobody waits for goodbyes: hundreds of them, one after the other, take long.
-        let worker = Apart::new(&name, Worker { work, side }, Duration::ZERO).map_err(|error| {
+        let (name, worker) = (format!("oracle {}", seat.session), Worker { work, side });
+        // Nobody waits for the end of connections: hundreds of them, one after the other, take long.
+        let worker = DetachedWorker::new(&name, worker, Arc::clone(&connection), Duration::ZERO);
+        let worker = worker.map_err(|error| {
             EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
         })?;
-        let place = place.to_owned();
-        Ok(Self { worker, rx, tx, aborted: None, cancelling, place, unheard: UNHEARD })
+        let (place, abort_after) = (place.to_owned(), ABORT_AFTER);
+        Ok(Self { worker, control, connection, place, instance, abort_after })
     }
 
-    /// Of the instance that it came to; None where it is not known.
+    /// The number of the instance that it came to; None where it is not known.
     pub fn instance(&self) -> Option<u64> {
-        self.cancelling.instance.parse().ok()
+        self.instance.parse().ok()
     }
 
-    /// Waits until somebody tells. Before a run nobody can sever: then it gives up by itself, a
-    /// while after a stop was asked for.
-    fn hear(&self, stop: &Stop) -> Heard {
-        let mut asked_at: Option<Instant> = None;
-        loop {
-            match self.rx.recv_timeout(POLL) {
-                Ok(rx) => return rx,
-                Err(RecvTimeoutError::Disconnected) => return Heard::Died,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let is_alone = stop.planned().is_none() && stop.is_requested();
-            if is_alone && asked_at.get_or_insert_with(Instant::now).elapsed() >= self.unheard {
-                return Heard::Aborted;
-            }
-        }
+    fn lost(&self, reason: &str) -> SessionError {
+        let code = if reason == DRIVER_FAILED { CONNECTION } else { NO_ANSWER };
+        let error = LinkError::connection(reason);
+        let message = format!("{}: {error}; {}", self.place, hint(&error));
+        SessionError { code: code.to_owned(), message }
     }
+}
 
-    /// The session is lost.
-    fn lose(&mut self, code: &str, why: &str) -> SessionError {
-        let error = LinkError::connection(why);
-        let error = SessionError {
-            code: code.into(),
-            message: format!("{}: {error}; {}", self.place, hint(&error)),
-        };
-        self.aborted = Some(error.clone());
-        error
-    }
+/// Cancels what a session does, by the numbers that V$SESSION has for it.
+fn cancel_statement((sid, serial): (u64, u64), instance: &str) -> String {
+    let instance = match instance {
+        "" => String::new(),
+        number => format!(", @{number}"),
+    };
+    let (sid, serial) = (sid.to_string(), serial.to_string());
+    let with = [("sid", &*sid), ("serial", &serial), ("instance", &instance)];
+    sql::filled(sql::OPERATIONS, "cancel", &with)
 }
 
 impl Worker {
@@ -173,80 +171,102 @@ impl Worker {
 }
 
 impl Session for OracleSession {
-    /// What a aborted session had done of its last batch, a tenth of a second at most, is not known.
+    /// What an aborted session had done of its last batch, a tenth of a second at most, is not known.
     fn execute(
         &mut self,
         batch: &[Operation],
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        if let Some(error) = &self.aborted {
-            return Err(error.clone());
-        }
-        let (batch, their_stop) = (batch.to_vec(), stop.clone());
-        let telling = Telling(Some(self.tx.clone()));
-        let mut outcomes = std::mem::take(done);
-        self.worker.give(move |worker| {
+        self.control.begin_batch();
+        let (connection, abort_after) = (&self.connection, self.abort_after);
+        let mut stopped_at: Option<Instant> = None;
+        let mut on_tick = |_| {
+            let is_before_run = stop.planned().is_none() && stop.is_requested();
+            if is_before_run && stopped_at.get_or_insert_with(Instant::now).elapsed() >= abort_after
+            {
+                connection.abort(ABORTED);
+            }
+        };
+        let (batch, their_stop, mut outcomes) =
+            (batch.to_vec(), stop.clone(), std::mem::take(done));
+        let executed = self.worker.run(TICK, &mut on_tick, move |worker| {
             let result = worker.execute(&batch, &their_stop, &mut outcomes);
-            telling.tell(Heard::Executed(outcomes, result));
+            (outcomes, result)
         });
-        match self.hear(stop) {
-            Heard::Executed(outcomes, result) => {
-                *done = outcomes;
-                result
-            }
-            Heard::Aborted => {
-                Err(self.lose("no-answer", "no answer in time, nor to being cancelled"))
-            }
-            Heard::Died => Err(self.lose("connection", DRIVER_FAILED)),
-        }
+        let (outcomes, result) = executed.map_err(|reason| self.lost(&reason))?;
+        *done = outcomes;
+        result
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {
-        let shared = Arc::clone(&self.cancelling);
-        Box::new(Canceller { shared, tx: self.tx.clone() })
+        Box::new(Canceller(vec![Arc::clone(&self.control)]))
     }
 }
 
-struct Canceller {
-    shared: Arc<Cancelling>,
-    tx: Sender<Heard>,
-}
+impl Work {
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.config.redo_stress)
+    }
 
-impl Cancel for Canceller {
-    /// Asks on a connection of the administrator's, from a thread of its own: a database that does
-    /// not answer must not hold up the others. Who may not cancel waits for the driver's own limit.
-    fn cancel(&self) {
-        let shared = Arc::clone(&self.shared);
-        shared.requested.store(true, Ordering::Relaxed);
-        if shared.is_sending.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let started = Thread::named("oracle cancels").start(move || {
-            let (sid, serial) = (shared.sid.to_string(), shared.serial.to_string());
-            let instance = match shared.instance.as_str() {
-                "" => String::new(),
-                number => format!(", @{number}"),
-            };
-            let with = [("sid", &*sid), ("serial", &serial), ("instance", &instance)];
-            let cancel = sql::filled(sql::OPERATIONS, "cancel", &with);
-            // One that does not arrive is sent again: the driver asks until the session ends.
-            let _ = shared
-                .connector
-                .admin("petal cancel")
-                .and_then(|mut link| link.execute(&cancel, &[]));
-            shared.is_sending.store(false, Ordering::Release);
+    pub fn meta(&self, schema: u32) -> Result<&Meta, EngineError> {
+        let meta = self.metas.iter().find(|meta| meta.schema == schema);
+        meta.ok_or_else(|| self.not_loaded(schema))
+    }
+
+    pub fn not_loaded(&self, schema: u32) -> EngineError {
+        not_loaded(&self.place, schema)
+    }
+
+    /// Characters of each column; schemas of one target have the same.
+    pub fn width(&self) -> usize {
+        self.metas.first().map_or(1, |meta| meta.width)
+    }
+
+    /// All columns of an UPDATE hold the same text.
+    pub fn is_constant(&self) -> bool {
+        self.metas.iter().all(|meta| meta.filler == Filler::Constant)
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
+        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.filler);
+        let width = self.width();
+        self.text.make(filler, operation.stamp, width, columns)
+    }
+
+    /// Calls end by themselves a moment after the stop: the driver then breaks them off, and finds
+    /// out when nobody is there any more.
+    pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
+        let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
+        let is_close = self.limit.is_some_and(|(set, at)| {
+            set == wanted && set == CALL_MAX
+                || set >= wanted && now.duration_since(at) < LIMIT_STEP && set - wanted < LIMIT_STEP
         });
-        // Nor is one lost that finds no thread, as where hundreds are cancelled at once.
-        if started.is_err() {
-            self.shared.is_sending.store(false, Ordering::Release);
+        if is_close {
+            return Ok(());
         }
+        self.limit = Some((wanted, now));
+        self.link.limit(Some(wanted)).map_err(|error| self.loss(&error))
     }
 
-    /// Ends the waiting at once, without asking anybody; the thread that waits for the driver is
-    /// left behind.
-    fn abort(&self) {
-        let _ = self.tx.send(Heard::Aborted);
+    /// What a failed call means.
+    pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
+        let SessionError { code, message } = self.loss(error);
+        let kind = if error.code == Some(CANCELLED) || error.kind == Failed::TimedOut {
+            StatementErrorKind::OverTime
+        } else if TRANSIENT.contains(&code.as_str()) {
+            StatementErrorKind::Transient
+        } else {
+            StatementErrorKind::Other
+        };
+        self.control.failure(StatementError { kind, code, message }, stop)
+    }
+
+    /// Why the session ends.
+    pub fn loss(&self, error: &LinkError) -> SessionError {
+        let message = format!("{}: {error}; {}", self.place, hint(error));
+        SessionError { code: error.name(), message }
     }
 }
 
@@ -255,14 +275,12 @@ mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
-    use crate::settings::RedoStress;
     use crate::workload::op::Kind;
-    use crate::workload::row::Filler;
     use crate::workload::seat::Role;
-    use std::sync::atomic::AtomicU8;
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     #[test]
-    fn warming_up_ends_though_the_database_is_silent_and_nobody_severs() {
+    fn warming_up_ends_though_the_database_is_silent_and_nobody_aborts() {
         // Somebody asks to stop while the block is on its way.
         let level = Arc::<AtomicU8>::default();
         let raised = Arc::clone(&level);
@@ -294,7 +312,7 @@ mod tests {
         let link = connector.session(0, "petal").unwrap();
         let mut session =
             OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
-        session.unheard = Duration::ZERO;
+        session.abort_after = Duration::ZERO;
         let select = Operation {
             kind: Kind::Select,
             schema: 1,

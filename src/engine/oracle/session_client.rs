@@ -6,9 +6,12 @@ use std::time::Instant;
 
 use super::link::{LinkError, Value};
 use super::meta::number;
+use super::session::Work;
 use super::sql;
-use super::work::{Failure, Work};
-use crate::engine::{CUT, Outcome, Outcomes, SessionError, Stop};
+use crate::engine::server::batch_loop::keys;
+use crate::engine::server::failure::Failure;
+use crate::engine::server::statement_loop;
+use crate::engine::{CUT, EngineError, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
@@ -48,35 +51,16 @@ impl ClientLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let mut begin = Instant::now();
-        for (operation, index) in batch.iter().zip(0u32..) {
-            if stop.is_due(begin) {
-                break;
-            }
-            work.limit_calls(stop, begin)?;
-            let Some(statements) = self.statements.get(&operation.schema) else {
-                return work.meta(operation.schema).map(|_| ());
-            };
-            let (rows, error) = match self.run(work, statements, operation) {
-                Ok(rows) => (rows, None),
-                Err(error) => match work.failure(&error, stop) {
-                    Failure::Counted(code) => (0, Some(code)),
-                    Failure::Fatal(error) => return Err(error),
-                },
-            };
-            if error.is_some() && operation.kind == Kind::Update {
-                // What a statement that failed left open must not go into the next commit. After
-                // a cut there is none, and perhaps no connection.
-                let rollback = work.link.execute("ROLLBACK", &[]);
-                if error.as_deref() != Some(CUT) {
-                    rollback.map_err(|error| work.fatal(&error))?;
-                }
-            }
-            let end = Instant::now();
-            done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
-            begin = end;
-        }
-        Ok(())
+        statement_loop::run(batch, 0, stop, done, &mut |operation| {
+            work.limit_calls(stop, Instant::now())?;
+            let statements = self.statements(work, operation.schema)?;
+            self.run(work, statements, operation)
+                .map_err(|error| failed(work, operation, &error, stop))
+        })
+    }
+
+    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements, EngineError> {
+        self.statements.get(&schema).ok_or_else(|| work.not_loaded(schema))
     }
 
     /// One operation; an UPDATE is a transaction of its own.
@@ -86,22 +70,15 @@ impl ClientLoop {
         statements: &Statements,
         operation: &Operation,
     ) -> Result<u64, LinkError> {
-        let keys = [
-            operation.first,
-            match operation.kind {
-                Kind::Scan => 0,
-                _ => operation.last(),
-            },
-        ]
-        .map(|key| Value::Number(key.cast_signed()));
+        let (first, last) = keys(operation);
+        let keys = [first, last].map(Value::Number);
         match operation.kind {
             Kind::Select => count(work, &statements.select, &keys),
             Kind::Scan => count(work, &statements.scan, &[]),
             Kind::Update => {
-                let columns = work.changed_columns();
-                let width = work.width();
+                let (columns, width) = (work.changed_columns(), work.width());
                 // Owned, because the link is borrowed with it.
-                let text = work.filler(operation, columns).to_owned();
+                let text = work.update_text(operation, columns).to_owned();
                 let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
                 let binds: Vec<Value<'_>> = texts.map(Value::Text).chain(keys).collect();
                 let rows = work.link.execute(&statements.update, &binds)?;
@@ -113,6 +90,22 @@ impl ClientLoop {
             }
         }
     }
+}
+
+/// What a failed operation means. What its statement left open must not go into the next commit;
+/// after a cut there is no next one, and perhaps no connection.
+fn failed(work: &mut Work, operation: &Operation, error: &LinkError, stop: &Stop) -> Failure {
+    let failure = work.failure(error, stop);
+    let Failure::Counted(code) = &failure else { return failure };
+    if operation.kind == Kind::Update {
+        let rollback = work.link.execute("ROLLBACK", &[]);
+        if let Err(error) = rollback
+            && **code != *CUT
+        {
+            return work.loss(&error).into();
+        }
+    }
+    failure
 }
 
 fn count(work: &mut Work, statement: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {

@@ -1,8 +1,5 @@
-//! LOOP=server: a batch goes to the block inside the database, which tells how long each operation
-//! took. One SQL execution per operation, no round trip between them.
-//!
-//! The database's clock says how long an operation took, to a microsecond. When it ended, on
-//! petal's clock, is counted back from the moment the batch came back.
+//! LOOP=server: the texts in which a batch travels to the block inside the database, and what the
+//! block returns. It measures each operation to a microsecond.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,24 +8,23 @@ use std::time::{Duration, Instant};
 
 use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
+use super::session::Work;
 use super::sql;
-use super::work::{Failure, Work};
-use crate::engine::turn::{self, Turn};
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys};
+use crate::engine::server::failure::Failure;
+use crate::engine::server::row_layout::{STAMP_BYTES, split_stamp};
+use crate::engine::{EngineError, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
 pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 /// Characters of one operation in the block's text.
-const OPERATION_CHARACTERS: usize = 25;
+pub const OPERATION_CHARACTERS: usize = 25;
 /// PL/SQL's text holds 32,767.
 const TEXT_MAX: usize = 32_000;
 const OPERATIONS_MAX: usize = TEXT_MAX / OPERATION_CHARACTERS;
-/// Characters that differ from UPDATE to UPDATE; what follows is the same in all columns.
-const STAMP_BYTES: usize = 13;
-/// The block's budget where there is no deadline.
-const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
+#[derive(Default)]
 pub struct ServerLoop {
     /// By the schema that is home in it.
     blocks: BTreeMap<u32, String>,
@@ -38,17 +34,8 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    pub fn new() -> Self {
-        Self {
-            blocks: BTreeMap::new(),
-            ops: String::new(),
-            fillers: String::new(),
-            tail: String::new(),
-        }
-    }
-
     /// Makes the block in which `home` is home, unless it is there.
-    fn make_block(&mut self, work: &Work, home: u32) -> Result<(), SessionError> {
+    fn make_block(&mut self, work: &Work, home: u32) -> Result<(), EngineError> {
         if let Entry::Vacant(vacant) = self.blocks.entry(home) {
             let tables = &work.meta(home)?.tables;
             let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
@@ -65,36 +52,23 @@ impl ServerLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let mut from = 0;
-        while let Some(turn) = turn::next(work.home, batch, from) {
-            let now = Instant::now();
-            if stop.is_due(now) {
-                break;
-            }
-            work.limit_calls(stop, now)?;
-            let budget = stop.time_left(now).map_or(BUDGET_MAX, |left| left.min(BUDGET_MAX));
-            self.make_block(work, turn.home)?;
-            let ended = self.call(work, &turn, budget, stop, done)?;
-            if ended == 0 {
-                break; // Only the budget can have ended it.
-            }
-            from += ended;
-        }
-        Ok(())
+        batch_loop::run(work.home, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
+            self.call(work, part, budget, stop, executed)
+        })
     }
 
-    /// One call; returns how many operations ended.
     fn call(
         &mut self,
         work: &mut Work,
-        turn: &Turn<'_>,
+        part: &BatchPart<'_>,
         budget: Duration,
         stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<usize, SessionError> {
-        let total = self.fill(work, turn.home, turn.operations);
-        let block = self.blocks.get(&turn.home).map_or("", String::as_str);
-        let called_ns = stop.since_trigger_ns(Instant::now());
+        executed: &mut Vec<Executed>,
+    ) -> Result<(), Failure> {
+        work.limit_calls(stop, Instant::now())?;
+        self.make_block(work, part.home)?;
+        let total = self.fill(work, part.home, part.operations);
+        let block = self.blocks.get(&part.home).map_or("", String::as_str);
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work.link.call(
             block,
@@ -108,21 +82,10 @@ impl ServerLoop {
             ],
             &["told", "errors"],
         );
-        let span = (called_ns, stop.since_trigger_ns(Instant::now()));
-        let answer = match answer.and_then(|row| Answer::read(&row, total)) {
-            Ok(answer) => answer,
-            Err(error) => {
-                // What the call did is not known: the first operation stands for it.
-                return match work.failure(&error, stop) {
-                    Failure::Fatal(error) => Err(error),
-                    Failure::Counted(code) => {
-                        done.ended.push(Outcome::of_failed_call(turn.from, span.1, code));
-                        Ok(1)
-                    }
-                };
-            }
-        };
-        answer.tell(work, turn.from, span, stop, done)
+        let answer = answer.and_then(|row| Answer::read(&row, total));
+        let answer = answer.map_err(|error| work.failure(&error, stop))?;
+        executed.extend(answer.executed(work, stop));
+        Ok(())
     }
 
     /// As many operations as fit into one call; how many these are.
@@ -136,8 +99,8 @@ impl ServerLoop {
         let mut total = 0;
         for operation in operations.iter().take(OPERATIONS_MAX) {
             if operation.kind == Kind::Update {
-                let text = work.filler(operation, columns);
-                let (stamp, tail) = text.split_at(STAMP_BYTES.min(text.len()));
+                let text = work.update_text(operation, columns);
+                let (stamp, tail) = split_stamp(text);
                 let text = if is_short { stamp } else { text };
                 if self.fillers.len() + text.len() > TEXT_MAX {
                     break;
@@ -154,10 +117,7 @@ impl ServerLoop {
             };
             let letter =
                 if operation.schema == home { letter } else { letter.to_ascii_lowercase() };
-            let (first, last) = match operation.kind {
-                Kind::Scan => (0, 0),
-                _ => (operation.first, operation.last()),
-            };
+            let (first, last) = keys(operation);
             // Into a String, which cannot fail.
             let _ = write!(self.ops, "{letter}{first:012}{last:012}");
             total += 1;
@@ -166,7 +126,7 @@ impl ServerLoop {
     }
 }
 
-/// What the block told.
+/// What the block returned.
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
     /// Microseconds and rows of each operation that ended.
@@ -202,35 +162,15 @@ impl Answer {
         Ok(Self { ended, failed: failed.ok_or_else(odd)? })
     }
 
-    fn tell(
-        &self,
-        work: &Work,
-        from: usize,
-        (called_ns, returned_ns): (u64, u64),
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<usize, SessionError> {
-        let mut left_us: u64 = self.ended.iter().map(|(micros, _)| micros).sum();
+    fn executed(&self, work: &Work, stop: &Stop) -> impl Iterator<Item = Executed> {
         let mut failed = self.failed.iter().peekable();
-        for (at, &(micros, rows)) in self.ended.iter().enumerate() {
-            left_us -= micros;
-            let error = match failed.next_if(|noted| noted.at == at) {
-                None => None,
-                Some(noted) => match work.failure(&noted.error, stop) {
-                    Failure::Counted(code) => Some(code),
-                    Failure::Fatal(error) => return Err(error),
-                },
-            };
-            done.ended.push(Outcome {
-                operation: (from + at) as u32,
-                latency_ns: micros * 1000,
-                // Two clocks may differ: nothing ended before it was asked for.
-                end_ns: returned_ns.saturating_sub(left_us * 1000).max(called_ns),
-                rows,
-                error,
-            });
-        }
-        Ok(self.ended.len())
+        self.ended.iter().enumerate().map(move |(at, &(micros, rows))| Executed {
+            latency_ns: micros * 1000,
+            rows,
+            failure: failed
+                .next_if(|noted| noted.at == at)
+                .map(|noted| work.failure(&noted.error, stop)),
+        })
     }
 }
 

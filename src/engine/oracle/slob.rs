@@ -4,9 +4,10 @@
 
 use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
-use super::meta::{COLUMN_BYTES, Meta, Tables, cell, number};
+use super::meta::{Meta, Tables, cell, number};
 use super::sql;
 use crate::engine::EngineError;
+use crate::engine::server::row_layout::COLUMN_BYTES;
 use crate::workload::row::Filler;
 
 /// What tells a size, the best first.

@@ -3,8 +3,7 @@
 
 use super::Tables;
 use super::errors::TRANSIENT;
-use crate::settings::RedoStress;
-use crate::workload::row::COLUMNS;
+use crate::workload::row::{COLUMNS, STAMP_BYTES};
 
 pub const LOAD: &str = include_str!("sql/load.sql");
 pub const LOOK: &str = include_str!("sql/look.sql");
@@ -17,15 +16,6 @@ pub const REPORTS: &str = include_str!("sql/reports.sql");
 pub const MARK: &str = "petal test data";
 /// By the index on the key, a block at a time, not rows collected by block first.
 const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
-/// Columns of the text that an UPDATE changes under REDO_STRESS=LITE.
-const LITE_COLUMNS: usize = 2;
-
-pub fn changed_columns(stress: RedoStress) -> usize {
-    match stress {
-        RedoStress::Lite => LITE_COLUMNS,
-        RedoStress::Heavy => COLUMNS,
-    }
-}
 
 /// One section without its comments.
 pub fn section(file: &str, name: &str) -> String {
@@ -36,7 +26,7 @@ pub fn section(file: &str, name: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// The same, with what stands in braces filled in.
+/// One section with what stands in braces filled in.
 pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
     with.iter()
         .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
@@ -122,7 +112,7 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
     let declarations = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
     let assign_one = of(
         &|column| match column {
-            2 => "v2 := SUBSTRB(fillers, filler_at, 13) || tail;".to_owned(),
+            2 => format!("v2 := SUBSTRB(fillers, filler_at, {STAMP_BYTES}) || tail;"),
             _ => format!("v{column} := v2;"),
         },
         "\n                    ",
@@ -147,6 +137,7 @@ pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool)
             ("assign_one", &assign_one),
             ("assign_all", &assign_all),
             ("changed", &changed.to_string()),
+            ("stamp_bytes", &STAMP_BYTES.to_string()),
             ("set", &set),
             ("commit", &commit),
             ("hint", HINT),
@@ -210,6 +201,8 @@ fn names(file: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::RedoStress;
+    use crate::workload::row::changed_columns;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,9 +1,8 @@
 //! A connection as the thread sees it that works with it: it asks, and waits for the answer. The
 //! driver's future is polled by that thread alone; nothing goes on between two questions.
 //!
-//! What this adds to a plain wait: an end of waiting ([`Patience`]), and the server's last words. A
-//! server that ends a session says why and closes; both may arrive at once, and the close must not
-//! hide the words.
+//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that ends
+//! a session says why and closes; both may arrive at once, and the close must not hide the words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -26,9 +25,12 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::lock_wait::{self, LockWait};
-use super::patience::{Line, Patience, SILENCE};
-use super::wait_monitor::{TICK, WaitMonitor};
+use super::lock_wait::{self, LOCK_TIMEOUT};
+use super::session::CANCELLED;
+use crate::engine::server::liveness::{
+    AbortHandle, ConnectionWatch, SILENCE, ServerState, TICK, TimeoutPolicy,
+};
+use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 /// How long a connection may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -56,7 +58,7 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
-    #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or_else(|| "a lock".to_owned(), LockWait::to_string))]
+    #[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
     Blocked { error: tokio_postgres::Error, limit: Duration, by: Option<LockWait> },
 }
 
@@ -101,11 +103,11 @@ struct Wire {
     runtime: Runtime,
     connection: Connection<Socket, TlsStream>,
     is_over: bool,
-    /// What ended it, until somebody is told: it may come together with a good answer.
+    /// What ended it, until it is returned as an error: it may come together with a good answer.
     ended_by: Option<tokio_postgres::Error>,
-    patience: Patience,
-    line: Arc<Line>,
-    /// Looks after waits with [`Patience::WhileItLives`].
+    watch: ConnectionWatch,
+    abort_handle: Arc<AbortHandle>,
+    /// Looks after waits under [`TimeoutPolicy::WhileServerLives`].
     monitor: Option<Box<WaitMonitor>>,
 }
 
@@ -135,9 +137,12 @@ impl Client {
                 Err(Error::Interrupted)
             }
             Some(Ok(Ok((asker, connection)))) => {
-                let (is_over, patience, line) = (false, Patience::Short, Line::new());
-                let (ended_by, monitor) = (None, None);
-                let wire = Wire { runtime, connection, is_over, ended_by, patience, line, monitor };
+                let abort_handle = AbortHandle::new();
+                let policy = TimeoutPolicy::AnswerSoon;
+                let watch = ConnectionWatch::new(Arc::clone(&abort_handle), policy, SILENCE);
+                let (is_over, ended_by, monitor) = (false, None, None);
+                let wire =
+                    Wire { runtime, connection, is_over, ended_by, watch, abort_handle, monitor };
                 Ok(Self { asker, wire })
             }
             Some(Ok(Err(error))) => Err(error.into()),
@@ -149,14 +154,19 @@ impl Client {
         }
     }
 
-    /// What questions may take from now on.
-    pub fn wait_with(&mut self, patience: Patience) {
-        self.wire.patience = patience;
+    /// Sets how long an answer is waited for from now on.
+    pub fn set_policy(&mut self, policy: TimeoutPolicy) {
+        self.wire.watch.policy = policy;
     }
 
-    /// What looks after long waits from now on.
-    pub fn monitor_with(&mut self, monitor: WaitMonitor) {
+    /// Sets what looks after long waits from now on.
+    pub fn set_monitor(&mut self, monitor: WaitMonitor) {
         self.wire.monitor = Some(Box::new(monitor));
+    }
+
+    /// Sets how the server is asked about this connection when it is silent.
+    pub fn ask_with(&mut self, ask_server: impl Fn() -> ServerState + Send + Sync + 'static) {
+        self.wire.watch.ask_with(ask_server);
     }
 
     /// Waits so long for each lock from now on, unless the role or the URL said how long.
@@ -169,13 +179,13 @@ impl Client {
         self.batch_execute(&format!("SET lock_timeout = {}", limit.as_millis()))
     }
 
-    /// With which other threads give it up.
-    pub fn line(&self) -> Arc<Line> {
-        Arc::clone(&self.wire.line)
+    /// With this other threads give the connection up.
+    pub fn abort_handle(&self) -> Arc<AbortHandle> {
+        Arc::clone(&self.wire.abort_handle)
     }
 
     pub fn is_closed(&self) -> bool {
-        self.asker.is_closed() || self.wire.is_over || self.wire.line.given_up().is_some()
+        self.asker.is_closed() || self.wire.is_over || self.wire.abort_handle.reason().is_some()
     }
 
     /// `tls` as it was opened with; `limit` for the server to take the request.
@@ -216,7 +226,7 @@ impl Client {
         self.wire.wait(self.asker.batch_execute(sql))
     }
 
-    /// The same with what they tell, as text.
+    /// Statements without parameters, and the rows and messages that they return, as text.
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
         self.wire.wait(self.asker.simple_query(sql))
     }
@@ -244,16 +254,17 @@ impl Wire {
         &mut self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Error> {
-        let Self { runtime, connection, is_over, ended_by, patience, line, monitor } = self;
-        let mut monitor = monitor.as_mut().filter(|_| *patience == Patience::WhileItLives);
-        if let Some(monitor) = &mut monitor {
-            monitor.begin()?;
+        let Self { runtime, connection, is_over, ended_by, watch, abort_handle, monitor } = self;
+        let lives = watch.policy == TimeoutPolicy::WhileServerLives;
+        let mut monitor = monitor.as_mut().filter(|_| lives);
+        if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {
+            return Err(Error::Interrupted);
         }
         let mut answer = pin!(answer);
         let (mut silence, mut ticks) = (None, None);
         let answer = runtime.block_on(poll_fn(|context| {
-            if let Some(words) = line.poll_given_up(context) {
-                return Poll::Ready(Err(Error::Silent(words.to_owned())));
+            if let Some(reason) = abort_handle.poll_reason(context) {
+                return Poll::Ready(Err(Error::Silent(reason.to_owned())));
             }
             if !*is_over && let Some(error) = poll(connection, is_over, context) {
                 *ended_by = Some(error);
@@ -271,30 +282,36 @@ impl Wire {
                 Poll::Pending => {
                     let is_tick = monitor.is_some() && is_tick(&mut ticks, context);
                     if let Some(monitor) = monitor.as_mut().filter(|_| is_tick) {
-                        monitor.look(line);
-                        if line.given_up().is_some() {
-                            context.waker().wake_by_ref();
-                        }
+                        monitor.look(abort_handle);
                     }
-                    if *patience == Patience::UntilSevered
-                        || !is_long(&mut silence, is_tick, context)
+                    if watch.policy != TimeoutPolicy::UntilAborted
+                        && is_long(&mut silence, is_tick, context)
                     {
-                        return Poll::Pending;
+                        watch.on_silence();
                     }
-                    if *patience == Patience::WhileItLives {
-                        line.doubt();
-                        return Poll::Pending;
+                    if abort_handle.reason().is_some() {
+                        context.waker().wake_by_ref();
                     }
-                    line.abort(format!("no answer for {} s", SILENCE.as_secs()));
-                    context.waker().wake_by_ref();
                     Poll::Pending
                 }
             }
         }));
         answer.map_err(|error| match monitor {
-            Some(monitor) => monitor.explained(error),
+            Some(monitor) => explained(monitor, error),
             None => error,
         })
+    }
+}
+
+/// The error of a statement whose wait a monitor looked after.
+fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
+    let is = |code: &str| error.code().is_some_and(|has| has.code() == code);
+    match (monitor.end(is(LOCK_TIMEOUT), is(CANCELLED)), error) {
+        (WaitEnd::Interrupted, _) => Error::Interrupted,
+        (WaitEnd::Blocked(by), Error::Failed(error)) => {
+            Error::Blocked { error, limit: monitor.limit, by }
+        }
+        (_, error) => error,
     }
 }
 
@@ -310,8 +327,8 @@ fn poll(
             Poll::Ready(Some(Err(error))) => {
                 *is_over = true;
                 // Where sending failed, what the server said before it closed is still unread.
-                let is_told = error.as_db_error().is_some() || error.is_closed();
-                if !is_told
+                let is_explained = error.as_db_error().is_some() || error.is_closed();
+                if !is_explained
                     && let Poll::Ready(Some(Err(last))) = connection.poll_message(context)
                     && last.as_db_error().is_some()
                 {
@@ -328,8 +345,8 @@ fn poll(
     }
 }
 
-/// Whether nothing happened for [`SILENCE`]: each time this is asked for another reason than its
-/// own clock or a tick, something did.
+/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or a tick
+/// means that something did.
 fn is_long(
     silence: &mut Option<Pin<Box<Sleep>>>,
     is_tick: bool,
@@ -357,8 +374,8 @@ fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
 impl Drop for Wire {
     /// Says goodbye, so that the server ends the session now.
     fn drop(&mut self) {
-        let Self { runtime, connection, is_over, line, .. } = self;
-        if *is_over || line.given_up().is_some() {
+        let Self { runtime, connection, is_over, abort_handle, .. } = self;
+        if *is_over || abort_handle.reason().is_some() {
             return;
         }
         let goodbye = poll_fn(|context| {
@@ -421,7 +438,7 @@ impl BufRead for CopyOut<'_> {
     }
 }
 
-/// Asks the server to cut what a connection does.
+/// Asks the server to cancel what a connection does.
 pub struct CancelToken {
     token: tokio_postgres::CancelToken,
     tls: MakeRustlsConnect,

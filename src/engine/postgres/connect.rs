@@ -12,11 +12,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
 use super::client::{CancelToken, Client, Error};
-use super::lock_wait::{self, LockWait};
+use super::lock_wait;
 use super::options::{Options, SslMode, Wanted};
-use super::patience::{Patience, SILENCE, Standing};
 use super::tls;
-use super::wait_monitor::WaitMonitor;
+use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
+use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError};
 
 /// The oldest server that has all that petal uses.
@@ -30,8 +30,8 @@ const BRIEF: Duration = Duration::from_secs(3);
 /// A name may stand for several addresses, each of which may take its time.
 const ADDRESSES: u32 = 2;
 
-/// What is asked first, and of every connection. A shorter lock_timeout of the role's stays.
-fn greeting(lock_limit: Duration) -> String {
+/// The first question on every connection. A shorter lock_timeout of the role's stays.
+fn first_question(lock_limit: Duration) -> String {
     format!(
         "SET client_min_messages = error; \
          SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('transaction_read_only'), \
@@ -128,15 +128,15 @@ impl Endpoint {
         self.open(application).map(|opened| opened.client)
     }
 
-    /// Connects for looks at what the server tells. They are short, so no signal ends them: a run
-    /// that is interrupted still has its closing figures.
+    /// Connects to read what the server reports. These questions are short, so no signal ends them:
+    /// a run that is interrupted still has its closing figures.
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
         let limit = self.connect_limit();
         let mut client = self
             .reach(application, limit, lock_wait::LOOK_LIMIT, None)
             .map_err(|error| self.refusal(&error))?
             .client;
-        client.wait_with(Patience::Short);
+        client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
     }
 
@@ -148,20 +148,20 @@ impl Endpoint {
             .map_err(|error| self.refusal(&error))
     }
 
-    /// Connects as [`Self::connect`] does, and tells the server's process. A signal of the caller's
-    /// ends the waiting on this connection, which is told when others' locks hold it up.
+    /// Connects for work that may be long, and returns the server's process too. A signal of the
+    /// caller's ends the waiting on this connection; the caller is told whose locks hold it up.
     pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
         let caller = self.caller.get();
         let mut opened = self
             .reach(application, self.connect_limit(), lock_wait::LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
-        let (process, asked) = (opened.process, self.clone());
-        let blocked = self.clone();
-        opened.client.line().on_silence(Box::new(move || asked.ask_after(process)));
-        opened.client.monitor_with(WaitMonitor {
+        let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
+        let token = self.cancel_token(&opened.client);
+        opened.client.ask_with(move || asked.state_of(process));
+        opened.client.set_monitor(WaitMonitor {
             server: self.name.clone(),
             caller: caller.cloned(),
-            token: Arc::new(self.cancel_token(&opened.client)),
+            cancel: Arc::new(move || drop(token.cancel())),
             who_blocks: Arc::new(move || blocked.who_blocks(process)),
             limit: opened.lock_limit,
             state: Default::default(),
@@ -169,7 +169,7 @@ impl Endpoint {
         Ok(opened)
     }
 
-    /// Hands over whose signals end waiting.
+    /// Signals of the caller's end waiting from now on.
     pub fn serve(&self, caller: &Caller) {
         let _ = self.caller.set(caller.clone());
     }
@@ -194,9 +194,9 @@ impl Endpoint {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
         let opened = Client::open(&config, self.tls.clone(), limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
-            client.wait_with(Patience::Short);
-            let told = client.simple_query(&greeting(lock_limit))?;
-            let row = told.iter().find_map(|line| match line {
+            client.set_policy(TimeoutPolicy::AnswerSoon);
+            let answer = client.simple_query(&first_question(lock_limit))?;
+            let row = answer.iter().find_map(|line| match line {
                 SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
             });
@@ -207,7 +207,7 @@ impl Endpoint {
                 let writes = if is_read_only { "read-only" } else { "read-write" };
                 return Err(Error::Unwanted(format!("it is {is}, {writes}")));
             }
-            client.wait_with(Patience::WhileItLives);
+            client.set_policy(TimeoutPolicy::WhileServerLives);
             let process = says(0).parse().unwrap_or(0);
             let lock_limit = says(3).parse().map_or(lock_limit, Duration::from_millis);
             Ok(Opened { client, process, lock_limit })
@@ -219,23 +219,23 @@ impl Endpoint {
         opened
     }
 
-    /// What the server says of a process of petal's that is silent.
-    fn ask_after(&self, process: i32) -> Standing {
+    /// Asks the server what it does for a connection of petal's that is silent.
+    fn state_of(&self, process: i32) -> ServerState {
         let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND state = 'active'";
         let asked = self.ask(SILENCE, |client| client.query(sql, &[&process]));
         match asked {
-            Ok(rows) if rows.is_empty() => Standing::Idle,
-            Ok(_) => Standing::Working,
+            Ok(rows) if rows.is_empty() => ServerState::Idle,
+            Ok(_) => ServerState::Working,
             // It answers, if only to refuse one more connection.
-            Err(error) if error.is_answer() => Standing::Working,
-            Err(error) => Standing::Silent(words(&error)),
+            Err(error) if error.is_answer() => ServerState::Working,
+            Err(error) => ServerState::Silent(words(&error)),
         }
     }
 
-    /// For which lock a process of petal's waits, and behind whom; None also where nobody tells.
+    /// Asks for which lock a connection of petal's waits; None also where no answer comes.
     fn who_blocks(&self, process: i32) -> Option<LockWait> {
         let rows = self.ask(BRIEF, |client| client.query(lock_wait::QUERY, &[&process]));
-        LockWait::of(&rows.ok()?)
+        lock_wait::of(&rows.ok()?)
     }
 
     /// A question about another connection, on one of its own.
@@ -245,11 +245,11 @@ impl Endpoint {
         question: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut opened = self.reach("petal check", limit, lock_wait::LOOK_LIMIT, None)?;
-        opened.client.wait_with(Patience::Short);
+        opened.client.set_policy(TimeoutPolicy::AnswerSoon);
         question(&mut opened.client)
     }
 
-    /// With which another thread cuts what a connection does.
+    /// With this another thread cancels what a connection does.
     pub fn cancel_token(&self, client: &Client) -> CancelToken {
         client.cancel_token(&self.tls, self.connect_timeout)
     }

@@ -7,9 +7,9 @@ use super::client::Client;
 use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::meta::Meta;
+use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::work::Shared;
-use super::{advice, host, plan, schema};
+use super::{advice, host, plan};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::stats::compression;
@@ -111,7 +111,7 @@ pub fn describe(
             (first.schema, first.rows),
             first.filler,
             first.block_bytes as usize,
-            schema::column_bytes(first.block_bytes),
+            first.column_bytes(),
         )),
         direct_io: None,
         durability: Some(Durability {

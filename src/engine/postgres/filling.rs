@@ -9,6 +9,7 @@ use super::connect::{Endpoint, engine_error};
 use super::load_progress::{IndexWatch, LoadProgress};
 use super::meta::Meta;
 use super::{copy, schema};
+use crate::engine::server::row_layout::column_bytes;
 use crate::engine::{EngineError, LoadPlan};
 use crate::workload::scatter::Permutation;
 
@@ -75,7 +76,7 @@ impl Filling<'_> {
         let sql = format!("COPY {name}.{table} FROM STDIN (FORMAT binary, FREEZE)");
         let mut writer = client.copy_in(&sql).map_err(|error| self.error(&doing, &error))?;
         let keys = Permutation::new(rows, plan.seed);
-        let column_bytes = schema::column_bytes(plan.block_size);
+        let column_bytes = column_bytes(plan.block_size);
         let mut row_writer = copy::RowWriter::new(self.schema, plan.filler, column_bytes);
         let buffer = || Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 4));
         let mut rows_ready = buffer();

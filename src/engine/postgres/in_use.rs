@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
-use super::patience::Patience;
 use super::schema;
 use crate::engine::EngineError;
 use crate::engine::in_use::DataUse;
+use crate::engine::server::liveness::TimeoutPolicy;
 
 /// How long the lock of a petal that ended may still be held.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -114,7 +114,7 @@ impl TablesInUse {
         let schemas: Vec<String> = (1..=schemas).map(schema::name).collect();
         let tables = tables(&mut client, &schemas).map_err(failed)?;
         // Looks from now on, also those of a run that a signal has ended.
-        client.wait_with(Patience::Short);
+        client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), schemas, tables })
     }
 

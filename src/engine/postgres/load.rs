@@ -12,7 +12,8 @@ use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::load_progress::{IndexWatch, LoadProgress};
 use super::meta::relation_bytes;
-use super::{in_use, lock_wait, long_work, placement, routine, schema};
+use super::session_server::make_routine;
+use super::{in_use, lock_wait, long_work, placement, schema};
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
@@ -224,7 +225,7 @@ impl Loader<'_> {
                 self.progress.advance(1);
             }
             // The data are there without it, and LOOP=client needs none.
-            if let Err(error) = routine::make(client, &self.endpoint.name, number) {
+            if let Err(error) = make_routine(client, &self.endpoint.name, number) {
                 self.progress.note(&error.to_string());
             }
         }

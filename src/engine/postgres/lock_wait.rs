@@ -1,9 +1,15 @@
-//! Who holds the lock that a connection waits for, as the server tells it, and how long petal waits.
+//! Who holds the lock that a connection waits for, as the server reports it, and how long petal
+//! waits.
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio_postgres::Row;
+
+use crate::engine::server::wait_monitor::LockWait;
+
+/// The SQLSTATE of a statement that waited for a lock for too long.
+pub const LOCK_TIMEOUT: &str = "55P03";
 
 /// How long work outside of a run's operations waits for one lock, unless the role's or the URL's
 /// `lock_timeout` is shorter.
@@ -27,14 +33,6 @@ ORDER BY activity.xact_start, blocker.pid";
 /// Characters of a query that are shown.
 const QUERY_SHOWN: usize = 80;
 
-/// What a connection waits for, and behind whom.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LockWait {
-    /// Such as `AccessShareLock on petal1.cf1`.
-    what: Option<String>,
-    blockers: Vec<Blocker>,
-}
-
 /// One process that is in the way. What the role may not see is None.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Blocker {
@@ -47,39 +45,28 @@ struct Blocker {
     query: Option<String>,
 }
 
-impl LockWait {
-    /// None when the connection waits for no lock.
-    pub fn of(rows: &[Row]) -> Option<Self> {
-        let what = rows.first()?.get(0);
-        let blockers = rows.iter().map(|row| Blocker {
-            process: row.get::<_, Option<i32>>(1).unwrap_or_default(),
-            role: row.get(2),
-            application: row.get(3),
-            state: row.get(4),
-            since: row.get(5),
-            seconds: row.get(6),
-            query: row.get(7),
-        });
-        Some(Self { what, blockers: blockers.collect() })
-    }
-
-    /// The processes that are in the way.
-    pub fn processes(&self) -> Vec<i32> {
-        self.blockers.iter().map(|blocker| blocker.process).collect()
-    }
+/// For which lock a connection waits; None when it waits for none.
+pub fn of(rows: &[Row]) -> Option<LockWait> {
+    // Such as `AccessShareLock on petal1.cf1`.
+    let what: Option<&str> = rows.first()?.get(0);
+    let blockers = rows.iter().map(|row| Blocker {
+        process: row.get::<_, Option<i32>>(1).unwrap_or_default(),
+        role: row.get(2),
+        application: row.get(3),
+        state: row.get(4),
+        since: row.get(5),
+        seconds: row.get(6),
+        query: row.get(7),
+    });
+    Some(behind(what, &blockers.collect::<Vec<_>>()))
 }
 
-impl fmt::Display for LockWait {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.what.as_deref().map_or_else(|| "a lock".to_owned(), shown);
-        write!(out, "{what} behind ")?;
-        for (at, blocker) in self.blockers.iter().enumerate() {
-            if at > 0 {
-                out.write_str("; ")?;
-            }
-            blocker.fmt(out)?;
-        }
-        Ok(())
+fn behind(what: Option<&str>, blockers: &[Blocker]) -> LockWait {
+    let names: Vec<String> = blockers.iter().map(Blocker::to_string).collect();
+    let what = what.map_or_else(|| "a lock".to_owned(), shown);
+    LockWait {
+        text: format!("{what} behind {}", names.join("; ")),
+        holders: blockers.iter().map(|blocker| blocker.process.into()).collect(),
     }
 }
 
@@ -125,8 +112,7 @@ mod tests {
     use super::*;
 
     fn wait(blocker: Blocker) -> String {
-        LockWait { what: Some("AccessShareLock on petal1.cf1".into()), blockers: vec![blocker] }
-            .to_string()
+        behind(Some("AccessShareLock on petal1.cf1"), &[blocker]).text
     }
 
     #[test]

@@ -1,19 +1,13 @@
 //! Work of unknown length that petal does on its own account: loading, VACUUM, CHECKPOINT. It has no
-//! time limit, as with the database's own tools, and ends when it is told to.
-
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+//! time limit, as with the database's own tools, and ends when it is cancelled.
 
 use super::client::Client;
 use super::connect::{Endpoint, Opened, engine_error};
 use crate::engine::EngineError;
-use crate::engine::threads::Thread;
+use crate::engine::server::liveness;
 
-/// Between two looks whether it is over.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What does not end so long after it was first told to is given up.
-const UNHEARD: Duration = Duration::from_secs(15);
-/// Those of the role, for this connection alone; names that a version does not have are left out.
+/// Lifts the role's limits for this connection alone; names that a version does not have are left
+/// out.
 const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings \
                          WHERE name IN ('statement_timeout', 'transaction_timeout', \
                          'idle_session_timeout', 'idle_in_transaction_session_timeout')";
@@ -34,8 +28,7 @@ pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened, EngineErro
     Ok(opened)
 }
 
-/// Works on `client`. As soon as `is_over` the server is asked to cut that, until it ends;
-/// `Interrupted` is then its error. Between two looks `meanwhile` is called.
+/// Works on `client` until it is done or `is_over`; see [`liveness::until_over`].
 pub fn until_over<T>(
     endpoint: &Endpoint,
     client: &mut Client,
@@ -43,26 +36,7 @@ pub fn until_over<T>(
     meanwhile: &(dyn Fn() + Sync),
     work: impl FnOnce(&mut Client) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
-    let (token, line) = (endpoint.cancel_token(client), client.line());
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watcher = Thread::named("watcher").start_in(scope, || {
-            let mut over_since: Option<Instant> = None;
-            while !ended.load(Ordering::Relaxed) {
-                if is_over() {
-                    // Asked again until it is heard, or it is clear that it is not.
-                    let _ = token.cancel();
-                    if over_since.get_or_insert_with(Instant::now).elapsed() > UNHEARD {
-                        line.abort("no answer, nor to being cancelled");
-                    }
-                }
-                meanwhile();
-                std::thread::park_timeout(LOOK_EVERY);
-            }
-        })?;
-        let result = work(client);
-        ended.store(true, Ordering::Relaxed);
-        watcher.thread().unpark();
-        result.map_err(|error| if is_over() { EngineError::Interrupted } else { error })
-    })
+    let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
+    let cancel = || drop(token.cancel());
+    liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))
 }

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use tokio_postgres::error::SqlState;
+
 use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::schema;
 use crate::engine::EngineError;
 use crate::engine::meta_table::MetaValues;
+use crate::engine::server::failure::not_loaded;
+use crate::engine::server::row_layout::column_bytes;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -46,9 +50,10 @@ impl Meta {
     pub fn read(client: &mut Client, server: &str, schema: u32) -> Result<Self, EngineError> {
         let name = schema::name(schema);
         let sql = format!("SELECT key, value FROM {name}.petal_meta");
-        let rows = client
-            .query(&sql, &[])
-            .map_err(|error| engine_error(server, &format!("reading {name}.petal_meta"), &error))?;
+        let rows = client.query(&sql, &[]).map_err(|error| match error.code() {
+            Some(code) if *code == SqlState::UNDEFINED_TABLE => not_loaded(server, schema),
+            _ => engine_error(server, &format!("reading {name}.petal_meta"), &error),
+        })?;
         let values: BTreeMap<String, String> =
             rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let reader = MetaValues { values, place: server, of: format!("{name}.petal_meta") };
@@ -64,7 +69,17 @@ impl Meta {
         })
     }
 
-    /// With the sizes as they are now.
+    /// Bytes of each filler column.
+    pub fn column_bytes(&self) -> usize {
+        column_bytes(self.block_bytes)
+    }
+
+    /// Bytes of each column, and whether all columns of an UPDATE hold the same text.
+    pub fn column_shape(&self) -> (usize, bool) {
+        (self.column_bytes(), self.filler == Filler::Constant)
+    }
+
+    /// The schema with its sizes as they are now.
     pub fn loaded(
         &self,
         client: &mut Client,

@@ -36,28 +36,24 @@ mod long_work;
 mod meta;
 mod options;
 mod password_file;
-mod patience;
 mod placement;
 mod plan;
-mod routine;
 mod schema;
 mod servers;
 mod service;
 mod session;
 mod session_client;
 mod session_server;
-mod session_set;
 mod settle;
 mod tls;
-mod wait_monitor;
 mod waits;
-mod work;
 
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::server::row_layout;
 use crate::engine::{
     Caller, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session,
     Stop,
@@ -73,9 +69,8 @@ use counters::CounterReader;
 use in_use::TablesInUse;
 use meta::{Meta, relation_bytes};
 use servers::{Servers, free_connections, is_standby};
-use session::PostgresSession;
+use session::{PostgresSession, Shared};
 use waits::Waits;
-use work::Shared;
 
 pub const CAPABILITIES: Capabilities = Capabilities {
     scheme: "postgres",
@@ -92,7 +87,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     cache_per_session: false,
     redo_stress: true,
     incompressible: false,
-    transient_errors: work::TRANSIENT,
+    transient_errors: session::TRANSIENT,
 };
 
 /// The most that a server takes for effective_io_concurrency.
@@ -245,7 +240,7 @@ impl Engine for Postgres {
     }
 
     fn column_bytes(&self, block_bytes: u32) -> usize {
-        schema::column_bytes(block_bytes)
+        row_layout::column_bytes(block_bytes)
     }
 
     fn serve(&self, caller: &Caller) -> bool {

@@ -7,15 +7,6 @@ pub const MARK: &str = "petal test data";
 /// In the routine's comment; raised when the text of the routine changes.
 pub const ROUTINE_VERSION: u32 = 2;
 
-/// Where a row of 19 columns of 128 bytes leaves room in its page for two more versions.
-const COLUMN_BYTES: usize = 128;
-const BLOCK_BYTES: u32 = 8192;
-
-/// Bytes of each column: smaller pages than the usual have smaller rows.
-pub fn column_bytes(block_bytes: u32) -> usize {
-    COLUMN_BYTES * block_bytes.min(BLOCK_BYTES) as usize / BLOCK_BYTES as usize
-}
-
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
 }
@@ -129,6 +120,7 @@ fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::server::row_layout::column_bytes;
 
     #[test]
     fn nothing_is_left_to_fill_in() {

@@ -1,21 +1,49 @@
-//! One session: its connections, how its work is cut, and which side the loop runs on.
+//! One session: its connections, what it knows of the data, what an error means to it, and which
+//! side its loop runs on. At a standby it has a second connection, to the primary, for UPDATEs.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
-use super::client::Error;
-use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, server_version};
-use super::patience::Patience;
-use super::work::{Cancelling, Shared, Work};
-use super::{plan, session_client, session_server, session_set};
-use crate::engine::threads::Thread;
-use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
-use crate::settings::LoopSide;
+use super::client::{Client, Error};
+use super::connect::{
+    Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, hint, hint_of, server_version, words,
+};
+use super::meta::Meta;
+use super::session_client::{ClientLoop, SetLoop};
+use super::session_server::ServerLoop;
+use super::waits::Waits;
+use super::{lock_wait, plan};
+use crate::engine::server::failure::{
+    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
+};
+use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::session::{Canceller, SessionControl};
+use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
+use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::{Kind, Operation};
+use crate::workload::row::changed_columns;
 use crate::workload::seat::Seat;
+
+/// Serialization failure, deadlock, lock timeout: a session goes on after these.
+pub const TRANSIENT: &[&str] = &["40001", "40P01", lock_wait::LOCK_TIMEOUT];
+/// The SQLSTATE of a statement that was cancelled.
+pub const CANCELLED: &str = "57014";
+
+/// What the engine and its sessions share.
+pub struct Shared {
+    pub url: String,
+    pub loop_side: LoopSide,
+    pub redo_stress: RedoStress,
+    pub prefetch: u32,
+    /// Schemas whose routine was seen to be this petal's.
+    pub routines: Mutex<BTreeSet<u32>>,
+    pub waits: Waits,
+}
 
 /// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
@@ -31,9 +59,22 @@ struct Connected {
 }
 
 enum Side {
-    Server(session_server::ServerLoop),
-    Client(session_client::ClientLoop),
-    Set(session_set::SetLoop),
+    Server(ServerLoop),
+    Client(ClientLoop),
+    Set(SetLoop),
+}
+
+/// What every side of the loop works with.
+pub struct Work {
+    pub shared: Arc<Shared>,
+    pub client: Client,
+    pub server: String,
+    /// The number of the session's own schema.
+    pub home: u32,
+    metas: BTreeMap<u32, Meta>,
+    control: Arc<SessionControl>,
+    /// The new text of an UPDATE.
+    pub text: UpdateText,
 }
 
 impl PostgresSession {
@@ -62,26 +103,22 @@ impl Connected {
             true => Some(client.prepare("SELECT pg_stat_force_next_flush()").map_err(failed)?),
             false => None,
         };
-        let cancelling = Arc::new(Cancelling {
-            requested: AtomicBool::new(false),
-            is_sending: AtomicBool::new(false),
-            token: endpoint.cancel_token(&client),
-            line: client.line(),
-        });
+        let token = endpoint.cancel_token(&client);
+        let control = SessionControl::new(client.abort_handle(), move || drop(token.cancel()));
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
             server,
             home: seat.schema,
             metas: BTreeMap::new(),
-            cancelling,
-            text: Vec::new(),
+            control,
+            text: UpdateText::default(),
         };
-        work.know(seat.schema)?;
+        work.meta(seat.schema)?;
         let side = match shared.loop_side {
-            LoopSide::Server => Side::Server(session_server::ServerLoop::new(&mut work)?),
-            LoopSide::Client => Side::Client(session_client::ClientLoop::new(&mut work)?),
-            LoopSide::Set => Side::Set(session_set::SetLoop::new(&mut work)?),
+            LoopSide::Server => Side::Server(ServerLoop::new(&mut work)?),
+            LoopSide::Client => Side::Client(ClientLoop::new(&mut work)?),
+            LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
         };
         // In a run a lock is waited for as long as the role says.
         work.client
@@ -90,23 +127,21 @@ impl Connected {
         shared.waits.watch(endpoint, process)?;
         Ok(Self { work, side, flush })
     }
-}
 
-impl Connected {
     fn execute(
         &mut self,
         batch: &[Operation],
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        self.work.cancelling.requested.store(false, Ordering::Relaxed);
-        self.work.client.wait_with(match stop.planned() {
-            Some(_) => Patience::UntilSevered,
-            None => Patience::WhileItLives,
+        self.work.control.begin_batch();
+        self.work.client.set_policy(match stop.planned() {
+            Some(_) => TimeoutPolicy::UntilAborted,
+            None => TimeoutPolicy::WhileServerLives,
         });
         match &mut self.side {
             Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Client(side) => side.execute(&mut self.work, batch, 0, stop, done),
             Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
         }
     }
@@ -115,7 +150,7 @@ impl Connected {
         let Some(flush) = &self.flush else { return Ok(()) };
         let mut flushed = self.work.client.execute(flush, &[]);
         if flushed.as_ref().is_err_and(|error| self.work.is_cut(error)) {
-            // It was meant for the operation before, which has ended.
+            // The request to cancel was for the operation before, which has ended.
             flushed = self.work.client.execute(flush, &[]);
         }
         flushed.map(|_| ()).map_err(|error| self.work.loss(&error))
@@ -157,39 +192,74 @@ impl Session for PostgresSession {
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {
-        let connections = [Some(&self.home), self.primary.as_ref()];
-        let cancelling = |connected: &Connected| Arc::clone(&connected.work.cancelling);
-        Box::new(Canceller(connections.into_iter().flatten().map(cancelling).collect()))
+        let connections = [Some(&self.home), self.primary.as_ref()].into_iter().flatten();
+        let controls = connections.map(|connected| Arc::clone(&connected.work.control));
+        Box::new(Canceller(controls.collect()))
     }
 }
 
-struct Canceller(Vec<Arc<Cancelling>>);
-
-impl Cancel for Canceller {
-    /// Asks on a connection of its own, from a thread of its own: a server that does not answer
-    /// must not hold up the others.
-    fn cancel(&self) {
-        for shared in &self.0 {
-            shared.requested.store(true, Ordering::Relaxed);
-            if shared.is_sending.swap(true, Ordering::AcqRel) {
-                continue;
-            }
-            let at_work = Arc::clone(shared);
-            let started = Thread::named("cancels").start(move || {
-                // One that does not arrive is sent again: the driver asks until the session ends.
-                let _ = at_work.token.cancel();
-                at_work.is_sending.store(false, Ordering::Release);
-            });
-            if started.is_err() {
-                shared.is_sending.store(false, Ordering::Release);
+impl Work {
+    /// What is known of a schema; read when it is first needed.
+    pub fn meta(&mut self, number: u32) -> Result<&Meta, EngineError> {
+        match self.metas.entry(number) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                Ok(place.insert(Meta::read(&mut self.client, &self.server, number)?))
             }
         }
     }
 
-    /// Ends the waiting at once, without asking anybody.
-    fn abort(&self) {
-        for shared in &self.0 {
-            shared.line.abort("no answer in time, nor to being cancelled");
-        }
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.shared.redo_stress)
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    pub fn update_text(
+        &mut self,
+        operation: &Operation,
+        columns: usize,
+    ) -> Result<&str, EngineError> {
+        let meta = self.meta(operation.schema)?;
+        let (filler, width) = (meta.filler, meta.column_bytes());
+        Ok(self.text.make(filler, operation.stamp, width, columns))
+    }
+
+    /// What a failed statement means.
+    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
+        let SessionError { code, message } = self.loss(error);
+        self.control.failure(StatementError { kind: kind_of(&code), code, message }, stop)
+    }
+
+    /// What a failure means that the routine noted.
+    pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
+        let message = format!("{}: {message}; {}", self.server, hint_of(code));
+        let (kind, code) = (kind_of(code), code.to_owned());
+        self.control.failure(StatementError { kind, code, message }, stop)
+    }
+
+    /// Why the session ends.
+    pub fn loss(&self, error: &Error) -> SessionError {
+        let code = match error.code() {
+            Some(code) => code.code(),
+            None if error.is_silence() => NO_ANSWER,
+            None if matches!(error, Error::Interrupted) => INTERRUPTED,
+            None => CONNECTION,
+        };
+        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
+        SessionError { code: code.to_owned(), message }
+    }
+
+    /// Whether petal itself asked to cancel this statement, or the one before it.
+    fn is_cut(&self, error: &Error) -> bool {
+        let is_cancelled = error.code().is_some_and(|code| code.code() == CANCELLED);
+        is_cancelled && self.control.is_cancelled()
+    }
+}
+
+fn kind_of(code: &str) -> StatementErrorKind {
+    match code {
+        CANCELLED => StatementErrorKind::Cancelled,
+        code if TRANSIENT.contains(&code) => StatementErrorKind::Transient,
+        _ => StatementErrorKind::Other,
     }
 }

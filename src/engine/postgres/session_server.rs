@@ -1,22 +1,22 @@
-//! LOOP=server: a batch goes to the routine inside the server, which returns when each operation
-//! ended. One SQL execution per operation, no round trip between them.
-//!
-//! The server's clock says how long an operation took, to a microsecond. When it ended, on petal's
-//! clock, is counted back from the moment the batch came back.
+//! LOOP=server: the arrays in which a batch travels to petal's routine inside the server, what the
+//! routine returns, and how it is made. The routine reports ends to a microsecond.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Row, Statement};
 
-use super::client::Error;
+use super::client::{Client, Error};
 use super::connect::engine_error;
-use super::work::{Failure, Work, keys, prepared};
-use super::{routine, schema};
-use crate::engine::turn::{self, Turn};
-use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
+use super::schema::{self, ROUTINE_VERSION};
+use super::session::Work;
+use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys};
+use crate::engine::server::failure::Failure;
+use crate::engine::server::row_layout::split_stamp;
+use crate::engine::{EngineError, Outcomes, SessionError, Stop};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -24,10 +24,8 @@ use crate::workload::op::{Kind, Operation};
 pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 /// Kinds of operations in schema 1 are so much higher in the routine.
 const HOT: i16 = 10;
-/// Characters that differ from UPDATE to UPDATE; what follows is the same in all columns.
-const STAMP_BYTES: usize = 13;
-/// The routine's budget where there is no deadline.
-const BUDGET_MAX: Duration = Duration::from_secs(3600);
+/// A routine's comment begins with this.
+const COMMENT: &str = "loop of petal, version ";
 
 /// Microseconds of a timestamptz; only differences mean anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +92,7 @@ impl ServerLoop {
         if let Some(call) = self.calls.get(&number) {
             return Ok(call.clone());
         }
-        routine::ensure(work, number)?;
+        ensure_routine(work, number)?;
         let sql = format!(
             "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
             schema::name(number)
@@ -114,51 +112,86 @@ impl ServerLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let mut from = 0;
-        while let Some(turn) = turn::next(work.home, batch, from) {
-            let now = Instant::now();
-            if stop.is_due(now) {
-                break;
-            }
-            let budget =
-                stop.time_left(now).map_or(self.budget_max, |left| left.min(self.budget_max));
-            from += self.call(work, &turn, budget, stop, done)?;
-        }
-        Ok(())
+        let (home, budget_max) = (work.home, self.budget_max);
+        batch_loop::run(home, budget_max, batch, stop, done, &mut |part, budget, executed| {
+            self.call(work, part, budget, stop, executed)
+        })
     }
 
-    /// One call; returns how many operations ended.
     fn call(
         &mut self,
         work: &mut Work,
-        turn: &Turn<'_>,
+        part: &BatchPart<'_>,
         budget: Duration,
         stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<usize, SessionError> {
-        let call = prepared(self.prepare(work, turn.home))?;
-        self.arguments.fill(work, turn.home, turn.operations)?;
+        executed: &mut Vec<Executed>,
+    ) -> Result<(), Failure> {
+        let call = self.prepare(work, part.home)?;
+        self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
         let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
         let answer = work
             .client
             .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);
-        let returned_ns = stop.since_trigger_ns(Instant::now());
-        let answer = match answer.and_then(|row| Answer::read(&row)) {
-            Ok(answer) => answer,
-            Err(error) => {
-                // What the call did is not known: the first operation stands for it.
-                return match work.failure(&error, stop) {
-                    Failure::Fatal(error) => Err(error),
-                    Failure::Counted(code) => {
-                        done.ended.push(Outcome::of_failed_call(turn.from, returned_ns, code));
-                        Ok(1)
-                    }
-                };
-            }
-        };
-        answer.tell(work, turn, returned_ns, stop, done)
+        let answer = answer.and_then(|row| Answer::read(&row));
+        let answer = answer.map_err(|error| work.failure(&error, stop))?;
+        executed.extend(answer.executed(work, part.operations, stop));
+        Ok(())
     }
+}
+
+/// Makes sure that a schema has this petal's routine; asked once per schema and petal.
+fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+    let shared = Arc::clone(&work.shared);
+    // Sessions connect at once: the first makes it, the others wait.
+    let mut known = shared.routines.lock();
+    if known.contains(&number) {
+        return Ok(());
+    }
+    make_routine(&mut work.client, &work.server, number)?;
+    known.insert(number);
+    Ok(())
+}
+
+/// Makes the routine of a schema where it is missing or older than this petal.
+pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<(), EngineError> {
+    let name = schema::name(number);
+    match routine_version(client, server, &name)? {
+        Some(version) if version == ROUTINE_VERSION => return Ok(()),
+        Some(version) if version > ROUTINE_VERSION => {
+            return Err(EngineError::Data(format!(
+                "{server}: {name}.petal_run is of a newer petal (version {version}, not \
+                 {ROUTINE_VERSION}); use that petal, or LOOP=client"
+            )));
+        }
+        _ => {}
+    }
+    let sql = format!(
+        "DO $$ BEGIN EXECUTE (SELECT string_agg('DROP PROCEDURE ' || oid::regprocedure, '; ') \
+         FROM pg_proc WHERE proname = 'petal_run' AND pronamespace = '{name}'::regnamespace \
+         HAVING count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
+         {} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'",
+        schema::routine(&name)
+    );
+    client.batch_execute(&sql).map_err(|error| {
+        engine_error(server, &format!("making {name}.petal_run (LOOP=client needs none)"), &error)
+    })
+}
+
+fn routine_version(
+    client: &mut Client,
+    server: &str,
+    name: &str,
+) -> Result<Option<u32>, EngineError> {
+    let rows = client
+        .query(
+            "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
+             WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace",
+            &[&name],
+        )
+        .map_err(|error| engine_error(server, "looking for petal's routine", &error))?;
+    let comment = rows.first().and_then(|row| row.get::<_, Option<String>>(0));
+    Ok(comment.and_then(|comment| comment.strip_prefix(COMMENT)?.parse().ok()))
 }
 
 impl Arguments {
@@ -182,7 +215,7 @@ impl Arguments {
         work: &mut Work,
         home: u32,
         operations: &[Operation],
-    ) -> Result<(), SessionError> {
+    ) -> Result<(), EngineError> {
         let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
         self.kinds.clear();
         self.reaches.clear();
@@ -193,10 +226,11 @@ impl Arguments {
             RedoStress::Lite => 3,
             RedoStress::Heavy => 4,
         };
-        let (width, is_constant) = work.shape(home)?;
+        let (width, is_constant) = work.meta(home)?.column_shape();
         self.width = width as i32;
         // All columns alike: the stamp is enough, and the rest goes once.
-        let constant = is_constant && work.shape(1).is_ok_and(|hot| hot == (width, true));
+        let constant =
+            is_constant && work.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
         let columns = work.changed_columns();
         self.tail = None;
         for (at, operation) in operations.iter().enumerate() {
@@ -216,8 +250,8 @@ impl Arguments {
                 }
                 continue;
             }
-            let text = work.filler(operation, if constant { 1 } else { columns })?;
-            let (stamp, tail) = text.split_at(STAMP_BYTES);
+            let text = work.update_text(operation, if constant { 1 } else { columns })?;
+            let (stamp, tail) = split_stamp(text);
             let filler = &mut self.fillers[at];
             filler.clear();
             if constant {
@@ -253,36 +287,25 @@ impl Answer {
         })
     }
 
-    fn tell(
+    fn executed(
         &self,
         work: &Work,
-        turn: &Turn<'_>,
-        returned_ns: u64,
+        operations: &[Operation],
         stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<usize, SessionError> {
-        let Some(&last) = self.ends.last() else { return Ok(0) };
+    ) -> impl Iterator<Item = Executed> {
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
-        for (at, (&end, operation)) in self.ends.iter().zip(turn.operations).enumerate() {
+        self.ends.iter().zip(operations).enumerate().map(move |(at, (&end, operation))| {
             let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
-            let error = match errors.next_if(|error| error.at == at) {
-                None => None,
-                Some(noted) => match work.noted(noted.code, noted.message, stop) {
-                    Failure::Counted(code) => Some(code),
-                    Failure::Fatal(error) => return Err(error),
-                },
-            };
-            done.ended.push(Outcome {
-                operation: (turn.from + at) as u32,
-                latency_ns: end.since_ns(begin),
-                end_ns: returned_ns.saturating_sub(last.since_ns(end)),
-                rows: rows.unwrap_or_else(|| expected(operation)),
-                error,
-            });
+            let noted = errors.next_if(|error| error.at == at);
+            let latency_ns = end.since_ns(begin);
             begin = end;
-        }
-        Ok(self.ends.len())
+            Executed {
+                latency_ns,
+                rows: rows.unwrap_or_else(|| expected(operation)),
+                failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
+            }
+        })
     }
 }
 

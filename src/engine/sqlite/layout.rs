@@ -2,7 +2,7 @@
 //! session caches. Pure; no connection here.
 
 use crate::settings::RedoStress;
-use crate::workload::row::COLUMNS;
+use crate::workload::row::{COLUMNS, changed_columns};
 
 /// In every petal database file's header: `petl`.
 pub const APPLICATION_ID: u32 = 0x7065_746C;
@@ -52,18 +52,10 @@ pub fn create_index(unique: bool) -> &'static str {
 pub const SELECT: &str = "SELECT COUNT(c2) FROM cf1 WHERE custid BETWEEN ?1 AND ?2";
 pub const SCAN: &str = "SELECT COUNT(c2) FROM cf2";
 
-/// Columns that an UPDATE changes.
-pub fn updated_columns(redo_stress: RedoStress) -> usize {
-    match redo_stress {
-        RedoStress::Lite => 2,
-        RedoStress::Heavy => COLUMNS,
-    }
-}
-
 /// The keys are the first two parameters, the columns follow.
 pub fn update(redo_stress: RedoStress) -> String {
     let columns: Vec<String> = column_names()
-        .take(updated_columns(redo_stress))
+        .take(changed_columns(redo_stress))
         .enumerate()
         .map(|(index, name)| format!("{name} = ?{}", index + 3))
         .collect();

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
@@ -15,9 +14,11 @@ use super::io::{Context, Count, Event, Recorder, Role};
 use super::layout;
 use super::meta::Meta;
 use super::vfs::take_cache_counts;
-use crate::engine::{CUT, Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::engine::server::failure::{Failure, not_loaded};
+use crate::engine::server::statement_loop;
+use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
-use crate::workload::row::COLUMNS;
+use crate::workload::row::{COLUMNS, changed_columns};
 
 /// The code of an operation that did not get the writer lock.
 const BUSY: &str = "busy";
@@ -43,13 +44,6 @@ struct Attached {
     context: Context,
     gate: Arc<Gate>,
     waiter: Arc<Waiter>,
-}
-
-/// Why an operation did not end well.
-enum Failure {
-    /// The session goes on.
-    Transient(&'static str),
-    Fatal(SessionError),
 }
 
 impl SqliteSession {
@@ -90,12 +84,7 @@ impl SqliteSession {
         if let Some(position) = self.attached.iter().position(|other| other.schema == schema) {
             return Ok(position);
         }
-        let position = self.attach(schema).map_err(|error| {
-            Failure::Fatal(SessionError {
-                code: "SQLITE_CANTOPEN".into(),
-                message: error.to_string(),
-            })
-        })?;
+        let position = self.attach(schema)?;
         self.attached[position].waiter.obey(stop);
         Ok(position)
     }
@@ -108,7 +97,7 @@ impl SqliteSession {
             Kind::Scan => attached.count(layout::SCAN, &[]),
             Kind::Update => {
                 let bytes = layout::column_bytes(attached.meta.block_bytes);
-                let columns = layout::updated_columns(self.shared.redo_stress);
+                let columns = changed_columns(self.shared.redo_stress);
                 for (column, text) in self.text.chunks_exact_mut(bytes).take(columns).enumerate() {
                     attached.meta.filler.fill(text, operation.stamp, column as u32 + 2);
                 }
@@ -138,13 +127,13 @@ impl SqliteSession {
                 | ErrorCode::DatabaseLocked
                 | ErrorCode::FileLockingProtocolFailed
                 | ErrorCode::OperationInterrupted,
-            ) if is_cut => Failure::Transient(CUT),
+            ) if is_cut => Failure::Counted(CUT.into()),
             Some(
                 ErrorCode::DatabaseBusy
                 | ErrorCode::DatabaseLocked
                 | ErrorCode::FileLockingProtocolFailed,
-            ) => Failure::Transient(BUSY),
-            Some(ErrorCode::OperationInterrupted) => Failure::Transient(CUT),
+            ) => Failure::Counted(BUSY.into()),
+            Some(ErrorCode::OperationInterrupted) => Failure::Counted(CUT.into()),
             _ => Failure::Fatal(SessionError {
                 code: code_name(error).into(),
                 message: format!("{}: {words}; {}", attached.path.display(), hint(error)),
@@ -170,6 +159,9 @@ impl Attached {
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Self, EngineError> {
         let path = shared.folder.database(schema);
+        if !path.exists() {
+            return Err(not_loaded(shared.folder.path().display(), schema));
+        }
         let recorder = shared.statistics.recorder(Role::Session);
         let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
         let mut connection = open(&path, access, &context)?;
@@ -281,21 +273,7 @@ impl Session for SqliteSession {
         // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
         let context = self.attached[0].context.clone();
         context.during(|| {
-            let mut begin = Instant::now();
-            for (operation, index) in batch.iter().zip(0..) {
-                if stop.is_due(begin) {
-                    break;
-                }
-                let (rows, error) = match self.run(operation, stop) {
-                    Ok(rows) => (rows, None),
-                    Err(Failure::Transient(code)) => (0, Some(code.into())),
-                    Err(Failure::Fatal(error)) => return Err(error),
-                };
-                let end = Instant::now();
-                done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
-                begin = end;
-            }
-            Ok(())
+            statement_loop::run(batch, 0, stop, done, &mut |operation| self.run(operation, stop))
         })
     }
 

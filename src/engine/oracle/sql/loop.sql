@@ -6,8 +6,8 @@
 --   ops      25 characters an operation: what it is, its first key (12) and its last (12).
 --            S select, C scan, U update in the home schema; s, c, u the same in schema 1
 --   fillers  for each update, in order, its new text: as many characters as columns are changed
---            times width; with a tail only the first 13, which is what differs
---   tail     what follows those 13 in every column
+--            times width; with a tail only the stamp, the first {stamp_bytes}, which differ
+--   tail     what follows the stamp in every column
 -- and go as text: told holds "microseconds,rows;" for each operation that ended, errors a line
 -- "position sqlcode message" for each that failed. It ends early when budget_us is over or told is
 -- full. An error after which a session goes on costs its operation; any other ends the loop.
@@ -66,7 +66,7 @@ BEGIN
                     filler_at := filler_at + {changed} * width;
                 ELSE
                     {assign_one}
-                    filler_at := filler_at + 13;
+                    filler_at := filler_at + {stamp_bytes};
                 END IF;
                 IF kind = 'U' THEN
                     UPDATE {hint} {home_main} t SET {set} WHERE custid BETWEEN low AND high;

@@ -44,9 +44,7 @@ pub(super) fn of_kind(
     let values: Vec<Option<Percentiles>> =
         pieces.iter().map(|piece| percentiles(piece, kind)).collect();
     let known = || values.iter().flatten();
-    if known().next().is_none() {
-        return None;
-    }
+    known().next()?;
     let color = Color::Series([3, 4, 6][number % 3]);
     let id = format!("latency-{number}");
     let title = format!("Latency of {kind} over time");

@@ -25,9 +25,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
             Some(levels)
         })
         .collect();
-    if shares.iter().flatten().next().is_none() {
-        return None;
-    }
+    shares.iter().flatten().next()?;
     let mut plot = Plot::new(&Frame {
         id: "processors",
         title: "Processors over time",

@@ -125,9 +125,7 @@ fn chart_of_rates(
         .map(|rate| pieces.iter().map(|piece| level(piece, &rate.amount, &rate.per)).collect())
         .collect();
     let known = || levels.iter().flatten().flatten();
-    if known().next().is_none() {
-        return None;
-    }
+    known().next()?;
     let is_pieced = pieces.iter().any(|piece| piece.seconds.len() > 1);
     let mut plot = Plot::new(&Frame {
         id: titles.id,

@@ -1,194 +1,153 @@
 //! Links that give a silent peer up. A database that is stopped, or a network that swallows what is
-//! sent, keeps the connection and says nothing: a call would else last until the driver's own limit,
-//! and its end as long again.
+//! sent, keeps the connection and says nothing: a call would last until the driver's own limit, and
+//! its end as long again. Each link therefore works on a detached thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use super::apart::Apart;
 use super::link::{Connector, Link, LinkError, Row, Value};
 use super::sql;
-use crate::engine::threads::Thread;
+use crate::engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker, Unanswered, within};
+use crate::engine::server::liveness::{
+    AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
+};
 
-/// Silence after which a connection is doubted.
-pub const SILENCE: Duration = Duration::from_secs(10);
 const LIMITS: Limits = Limits { silence: SILENCE, answer: SILENCE, again: Duration::from_secs(3) };
-/// A connection that is done with says goodbye, which a silent peer does not answer.
-const FAREWELL: Duration = Duration::from_secs(2);
-
-/// Its thread is no more: it panicked.
-pub const DRIVER_FAILED: &str = "the driver failed at the answer";
+/// How long the end of a connection may take, which a silent peer does not answer.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     /// For a call, before the database is asked whether it lives.
     silence: Duration,
-    /// For the answer to that.
+    /// For the answer to that question.
     answer: Duration,
     /// For a connection to a database that fell silent, each time until one is made.
     again: Duration,
 }
 
-/// What a call may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// A look at what the instances tell: answered within the silence, or not worth waiting for.
-    Short,
-    /// Work of any length, as long as the database still answers on another connection.
-    WhileItLives,
-}
-
-/// Connects as another connector does, and waits no longer than it should.
-pub struct Patient {
+/// Wraps another connector: its links wait under a timeout policy.
+pub struct TimedConnector {
     inner: Arc<dyn Connector>,
-    patience: Patience,
+    policy: TimeoutPolicy,
     limits: Limits,
-    /// It fell silent, and has not answered since.
+    /// The database fell silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
 }
 
-impl Patient {
-    /// Two of one database, for looks and for work, which know of each other's silence.
+impl TimedConnector {
+    /// Two connectors to one database, for looks and for work, which know of each other's silence.
     pub fn pair(inner: &Arc<dyn Connector>) -> (Arc<dyn Connector>, Arc<dyn Connector>) {
         let is_silent = Arc::<AtomicBool>::default();
-        let of = |patience| -> Arc<dyn Connector> {
+        let of = |policy| -> Arc<dyn Connector> {
             let (inner, is_silent) = (Arc::clone(inner), Arc::clone(&is_silent));
-            Arc::new(Self { inner, patience, limits: LIMITS, is_silent })
+            Arc::new(Self { inner, policy, limits: LIMITS, is_silent })
         };
-        (of(Patience::Short), of(Patience::WhileItLives))
+        (of(TimeoutPolicy::AnswerSoon), of(TimeoutPolicy::WhileServerLives))
     }
 
-    fn connect(&self, who: Who, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
+    fn connect(&self, login: Login, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
         let link = match self.is_silent.load(Ordering::Relaxed) {
-            false => who.connect(self.inner.as_ref(), purpose),
+            false => login.connect(self.inner.as_ref(), purpose),
             true => {
                 let (inner, purpose) = (Arc::clone(&self.inner), purpose.to_owned());
-                within(self.limits.again, move || who.connect(inner.as_ref(), &purpose))
+                answered(self.limits.again, move || login.connect(inner.as_ref(), &purpose))
             }
         };
         let link = link?;
         self.is_silent.store(false, Ordering::Relaxed);
-        self.over(link, who)
+        self.timed(link, login)
     }
 
-    fn over(&self, link: Box<dyn Link>, who: Who) -> Result<Box<dyn Link>, LinkError> {
+    fn timed(&self, link: Box<dyn Link>, login: Login) -> Result<Box<dyn Link>, LinkError> {
         let identity = link.identity();
-        let apart = Apart::new("oracle", link, FAREWELL)
+        let connection = AbortHandle::new();
+        let worker = DetachedWorker::new("oracle", link, Arc::clone(&connection), CLOSE_LIMIT)
             .map_err(|error| LinkError::connection(error.to_string()))?;
-        Ok(Box::new(PatientLink {
-            apart,
-            identity,
-            given_up: None,
-            limits: self.limits,
-            is_silent: Arc::clone(&self.is_silent),
-            ask: (self.patience == Patience::WhileItLives).then(|| (Arc::clone(&self.inner), who)),
-        }))
+        let mut watch = ConnectionWatch::new(connection, self.policy, self.limits.silence);
+        let (inner, limit) = (Arc::clone(&self.inner), self.limits.answer);
+        watch.ask_with(move || login.ask_whether_it_lives(&inner, limit));
+        let is_silent = Arc::clone(&self.is_silent);
+        Ok(Box::new(TimedLink { worker, watch, identity, is_silent }))
     }
 }
 
-impl Connector for Patient {
+impl Connector for TimedConnector {
     fn session(&self, endpoint: usize, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.connect(Who::Session(endpoint), purpose)
+        self.connect(Login::Session(endpoint), purpose)
     }
 
     fn admin(&self, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
-        self.connect(Who::Admin, purpose)
+        self.connect(Login::Admin, purpose)
     }
 }
 
-/// Where a silent connection's database is asked whether it lives.
+/// Where a connection goes, and as whom.
 #[derive(Debug, Clone, Copy)]
-enum Who {
+enum Login {
     Session(usize),
     Admin,
 }
 
-impl Who {
+impl Login {
     fn connect(self, to: &dyn Connector, purpose: &str) -> Result<Box<dyn Link>, LinkError> {
         match self {
             Self::Session(endpoint) => to.session(endpoint, purpose),
             Self::Admin => to.admin(purpose),
         }
     }
+
+    fn ask_whether_it_lives(self, to: &Arc<dyn Connector>, limit: Duration) -> ServerState {
+        let to = Arc::clone(to);
+        let asked = answered(limit, move || {
+            let mut link = self.connect(to.as_ref(), "petal asks")?;
+            link.query(&sql::section(sql::LOOK, "alive"), &[])
+        });
+        asked.map_or_else(|error| ServerState::Silent(error.to_string()), |_| ServerState::Working)
+    }
 }
 
-/// What `job` says, from a thread that is left behind if it takes longer.
-fn within<R: Send + 'static>(
+/// The result of `job`, from a thread that is left behind if it takes longer.
+fn answered<R: Send + 'static>(
     limit: Duration,
     job: impl FnOnce() -> Result<R, LinkError> + Send + 'static,
 ) -> Result<R, LinkError> {
-    let (sender, answer) = channel();
-    let started = Thread::named("oracle asks").start(move || {
-        let _ = sender.send(job());
-    });
-    started.map_err(|error| LinkError::connection(error.to_string()))?;
-    answer.recv_timeout(limit).unwrap_or_else(|unheard| {
-        Err(LinkError::connection(match unheard {
-            RecvTimeoutError::Timeout => format!("no answer for {} s", limit.as_secs()),
-            RecvTimeoutError::Disconnected => DRIVER_FAILED.to_owned(),
+    within("oracle asks", limit, job).unwrap_or_else(|unanswered| {
+        Err(LinkError::connection(match unanswered {
+            Unanswered::NoThread(error) => error.to_string(),
+            Unanswered::TooLate => no_answer(limit),
+            Unanswered::Failed => DRIVER_FAILED.to_owned(),
         }))
     })
 }
 
-struct PatientLink {
-    apart: Apart<Box<dyn Link>>,
+struct TimedLink {
+    worker: DetachedWorker<Box<dyn Link>>,
+    watch: ConnectionWatch,
     identity: (u64, u64),
-    /// Why, once it is.
-    given_up: Option<LinkError>,
-    limits: Limits,
     is_silent: Arc<AtomicBool>,
-    /// Whom to ask after a silence; None: nobody, the first is the last.
-    ask: Option<(Arc<dyn Connector>, Who)>,
 }
 
-impl PatientLink {
+impl TimedLink {
     fn wait_for<R: Send + 'static>(
         &mut self,
         job: impl FnOnce(&mut dyn Link) -> Result<R, LinkError> + Send + 'static,
     ) -> Result<R, LinkError> {
-        if let Some(error) = &self.given_up {
-            return Err(error.clone());
-        }
-        let (sender, answer) = channel();
-        self.apart.give(move |link| {
-            let _ = sender.send(job(link.as_mut()));
-        });
-        loop {
-            match answer.recv_timeout(self.limits.silence) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(self.give_up(DRIVER_FAILED.to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Err(why) = self.still_lives() {
-                        // It may have answered meanwhile.
-                        return answer.try_recv().unwrap_or_else(|_| Err(self.give_up(why)));
-                    }
-                }
+        let (watch, silence) = (&self.watch, self.watch.silence);
+        let mut next = silence;
+        let mut on_tick = |waited| {
+            if waited >= next {
+                next = waited + silence;
+                watch.on_silence();
             }
-        }
-    }
-
-    fn still_lives(&self) -> Result<(), String> {
-        let silent = format!("no answer for {} s", self.limits.silence.as_secs());
-        let Some((connector, who)) = &self.ask else { return Err(silent) };
-        let (connector, who) = (Arc::clone(connector), *who);
-        let told = within(self.limits.answer, move || {
-            let mut link = who.connect(connector.as_ref(), "petal asks")?;
-            link.query(&sql::section(sql::LOOK, "alive"), &[]).map(|_| ())
-        });
-        told.map_err(|told| format!("{silent}, and on another connection: {told}"))
-    }
-
-    fn give_up(&mut self, why: String) -> LinkError {
-        self.apart.leave_behind();
-        self.is_silent.store(true, Ordering::Relaxed);
-        let error = LinkError::connection(why);
-        self.given_up = Some(error.clone());
-        error
+        };
+        let result = self.worker.run(silence, &mut on_tick, move |link| job(link.as_mut()));
+        result.unwrap_or_else(|reason| {
+            self.is_silent.store(true, Ordering::Relaxed);
+            Err(LinkError::connection(reason))
+        })
     }
 }
 
@@ -219,7 +178,7 @@ impl Owned {
     }
 }
 
-impl Link for PatientLink {
+impl Link for TimedLink {
     fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
         let (sql, binds) = (sql.to_owned(), Owned::all(binds));
         self.wait_for(move |link| link.execute(&sql, &Owned::values(&binds)))
@@ -273,6 +232,7 @@ impl Link for PatientLink {
 mod tests {
     use super::super::scripted::Scripted;
     use super::*;
+    use TimeoutPolicy::{AnswerSoon, WhileServerLives};
     use std::sync::atomic::AtomicUsize;
 
     /// For what never answers.
@@ -280,13 +240,13 @@ mod tests {
     /// For what answers, on however slow a machine.
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn link(scripted: &Scripted, patience: Patience, limits: Limits) -> Box<dyn Link> {
-        patient(scripted, patience, limits).session(0, "petal").unwrap()
+    fn link(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> Box<dyn Link> {
+        timed(scripted, policy, limits).session(0, "petal").unwrap()
     }
 
-    fn patient(scripted: &Scripted, patience: Patience, limits: Limits) -> Patient {
+    fn timed(scripted: &Scripted, policy: TimeoutPolicy, limits: Limits) -> TimedConnector {
         let inner: Arc<dyn Connector> = Arc::new(scripted.clone());
-        Patient { inner, patience, limits, is_silent: Arc::default() }
+        TimedConnector { inner, policy, limits, is_silent: Arc::default() }
     }
 
     fn limits(silence: Duration, answer: Duration) -> Limits {
@@ -300,20 +260,20 @@ mod tests {
         let scripted = Scripted::default()
             .hangs("gv$sysstat")
             .hangs_until("CONNECT admin", move |_| back.load(Ordering::Relaxed));
-        let patient = patient(&scripted, Patience::Short, limits(SHORT, SHORT));
-        let mut link = patient.session(0, "petal").unwrap();
+        let timed = timed(&scripted, AnswerSoon, limits(SHORT, SHORT));
+        let mut link = timed.session(0, "petal").unwrap();
         assert!(link.query("SELECT 1 FROM gv$sysstat", &[]).is_err());
         // Without the limit this would hang.
-        assert!(patient.admin("petal").is_err());
+        assert!(timed.admin("petal").is_err());
         is_back.store(true, Ordering::Relaxed);
-        while patient.session(0, "petal").is_err() {}
-        assert!(!patient.is_silent.load(Ordering::Relaxed));
+        while timed.session(0, "petal").is_err() {}
+        assert!(!timed.is_silent.load(Ordering::Relaxed));
     }
 
     #[test]
     fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
         let scripted = Scripted::default().fails("DROP", 942, "table or view does not exist");
-        let mut link = link(&scripted, Patience::WhileItLives, limits(LONG, LONG));
+        let mut link = link(&scripted, WhileServerLives, limits(LONG, LONG));
         let binds = [Value::Number(7), Value::Text("x")];
         link.execute("INSERT", &binds).unwrap();
         link.execute_many("INSERT MANY", &[binds.to_vec(), binds.to_vec()]).unwrap();
@@ -329,7 +289,7 @@ mod tests {
     #[test]
     fn a_look_that_is_not_answered_is_given_up_and_not_asked_again() {
         let scripted = Scripted::default().hangs("gv$sysstat");
-        let mut link = link(&scripted, Patience::Short, limits(SHORT, SHORT));
+        let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
         assert_eq!(error.kind, super::super::link::Kind::Connection);
         assert!(error.message.contains("no answer for"), "{error}");
@@ -343,11 +303,11 @@ mod tests {
         let seen = Arc::clone(&asked);
         // The third time that it is asked it lets the work end.
         let scripted = Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
-            let asks = scripted.0.lock().sent.iter().filter(|s| s.contains("dual")).count();
+            let asks = scripted.count_sent("dual");
             seen.store(asks, Ordering::Relaxed);
             asks >= 3
         });
-        let mut link = link(&scripted, Patience::WhileItLives, limits(SHORT, LONG));
+        let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
         link.execute("CREATE INDEX i", &[]).unwrap();
         assert!(asked.load(Ordering::Relaxed) >= 3);
     }
@@ -356,11 +316,11 @@ mod tests {
     fn work_is_given_up_where_nothing_answers() {
         let scripted = Scripted::default().hangs("CREATE INDEX").hangs("dual");
         let work = |scripted: &Scripted, answer| {
-            let mut link = link(scripted, Patience::WhileItLives, limits(SHORT, answer));
+            let mut link = link(scripted, WhileServerLives, limits(SHORT, answer));
             link.execute("CREATE INDEX i", &[]).unwrap_err().message
         };
         let message = work(&scripted, SHORT);
-        assert!(message.contains("and on another connection: no answer for 0 s"), "{message}");
+        assert!(message.contains("none on another connection: no answer for 0 s"), "{message}");
         let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
         let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");

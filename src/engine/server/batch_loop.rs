@@ -1,0 +1,230 @@
+//! The frame of LOOP=server: petal hands the operations of a batch to a routine inside the server,
+//! which returns how long each of them took. There is one SQL execution per operation, and no round
+//! trip between them.
+//!
+//! The server's clock measures how long an operation took. When it ended, on petal's clock, is
+//! counted back from the moment when the call returned.
+
+use std::time::{Duration, Instant};
+
+use super::failure::Failure;
+use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::workload::op::{Kind, Operation};
+
+/// The budget of one call where the run has no deadline.
+pub const BUDGET_MAX: Duration = Duration::from_secs(3600);
+
+/// Operations of a batch that go in one call: a routine knows the tables of one schema, its home,
+/// and those of schema 1, the hot one.
+#[derive(Debug)]
+pub struct BatchPart<'a> {
+    pub home: u32,
+    pub operations: &'a [Operation],
+    /// The position of the first in the batch.
+    from: usize,
+}
+
+/// One operation that a call executed.
+#[derive(Debug)]
+pub struct Executed {
+    pub latency_ns: u64,
+    pub rows: u64,
+    pub failure: Option<Failure>,
+}
+
+/// Sends one part, to be executed for no longer than the budget, and reads back what ended, in
+/// order. A call that fails as a whole returns why.
+pub type Call<'a> =
+    dyn FnMut(&BatchPart<'_>, Duration, &mut Vec<Executed>) -> Result<(), Failure> + 'a;
+
+/// Executes a batch for a session whose own schema is `home`. No call gets more than `budget_max`.
+pub fn run(
+    home: u32,
+    budget_max: Duration,
+    batch: &[Operation],
+    stop: &Stop,
+    done: &mut Outcomes,
+    call: &mut Call<'_>,
+) -> Result<(), SessionError> {
+    let (mut from, mut executed) = (0, Vec::new());
+    while let Some(part) = next_part(home, batch, from) {
+        let called = Instant::now();
+        if stop.is_due(called) {
+            break;
+        }
+        let budget = stop.time_left(called).map_or(budget_max, |left| left.min(budget_max));
+        executed.clear();
+        let result = call(&part, budget, &mut executed);
+        let span_ns = [called, Instant::now()].map(|moment| stop.since_trigger_ns(moment));
+        let ended = match result {
+            Ok(()) => fold(&part, &mut executed, span_ns, done)?,
+            Err(Failure::Fatal(error)) => return Err(error),
+            // What the call did is not known: the first operation stands for it.
+            Err(Failure::Counted(code)) => {
+                done.ended.push(Outcome::of_failed_call(part.from, span_ns[1], code));
+                1
+            }
+        };
+        if ended == 0 {
+            break; // Only the budget can have ended it.
+        }
+        from += ended;
+    }
+    Ok(())
+}
+
+/// The part that begins at a position of the batch.
+fn next_part(home: u32, batch: &[Operation], from: usize) -> Option<BatchPart<'_>> {
+    let of = |operation: &Operation| if operation.schema == 1 { home } else { operation.schema };
+    let rest = batch.get(from..)?;
+    let home = of(rest.first()?);
+    let length = rest.iter().take_while(|operation| of(operation) == home).count();
+    Some(BatchPart { home, operations: rest.get(..length)?, from })
+}
+
+/// Adds what ended to the outcomes; how many operations these are.
+fn fold(
+    part: &BatchPart<'_>,
+    executed: &mut Vec<Executed>,
+    [called_ns, returned_ns]: [u64; 2],
+    done: &mut Outcomes,
+) -> Result<usize, SessionError> {
+    let ended = executed.len();
+    let mut later_ns: u64 = executed.iter().map(|one| one.latency_ns).sum();
+    for (one, at) in executed.drain(..).zip(part.from..) {
+        later_ns -= one.latency_ns;
+        let error = match one.failure {
+            None => None,
+            Some(Failure::Counted(code)) => Some(code),
+            Some(Failure::Fatal(error)) => return Err(error),
+        };
+        done.ended.push(Outcome {
+            operation: at as u32,
+            latency_ns: one.latency_ns,
+            // Two clocks may differ: nothing ended before it was asked for.
+            end_ns: returned_ns.saturating_sub(later_ns).max(called_ns),
+            rows: one.rows,
+            error,
+        });
+    }
+    Ok(ended)
+}
+
+/// The bounds of an operation's keys as databases have them, in signed integers. A scan has none.
+pub fn keys(operation: &Operation) -> (i64, i64) {
+    match operation.kind {
+        Kind::Scan => (0, 0),
+        _ => (operation.first.cast_signed(), operation.last().cast_signed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::{operation, session_error};
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn batch(schemas: &[u32]) -> Vec<Operation> {
+        schemas.iter().map(|&schema| operation(Kind::Select, schema, 1, 1)).collect()
+    }
+
+    fn unlimited() -> Stop {
+        Stop::unlimited(Arc::default())
+    }
+
+    fn executed(latency_ns: u64) -> Executed {
+        Executed { latency_ns, rows: 1, failure: None }
+    }
+
+    #[test]
+    fn the_hot_schema_is_reached_from_home() {
+        let batch = batch(&[2, 1, 2, 5, 5, 1]);
+        let part = |from| next_part(2, &batch, from).map(|part| (part.home, part.operations.len()));
+        assert_eq!(part(0), Some((2, 3)));
+        assert_eq!(part(3), Some((5, 2)));
+        assert_eq!(part(6), None);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_the_batch_in_order(schemas in prop::collection::vec(1u32..5, 0..40), home in 1u32..5) {
+            let all = batch(&schemas);
+            let mut from = 0;
+            while let Some(part) = next_part(home, &all, from) {
+                prop_assert!(part.from == from && !part.operations.is_empty());
+                let of = |schema| schema == part.home || schema == 1 && part.home == home;
+                prop_assert!(part.operations.iter().all(|one| of(one.schema)));
+                from += part.operations.len();
+            }
+            prop_assert_eq!(from, all.len());
+        }
+
+        #[test]
+        fn every_operation_ends_once_however_many_a_call_takes(
+            schemas in prop::collection::vec(1u32..4, 0..60), takes in 1usize..9,
+        ) {
+            let mut done = Outcomes::default();
+            let mut call = |part: &BatchPart<'_>, _: Duration, ended: &mut Vec<Executed>| {
+                ended.extend(part.operations.iter().take(takes).map(|_| executed(7)));
+                Ok(())
+            };
+            run(1, BUDGET_MAX, &batch(&schemas), &unlimited(), &mut done, &mut call).unwrap();
+            let operations: Vec<u32> = done.ended.iter().map(|one| one.operation).collect();
+            prop_assert_eq!(operations, (0..schemas.len() as u32).collect::<Vec<_>>());
+            prop_assert!(done.ended.is_sorted_by_key(|one| one.end_ns));
+        }
+    }
+
+    #[test]
+    fn ends_are_counted_back_from_the_return_and_never_before_the_call() {
+        let batch = batch(&[1, 1, 1]);
+        let part = next_part(1, &batch, 0).unwrap();
+        let mut done = Outcomes::default();
+        let mut all = vec![executed(500), executed(30), executed(20)];
+        assert_eq!(fold(&part, &mut all, [960, 1000], &mut done).unwrap(), 3);
+        let ends: Vec<u64> = done.ended.iter().map(|one| one.end_ns).collect();
+        assert_eq!(ends, [960, 980, 1000]);
+    }
+
+    #[test]
+    fn a_failure_costs_an_operation_a_call_or_the_session() {
+        let (batch, mut done) = (batch(&[1; 6]), Outcomes::default());
+        let mut calls = 0;
+        let mut call = |_: &BatchPart<'_>, _: Duration, ended: &mut Vec<Executed>| {
+            calls += 1;
+            if calls == 1 {
+                return Err(Failure::Counted("busy".into()));
+            }
+            let counted = Some(Failure::Counted("deadlock".into()));
+            ended.push(Executed { failure: counted, ..executed(1) });
+            ended.push(executed(1));
+            ended.push(Executed { failure: Some(session_error("gone").into()), ..executed(1) });
+            Ok(())
+        };
+        let lost = run(1, BUDGET_MAX, &batch, &unlimited(), &mut done, &mut call).unwrap_err();
+        assert_eq!(lost.code, "gone");
+        let codes: Vec<Option<&str>> = done.ended.iter().map(|one| one.error.as_deref()).collect();
+        assert_eq!(codes, [Some("busy"), Some("deadlock"), None]);
+        assert_eq!(done.ended[2].operation, 2);
+    }
+
+    #[test]
+    fn a_call_that_nothing_ends_in_ends_the_batch_and_budgets_have_a_limit() {
+        let mut budgets = Vec::new();
+        let mut call = |_: &BatchPart<'_>, budget: Duration, _: &mut Vec<Executed>| {
+            budgets.push(budget);
+            Ok(())
+        };
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let trigger = Instant::now();
+        let stop = Stop::until(trigger, Some(trigger + hour), Arc::default(), Arc::default());
+        for budget_max in [second, 2 * hour] {
+            let mut done = Outcomes::default();
+            run(1, budget_max, &batch(&[1, 1]), &stop, &mut done, &mut call).unwrap();
+            assert!(done.ended.is_empty());
+        }
+        assert_eq!(budgets[0], second);
+        assert!(budgets.len() == 2 && budgets[1] <= hour);
+    }
+}

@@ -1,0 +1,157 @@
+//! Drivers that block their thread and give no way to end a call: what they hold works on a thread
+//! of its own, which is left behind when no answer comes. Nothing here knows what it is.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::liveness::{AbortHandle, TICK};
+use crate::engine::threads::{Thread, ThreadError};
+
+/// A session's thread needs little stack, as the run's own sessions.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Why a worker is given up whose thread is no more: it panicked.
+pub const DRIVER_FAILED: &str = "the driver failed at the answer";
+
+type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
+
+/// A `T` and the thread that works with it.
+pub struct DetachedWorker<T> {
+    jobs: Option<Sender<Job<T>>>,
+    /// Ends with the thread.
+    thread: Receiver<()>,
+    /// How long dropping waits for the thread's end.
+    end_limit: Duration,
+    connection: Arc<AbortHandle>,
+}
+
+impl<T: Send + 'static> DetachedWorker<T> {
+    /// `connection`: with this other threads give the worker up. `end_limit`: how long dropping the
+    /// worker waits until `T` is dropped too.
+    pub fn new(
+        name: &str,
+        value: T,
+        connection: Arc<AbortHandle>,
+        end_limit: Duration,
+    ) -> Result<Self, ThreadError> {
+        let (jobs, waiting) = channel::<Job<T>>();
+        let (alive, thread) = channel();
+        Thread::named(name).stack_bytes(STACK_BYTES).start(move || {
+            let mut value = value;
+            for job in waiting {
+                job(&mut value);
+            }
+            drop(value);
+            drop(alive);
+        })?;
+        Ok(Self { jobs: Some(jobs), thread, end_limit, connection })
+    }
+
+    /// Executes a job on the worker's thread and returns its result, or the reason why the worker
+    /// was given up. While it waits it calls `on_tick` with the time that it has waited.
+    pub fn run<R: Send + 'static>(
+        &mut self,
+        tick: Duration,
+        on_tick: &mut dyn FnMut(Duration),
+        job: impl FnOnce(&mut T) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        let (sender, answer) = channel();
+        if let Some(jobs) = self.jobs.as_ref().filter(|_| self.connection.reason().is_none()) {
+            // A job that was given up with its thread is dropped.
+            let _ = jobs.send(Box::new(move |value| {
+                let _ = sender.send(job(value));
+            }));
+        }
+        let begin = Instant::now();
+        while self.connection.reason().is_none() {
+            match answer.recv_timeout(tick.min(TICK)) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Disconnected) => self.connection.abort(DRIVER_FAILED),
+                Err(RecvTimeoutError::Timeout) => on_tick(begin.elapsed()),
+            }
+        }
+        // It may have answered meanwhile.
+        answer.try_recv().map_err(|_| {
+            self.end_limit = Duration::ZERO;
+            self.connection.reason().unwrap_or_default().to_owned()
+        })
+    }
+}
+
+impl<T> Drop for DetachedWorker<T> {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        // Whether it ended or is left behind.
+        let _ = self.thread.recv_timeout(self.end_limit);
+    }
+}
+
+/// Why [`within`] has no result.
+pub enum Unanswered {
+    NoThread(ThreadError),
+    TooLate,
+    /// The thread panicked.
+    Failed,
+}
+
+/// Returns what `job` does, from a thread that is left behind if it takes longer than `limit`.
+pub fn within<R: Send + 'static>(
+    name: &str,
+    limit: Duration,
+    job: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Unanswered> {
+    let (sender, answer) = channel();
+    let started = Thread::named(name).start(move || {
+        let _ = sender.send(job());
+    });
+    started.map_err(Unanswered::NoThread)?;
+    answer.recv_timeout(limit).map_err(|error| match error {
+        RecvTimeoutError::Timeout => Unanswered::TooLate,
+        RecvTimeoutError::Disconnected => Unanswered::Failed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hour() -> Duration {
+        Duration::from_secs(3600)
+    }
+
+    fn worker<T: Send + 'static>(value: T) -> DetachedWorker<T> {
+        DetachedWorker::new("test", value, AbortHandle::new(), hour()).unwrap()
+    }
+
+    #[test]
+    fn a_worker_does_its_jobs_in_order_and_ends_with_its_value() {
+        let mut worker = worker(vec![1]);
+        worker.run(TICK, &mut |_| (), |all| all.push(2)).unwrap();
+        assert_eq!(worker.run(TICK, &mut |_| (), |all| all.clone()).unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn a_worker_that_is_aborted_stays_so_and_nobody_waits_for_its_end() {
+        let (_never, silent) = channel::<()>();
+        let mut worker = worker(silent);
+        let connection = Arc::clone(&worker.connection);
+        let mut on_tick = |_| connection.abort("no answer");
+        let tick = Duration::from_millis(1);
+        let ended = worker.run(tick, &mut on_tick, |silent| silent.recv().is_ok());
+        assert_eq!(ended.unwrap_err(), "no answer");
+        assert_eq!(worker.run(tick, &mut |_| (), |_| true).unwrap_err(), "no answer");
+    }
+
+    #[test]
+    fn a_driver_that_panics_is_an_error_in_words() {
+        let mut worker = worker(());
+        let ended = worker.run::<()>(TICK, &mut |_| (), |()| panic!("as a driver may"));
+        assert_eq!(ended.unwrap_err(), DRIVER_FAILED);
+        let ended = within::<()>("test", hour(), || panic!("as a driver may"));
+        assert!(matches!(ended, Err(Unanswered::Failed)));
+        let (_never, silent) = channel::<()>();
+        let late = within("test", Duration::ZERO, move || silent.recv().is_ok());
+        assert!(matches!(late, Err(Unanswered::TooLate)));
+    }
+}

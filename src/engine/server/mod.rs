@@ -1,0 +1,24 @@
+//! What every engine with a server shares. An engine brings its own transport (how rows, statements
+//! and arrays travel), its SQL and its counters; what stands here decides when something is sent,
+//! how long an answer may take, and what a failure means.
+//!
+//! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client
+//! - `session`: how another thread cancels or aborts a session
+//! - `failure`: what errors mean to a session and to a load, and their codes
+//! - `liveness`, `detached_worker`, `wait_monitor`: how long is waited for what, and what then
+//! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
+//!   the shape of a row
+//!
+//! Nothing here knows an engine, and no SQL stands here. SQLite and the device, which have no
+//! server, use the loader, the failures and the row's layout.
+
+pub mod batch_loop;
+pub mod detached_worker;
+pub mod failure;
+pub mod liveness;
+pub mod row_layout;
+#[cfg(test)]
+pub mod scripted;
+pub mod session;
+pub mod statement_loop;
+pub mod wait_monitor;

@@ -1,0 +1,61 @@
+//! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way there.
+
+use crate::workload::row::Filler;
+pub use crate::workload::row::STAMP_BYTES;
+
+/// Bytes of each of the 19 columns: a row of them leaves room in its block for new versions of it.
+pub const COLUMN_BYTES: usize = 128;
+const BLOCK_BYTES: u32 = 8192;
+
+/// Bytes of each column: smaller blocks than the usual have smaller rows.
+pub fn column_bytes(block_bytes: u32) -> usize {
+    COLUMN_BYTES * block_bytes.min(BLOCK_BYTES) as usize / BLOCK_BYTES as usize
+}
+
+/// The new text of an UPDATE's columns, one after the other; its memory is used again.
+#[derive(Default)]
+pub struct UpdateText(Vec<u8>);
+
+impl UpdateText {
+    /// `columns` of `width` bytes each, from `c2` on.
+    pub fn make(&mut self, filler: Filler, stamp: u64, width: usize, columns: usize) -> &str {
+        self.0.resize(width * columns, 0);
+        for (column, number) in self.0.chunks_exact_mut(width.max(1)).zip(2..) {
+            filler.fill(column, stamp, number);
+        }
+        // Filler is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// The part of a column that differs from UPDATE to UPDATE, and what follows it.
+pub fn split_stamp(column: &str) -> (&str, &str) {
+    column.split_at_checked(STAMP_BYTES).unwrap_or((column, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::row::COLUMNS;
+
+    #[test]
+    fn columns_of_constant_filler_differ_in_their_stamp_alone() {
+        let (mut one, mut other) = (UpdateText::default(), UpdateText::default());
+        for stamp in [0, 35, 1 << 40, u64::MAX - 1] {
+            let one = one.make(Filler::Constant, stamp, 128, COLUMNS);
+            let other = other.make(Filler::Constant, stamp + 1, 128, 1);
+            let (stamp, tail) = split_stamp(&one[..128]);
+            // One column stands for all of them, and the tail of one UPDATE for that of another.
+            assert_eq!(one, format!("{stamp}{tail}").repeat(COLUMNS));
+            assert_eq!(tail, split_stamp(other).1);
+            assert_ne!(stamp, split_stamp(other).0);
+        }
+        assert_eq!(split_stamp("short"), ("short", ""));
+    }
+
+    #[test]
+    fn smaller_blocks_have_smaller_rows_and_larger_ones_the_usual() {
+        let bytes = [2048, 4096, 8192, 32768].map(column_bytes);
+        assert_eq!(bytes, [32, 64, 128, 128]);
+    }
+}

@@ -1,0 +1,117 @@
+//! A scripted server for the tests of every engine: it answers a statement by what it contains, and
+//! keeps what it was sent. How an engine speaks to it, over its own transport, stands with that
+//! engine.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::engine::SessionError;
+use crate::workload::op::{Kind, Operation};
+
+/// A row on its way out, each column as text; NULL is None.
+pub type Row = Vec<Option<String>>;
+
+/// What a statement that contains a text is answered with; `E` is the engine's error.
+pub enum Answer<E> {
+    Rows(Vec<Row>),
+    Fails(E),
+    /// No answer until this says so.
+    Hangs(Arc<dyn Fn(&Script<E>) -> bool + Send + Sync>),
+}
+
+impl<E: Clone> Clone for Answer<E> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Rows(rows) => Self::Rows(rows.clone()),
+            Self::Fails(error) => Self::Fails(error.clone()),
+            Self::Hangs(over) => Self::Hangs(Arc::clone(over)),
+        }
+    }
+}
+
+/// The script, shared by every connection to the server.
+pub struct Script<E>(Arc<Mutex<State<E>>>);
+
+struct State<E> {
+    answers: Vec<(String, Answer<E>)>,
+    sent: Vec<String>,
+    /// For the next operations of loops, in order: the error that each ends with.
+    faults: VecDeque<Option<u32>>,
+}
+
+impl<E> Default for Script<E> {
+    fn default() -> Self {
+        let (answers, sent, faults) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self(Arc::new(Mutex::new(State { answers, sent, faults })))
+    }
+}
+
+impl<E> Clone for Script<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<E: Clone> Script<E> {
+    /// From now on this answers statements that contain the text. The latest answer counts.
+    pub fn add(&self, contains: &str, answer: Answer<E>) {
+        self.0.lock().answers.insert(0, (contains.to_owned(), answer));
+    }
+
+    /// The answer to a statement; None where the script has none, or once it hangs no more.
+    pub fn find(&self, statement: &str) -> Option<Answer<E>> {
+        let found = {
+            let state = self.0.lock();
+            let mut answers = state.answers.iter();
+            answers.find(|(contains, _)| statement.contains(contains.as_str())).cloned()
+        };
+        match found?.1 {
+            Answer::Hangs(over) => {
+                while !over(self) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                None
+            }
+            answer => Some(answer),
+        }
+    }
+
+    pub fn keep(&self, line: String) {
+        self.0.lock().sent.push(line);
+    }
+
+    /// What was sent since this was last called, a line each.
+    pub fn sent(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().sent)
+    }
+
+    /// How many of the lines that were sent contain a text.
+    pub fn count_sent(&self, contains: &str) -> usize {
+        self.0.lock().sent.iter().filter(|line| line.contains(contains)).count()
+    }
+
+    pub fn set_faults(&self, faults: impl IntoIterator<Item = Option<u32>>) {
+        self.0.lock().faults = faults.into_iter().collect();
+    }
+
+    /// The error that the next operation of a loop ends with.
+    pub fn next_fault(&self) -> Option<u32> {
+        self.0.lock().faults.pop_front().flatten()
+    }
+}
+
+/// A row of a script; an empty text is NULL.
+pub fn cells(row: &[&str]) -> Row {
+    row.iter().map(|cell| (!cell.is_empty()).then(|| (*cell).to_owned())).collect()
+}
+
+pub fn operation(kind: Kind, schema: u32, first: u64, rows: u32) -> Operation {
+    Operation { kind, schema, first, rows, stamp: first + 1000, due: None, hot: [false; 2] }
+}
+
+pub fn session_error(code: &str) -> SessionError {
+    SessionError { code: code.to_owned(), message: "as the script says".to_owned() }
+}

@@ -1,0 +1,70 @@
+//! The frame of LOOP=client: one statement per operation, as an application would send them. The
+//! round trips are part of each latency, on petal's own clock.
+
+use std::time::Instant;
+
+use super::failure::Failure;
+use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::workload::op::Operation;
+
+/// Executes one operation, an UPDATE with its commit; returns the rows that it visited. Where it
+/// fails, it leaves no transaction open.
+pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
+
+/// Executes a batch, or the part of one whose first operation has the position `from`.
+pub fn run(
+    operations: &[Operation],
+    from: usize,
+    stop: &Stop,
+    done: &mut Outcomes,
+    execute: &mut Execute<'_>,
+) -> Result<(), SessionError> {
+    let mut begin = Instant::now();
+    for (operation, index) in operations.iter().zip(from as u32..) {
+        if stop.is_due(begin) {
+            break;
+        }
+        let (rows, error) = match execute(operation) {
+            Ok(rows) => (rows, None),
+            Err(Failure::Counted(code)) => (0, Some(code)),
+            Err(Failure::Fatal(error)) => return Err(error),
+        };
+        let end = Instant::now();
+        done.ended.push(Outcome::timed(index, (begin, end), stop, rows, error));
+        begin = end;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::{operation, session_error};
+    use super::*;
+    use crate::workload::op::Kind;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    #[test]
+    fn operations_go_one_by_one_until_a_stop_or_the_loss_of_the_session() {
+        let level = Arc::<AtomicU8>::default();
+        let stop = Stop::unlimited(Arc::clone(&level));
+        let batch: Vec<Operation> =
+            (1..=4).map(|first| operation(Kind::Select, 1, first, 1)).collect();
+        let mut done = Outcomes::default();
+        run(&batch, 10, &stop, &mut done, &mut |operation| match operation.first {
+            2 => Err(Failure::Counted("busy".into())),
+            3 => {
+                level.store(1, Ordering::Relaxed);
+                Ok(9)
+            }
+            first => Ok(first),
+        })
+        .unwrap();
+        let told: Vec<(u32, u64, Option<&str>)> =
+            done.ended.iter().map(|one| (one.operation, one.rows, one.error.as_deref())).collect();
+        assert_eq!(told, [(10, 1, None), (11, 0, Some("busy")), (12, 9, None)]);
+        level.store(0, Ordering::Relaxed);
+        let lost = run(&batch, 0, &stop, &mut done, &mut |_| Err(session_error("gone").into()));
+        assert_eq!((lost.unwrap_err().code.as_str(), done.ended.len()), ("gone", 3));
+    }
+}
