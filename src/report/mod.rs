@@ -18,6 +18,7 @@ pub mod lines;
 pub mod numbers;
 mod os_text;
 pub mod petals;
+mod run;
 mod sources;
 pub mod sweep;
 pub mod table;

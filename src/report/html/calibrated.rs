@@ -3,8 +3,8 @@
 
 use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
-use super::super::text::calibrated::{line, notes, per_cent, table, whence};
-use super::page::{HtmlTable, Part, Section};
+use super::super::run::calibrated::{line, notes, per_cent, table, whence};
+use super::page::{Part, Section};
 use super::traces::{Row, Subject, Trace, figure};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
@@ -31,9 +31,8 @@ pub(super) fn of_run(run: &Run) -> Option<Section> {
     let share = run.details.calibrated.as_ref()?;
     let mut parts = vec![Part::Notes(vec![line(share)])];
     parts.extend(figures(&[("this run".to_owned(), share)]));
-    parts.push(Part::Table(
-        HtmlTable::of("The run and its curve", &table(share)).with_note(&notes(share).join(". ")),
-    ));
+    let table = table(share).captioned("The run and its curve");
+    parts.push(Part::Table(table.with_note(notes(share).join(". "))));
     Some(section(parts))
 }
 

@@ -300,7 +300,7 @@ fn a_complete_mixed_run() {
       advice: Use REPEATS=3 or more before comparing.
       evidence: repeats=1
     INFO small-log: the log's size made a checkpoint every 10.0 s
-      advice: That is this engine's way here; a larger WAL would write blocks changed twice once.
+      advice: A larger log would write blocks that are changed twice only once.
       evidence: checkpoints=6, elapsed_s=60.0
 
     NOT JUDGED HERE                                                                            [and why]

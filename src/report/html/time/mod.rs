@@ -7,7 +7,7 @@ mod processors;
 mod rates;
 
 use super::super::charts::{Axis, Figure, Plot, Scale};
-use super::super::text::seconds::SECOND_S_MIN;
+use super::super::run::seconds::SECOND_S_MIN;
 use crate::record::{Run, Second};
 
 /// Pieces of a chart at most.

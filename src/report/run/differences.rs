@@ -1,17 +1,12 @@
 //! Why the layers differ: each step down from petal to the device, in bytes, with what explains it.
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
-use super::super::table::paragraph;
 use crate::analysis::served;
 use crate::record::Run;
 use crate::stats::counters::CommonCounter;
 
 /// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
 const ALIKE_SHARE: f64 = 0.02;
-
-pub(super) fn render(run: &Run) -> String {
-    steps(run).iter().map(|step| paragraph("- ", "  ", step)).collect()
-}
 
 /// A sentence or two for each step.
 pub(in crate::report) fn steps(run: &Run) -> Vec<String> {
@@ -241,12 +236,13 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::report::table::paragraph;
     use crate::stats::target::DirectIo;
 
     fn with(change: impl Fn(&mut Run)) -> String {
         let mut run = fixture::mixed_run();
         change(&mut run);
-        render(&run)
+        steps(&run).iter().map(|step| paragraph("- ", "  ", step)).collect()
     }
 
     /// Through the page cache, with so many quarters of the bytes read by the device and by petal.
