@@ -27,13 +27,13 @@ pub(super) fn second(load: &Load) -> Option<Figure> {
 }
 
 pub(super) fn total(report: &Report, name: &str) -> Option<Figure> {
-    report.statistic(name)?.total.clone()
+    report.statistics.get(name)?.total
 }
 
 /// Per second as printed, or the raw total over the time, whichever has more digits. Across a
 /// restart there is no such rate.
 pub(super) fn rate(report: &Report, name: &str) -> Option<Figure> {
-    let statistic = report.statistic(name)?;
+    let statistic = report.statistics.get(name)?;
     let computed = || {
         let total = statistic.total.as_ref().filter(|_| !report.spans_restart)?;
         per_second(total, report.header.elapsed_min.as_ref()?, name)

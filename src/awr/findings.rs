@@ -76,7 +76,7 @@ fn restart(report: &Report, warnings: &[String]) -> Option<Finding> {
 
 /// A PL/SQL loop does not wait for its commits, unless it is told to.
 fn commits(report: &Report) -> Option<Finding> {
-    let total = |name| number(&report.statistic(name)?.total);
+    let total = |name| number(&report.statistics.get(name)?.total);
     let commits = total("user commits").filter(|&commits| commits >= COMMITS_MIN)?;
     let syncs = total("redo synch writes")?;
     let unwaited_pct = (1.0 - syncs / commits) * 100.0;
@@ -117,7 +117,7 @@ fn processor(report: &Report) -> Option<Finding> {
 
 /// Reads of several blocks where single ones were meant.
 fn prefetch(report: &Report) -> Option<Finding> {
-    let total = |name| number(&report.statistic(name)?.total);
+    let total = |name| number(&report.statistics.get(name)?.total);
     let prefetched =
         total("physical reads cache prefetch").or_else(|| total("prefetched blocks"))?;
     let reads = total("physical reads cache").or_else(|| total("physical reads"))?;

@@ -5,7 +5,6 @@
 mod tokens;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::sync::Arc;
 
 use html5gum::Tokenizer;
@@ -13,7 +12,7 @@ use html5gum::Tokenizer;
 use super::page::{Column, Page, Row, Rows, Table};
 use super::topic::{self, Topic};
 
-use tokens::{SkippingReader, Tag, Tags};
+use tokens::{RowReader, Shared, Tag, Tags};
 
 /// Tables within tables that are told apart.
 const DEPTH_MAX: usize = 8;
@@ -62,11 +61,10 @@ pub fn page(text: &str) -> Page {
 }
 
 fn tokens(text: &str, hides: bool) -> Page {
-    let mut builder = Builder::default();
-    let skips = Cell::new(false);
-    let tags = Tags::new(&mut builder, &skips, hides);
-    Tokenizer::new_with_emitter(SkippingReader::new(text, &skips), tags).for_each(drop);
-    builder.finish()
+    let shared = Shared::default();
+    let tags = Tags::new(&shared, hides);
+    Tokenizer::new_with_emitter(RowReader::new(text, &shared), tags).for_each(drop);
+    shared.builder.into_inner().finish()
 }
 
 /// Puts tables together.
@@ -95,8 +93,10 @@ struct Open {
     /// The text of the cell.
     text: Vec<u8>,
     cells: usize,
-    /// It was asked whether its rows are read.
-    is_settled: bool,
+    /// Whether its rows are read; None until its headings are there.
+    is_read: Option<bool>,
+    /// They are not, and the tokenizer's reader does not know it yet.
+    is_unread: bool,
 }
 
 /// What stands over a table since the table before.
@@ -121,21 +121,14 @@ struct RowKind {
 }
 
 impl Builder {
-    /// True where the rows that follow in this table are not read.
-    fn start(&mut self, tag: &Tag) -> bool {
+    fn start(&mut self, tag: &Tag) {
         if self.is_full {
-            return false;
+            return;
         }
         match tag.name.as_slice() {
             b"table" => self.table(&tag.summary),
-            b"tr" => return self.open.last_mut().is_some_and(Open::start_row),
-            b"td" | b"th" => {
-                if let Some(open) = self.open.last_mut() {
-                    open.close_cell();
-                    let is_heading = tag.name == b"th";
-                    open.cell = Some(OpenCell { is_heading, colspan: colspan(&tag.colspan) });
-                }
-            }
+            b"tr" => self.start_row(),
+            b"td" | b"th" => self.start_cell(tag.name == b"th", colspan(&tag.colspan)),
             b"style" | b"script" | b"title" => self.hidden = true,
             b"br" => self.string(b" "),
             b"li" | b"a" => self.mark(ITEM),
@@ -143,7 +136,32 @@ impl Builder {
             name if is_block(name) => self.mark('\n'),
             _ => {}
         }
-        false
+    }
+
+    fn start_row(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.close_cell();
+            open.end_row();
+            open.settle();
+        }
+    }
+
+    fn start_cell(&mut self, is_heading: bool, colspan: usize) {
+        if let Some(open) = self.open.last_mut() {
+            open.close_cell();
+            open.cell = Some(OpenCell { is_heading, colspan });
+        }
+    }
+
+    fn end_cell(&mut self) {
+        if let Some(open) = self.open.last_mut() {
+            open.close_cell();
+        }
+    }
+
+    /// True, once for a table, where its rows are not read.
+    fn takes_unread(&mut self) -> bool {
+        self.open.last_mut().is_some_and(|open| std::mem::take(&mut open.is_unread))
     }
 
     fn end(&mut self, name: &[u8]) {
@@ -152,11 +170,7 @@ impl Builder {
         }
         match name {
             b"table" => self.end_table(),
-            b"tr" | b"td" | b"th" => {
-                if let Some(open) = self.open.last_mut() {
-                    open.close_cell();
-                }
-            }
+            b"tr" | b"td" | b"th" => self.end_cell(),
             b"style" | b"script" | b"title" => self.hidden = false,
             b"html" => self.page.is_ended = true,
             b"li" | b"a" | [b'h', b'1'..=b'6'] => self.mark('\n'),
@@ -249,14 +263,14 @@ impl Builder {
 }
 
 impl Open {
-    /// True, once for a table, where it is of no section that is read.
-    fn start_row(&mut self) -> bool {
-        self.close_cell();
-        self.end_row();
+    /// Decides whether its rows are read, as soon as its headings are there.
+    fn settle(&mut self) {
         let has_body =
             self.kinds.len() > 1 && self.kinds.last().is_some_and(|kind| !kind.is_heading());
-        let asks = has_body && !std::mem::replace(&mut self.is_settled, has_body);
-        asks && self.section().is_none()
+        if has_body && self.is_read.is_none() {
+            self.is_read = Some(self.section().is_some());
+            self.is_unread = self.is_read == Some(false);
+        }
     }
 
     fn end_row(&mut self) {
@@ -296,7 +310,8 @@ impl Open {
     fn table(mut self) -> Option<Table> {
         self.close_cell();
         self.end_row();
-        let (head, columns, topic, title) = self.section()?;
+        let section = if self.is_read == Some(false) { None } else { self.section() };
+        let (head, columns, topic, title) = section?;
         let mut rows = Rows::default();
         for (row, kind) in self.rows.iter().zip(&self.kinds).skip(head) {
             if topic.is_labelled() || !kind.is_heading() {

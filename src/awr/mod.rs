@@ -17,16 +17,17 @@ mod header;
 mod host;
 mod html;
 mod io;
-pub mod keep;
 mod load;
 mod mime;
 pub mod number;
 mod page;
 pub mod report;
 pub mod source;
-mod statistics;
+pub mod statistics;
+pub mod statspack;
 mod text;
 mod times;
+pub mod to_record;
 mod topic;
 mod waits;
 
@@ -37,6 +38,7 @@ use std::path::Path;
 use page::Page;
 use report::{Format, Kind, Report};
 use source::{Opened, Source};
+use statistics::Statistics;
 use topic::Topic;
 
 /// Bytes in which a report in HTML shows itself as such.
@@ -139,19 +141,28 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
         };
         return Err(AwrError::Empty { file: file.to_owned(), why });
     }
-    let mut report = extract(&page, kind);
+    let mut report = judged(page, kind);
     report.file = file.to_owned();
     report.format = format;
     report.notes.splice(0..0, notes.iter().cloned());
-    if let Some(printed) = report.header.elapsed_unread.take() {
-        return Err(AwrError::DecimalComma { file: report.file, printed });
+    match report.header.elapsed_unread.take() {
+        Some(printed) => Err(AwrError::DecimalComma { file: report.file, printed }),
+        None => Ok(report),
     }
-    report.spans_restart = findings::spans_restart(&report, &page.warnings);
-    report.findings = findings::judge(&report, &page.warnings);
-    Ok(report)
 }
 
-fn extract(page: &Page, kind: Kind) -> Report {
+/// The figures of a page, and what they let one judge.
+fn judged(mut page: Page, kind: Kind) -> Report {
+    let warnings = std::mem::take(&mut page.warnings);
+    let mut report = extract(page, kind);
+    report.spans_restart = findings::spans_restart(&report, &warnings);
+    report.findings = findings::judge(&report, &warnings);
+    report
+}
+
+fn extract(mut page: Page, kind: Kind) -> Report {
+    let statistics = Statistics::of(page.take(Topic::Statistics));
+    let page = &page;
     let mut header = header::read(page, kind);
     let events = events::read(page);
     let elapsed_min = header.elapsed_min.clone();
@@ -178,7 +189,7 @@ fn extract(page: &Page, kind: Kind) -> Report {
         foreground_events: events.foreground,
         background_events: events.background,
         histograms: events::histograms(page),
-        statistics: statistics::read(page),
+        statistics: statistics.into(),
         tablespaces: io.tablespaces,
         files: io.files,
         io_functions: io.functions,

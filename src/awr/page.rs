@@ -114,6 +114,11 @@ impl Page {
         self.tables.iter().filter(move |table| table.topic == topic)
     }
 
+    /// Takes the tables of a topic out of the page.
+    pub fn take(&mut self, topic: Topic) -> Vec<Table> {
+        self.tables.extract_if(.., |table| table.topic == topic).collect()
+    }
+
     pub fn first(&self, topic: Topic) -> Option<&Table> {
         self.tables_of(topic).next()
     }

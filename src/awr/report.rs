@@ -1,11 +1,13 @@
 //! What was read of a report: the value that all outputs are made of. No reading, no judging.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
+use super::statistics::Statistics;
 use crate::record::Finding;
 
 /// What a report is of.
@@ -51,8 +53,7 @@ pub struct Report {
     pub foreground_events: Vec<Event>,
     pub background_events: Vec<Event>,
     pub histograms: Vec<Histogram>,
-    #[serde(serialize_with = "as_map")]
-    pub statistics: Vec<(String, Statistic)>,
+    pub statistics: Arc<Statistics>,
     pub tablespaces: Vec<IoRow>,
     pub files: Vec<IoRow>,
     pub io_functions: Vec<IoFunction>,
@@ -73,10 +74,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-fn as_map<S: Serializer, T: Serialize>(
-    entries: &[(String, T)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(entries.len()))?;
     for (name, value) in entries {
         map.serialize_entry(name, value)?;
@@ -208,8 +206,6 @@ pub struct Statistic {
     pub total: Option<Figure>,
     pub per_second: Option<Figure>,
     pub per_transaction: Option<Figure>,
-    #[serde(skip)]
-    pub is_cut: bool,
 }
 
 /// A tablespace or a file.
@@ -283,22 +279,6 @@ pub struct Parameter {
 }
 
 impl Report {
-    /// A statistic by its full name; one that the report cut is found by its beginning, if only
-    /// one fits.
-    pub fn statistic(&self, name: &str) -> Option<&Statistic> {
-        let entries = || self.statistics.iter();
-        if let Some((_, found)) = entries().find(|(known, _)| known == name) {
-            return Some(found);
-        }
-        // Those that were cut to the same name have a number behind it.
-        let printed =
-            |known: &'_ str| known.split_once(" [").map_or(known.len(), |(it, _)| it.len());
-        let fits = |known: &str| known.get(..printed(known)).is_some_and(|it| name.starts_with(it));
-        let mut fitting = entries().filter(|(known, it)| it.is_cut && fits(known));
-        let (_, found) = fitting.next()?;
-        fitting.next().is_none().then_some(found)
-    }
-
     /// This report, and behind it each instance that it tells apart, with its name and factors.
     pub fn with_instances(&self) -> impl Iterator<Item = Report> + '_ {
         let named = |instance: &Report| Report {
@@ -315,7 +295,7 @@ impl Report {
     }
 }
 
-/// An event by its full name, in the same way.
+/// An event by its full name; one that the report cut is found by its beginning, if only one fits.
 pub fn event<'e>(events: &'e [Event], name: &str) -> Option<&'e Event> {
     if let Some(found) = events.iter().find(|event| event.name == name) {
         return Some(found);

@@ -1,49 +1,156 @@
-//! Instance activity statistics, by name.
+//! Instance activity statistics, by name. A report has some hundreds, of which a few are asked for:
+//! they are kept as rows, and become figures when they are.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::figure::Figure;
 use super::number;
-use super::page::{Page, Table, cell};
+use super::page::{Row, Table, cell};
 use super::report::Statistic;
-use super::topic::Topic;
 
-/// A statistic that stands in two sections alike is given once; two that a text report cut to the
-/// same name are told apart by a number behind it.
-pub fn read(page: &Page) -> Vec<(String, Statistic)> {
-    let mut all: Vec<(String, Statistic)> = Vec::new();
-    let mut times: HashMap<&str, usize> = HashMap::new();
-    let mut seen: HashSet<(&str, &str)> = HashSet::new();
-    for table in page.tables_of(Topic::Statistics) {
-        for (name, total, statistic) in statistics(table) {
-            if !seen.insert((name, total)) {
-                continue;
-            }
-            let times = times.entry(name).or_default();
-            *times += 1;
-            let name = if *times > 1 { format!("{name} [{times}]") } else { name.to_owned() };
-            all.push((name, statistic));
-        }
-    }
-    all
+/// The statistics of a report, in its order. One that stands in two sections alike is given once.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics {
+    tables: Vec<Columns>,
+    entries: Vec<Entry>,
 }
 
-/// Each statistic with its name and its total, as printed.
-fn statistics(table: &Table) -> impl Iterator<Item = (&str, &str, Statistic)> {
-    let name_at = table.column(&["statistic", "statisticname"]);
-    let total_at = table.column(&["total"]);
-    let second = table.column(&["persecond"]);
-    let transaction = table.column(&["pertrans", "pertransaction"]);
-    table.rows.iter().filter_map(move |row| {
-        let (name, total) = (cell(row, name_at), cell(row, total_at));
-        let figure =
-            |at: Option<usize>| Figure::read(cell(row, Some(at?)), &table.title, number::count);
-        let statistic = Statistic {
-            total: Some(figure(total_at)?),
-            per_second: figure(second),
-            per_transaction: figure(transaction),
-            is_cut: table.may_be_cut(name_at?, name),
+/// A table with the places of its columns.
+#[derive(Debug, Clone)]
+struct Columns {
+    table: Table,
+    name: usize,
+    total: usize,
+    second: Option<usize>,
+    transaction: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    table: u32,
+    row: u32,
+    /// From 1: text reports cut different names to the same one.
+    occurrence: u32,
+}
+
+impl Statistics {
+    pub fn of(tables: Vec<Table>) -> Self {
+        let tables: Vec<Columns> = tables.into_iter().filter_map(columns).collect();
+        let mut all = Self { tables, entries: Vec::new() };
+        let mut entries = Vec::new();
+        for (at, columns) in all.tables.iter().enumerate() {
+            let is_statistic = |row: Row<'_>| {
+                let total = number::count(cell(row, Some(columns.total)));
+                total.is_some() && !cell(row, Some(columns.name)).is_empty()
+            };
+            let rows = columns.table.rows.iter().enumerate().filter(|(_, row)| is_statistic(*row));
+            let entry = |row| Entry { table: at as u32, row: row as u32, occurrence: 0 };
+            entries.extend(rows.map(|(row, _)| entry(row)));
+        }
+        all.count(&mut entries);
+        all.entries = entries;
+        all
+    }
+
+    /// Leaves out what stands there twice alike, and numbers what shares a name.
+    fn count(&self, entries: &mut Vec<Entry>) {
+        let key = |entry: &Entry| {
+            let columns = self.tables.get(entry.table as usize);
+            let row = columns.and_then(|it| Some((it, it.table.rows.get(entry.row as usize)?)));
+            row.map(|(it, row)| (cell(row, Some(it.name)), cell(row, Some(it.total))))
         };
-        (!name.is_empty()).then_some((name, total, statistic))
+        let place = |entry: &Entry| (entry.table, entry.row);
+        entries.sort_by(|one, two| key(one).cmp(&key(two)).then(place(one).cmp(&place(two))));
+        entries.dedup_by(|next, first| key(next) == key(first));
+        let name = |entry: &Entry| key(entry).map(|(name, _)| name);
+        entries.sort_by(|one, two| name(one).cmp(&name(two)).then(place(one).cmp(&place(two))));
+        let mut before = (None, 0);
+        for entry in entries.iter_mut() {
+            let name = name(entry);
+            before = (name, if name == before.0 { before.1 + 1 } else { 1 });
+            entry.occurrence = before.1;
+        }
+        entries.sort_by_key(place);
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&Columns, Row<'_>, u32)> {
+        self.entries.iter().filter_map(|entry| {
+            let columns = self.tables.get(entry.table as usize)?;
+            Some((columns, columns.table.rows.get(entry.row as usize)?, entry.occurrence))
+        })
+    }
+
+    /// Each with its name; those that were cut to the same name have a number behind it.
+    pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Statistic)> {
+        self.rows().map(|(columns, row, occurrence)| {
+            let name = columns.name(row);
+            let name = match occurrence {
+                1 => Cow::Borrowed(name),
+                _ => Cow::Owned(format!("{name} [{occurrence}]")),
+            };
+            (name, columns.statistic(row))
+        })
+    }
+
+    /// A statistic by its full name; one that the report cut is found by its beginning, if only
+    /// one fits.
+    pub fn get(&self, name: &str) -> Option<Statistic> {
+        let mut rows = self.rows();
+        if let Some((columns, row, _)) =
+            rows.find(|(columns, row, occurrence)| *occurrence == 1 && columns.name(*row) == name)
+        {
+            return Some(columns.statistic(row));
+        }
+        let mut fitting = self.rows().filter(|(columns, row, _)| {
+            let printed = columns.name(*row);
+            name.starts_with(printed) && columns.table.may_be_cut(columns.name, printed)
+        });
+        let (columns, row, _) = fitting.next()?;
+        fitting.next().is_none().then(|| columns.statistic(row))
+    }
+}
+
+fn columns(table: Table) -> Option<Columns> {
+    Some(Columns {
+        name: table.column(&["statistic", "statisticname"])?,
+        total: table.column(&["total"])?,
+        second: table.column(&["persecond"]),
+        transaction: table.column(&["pertrans", "pertransaction"]),
+        table,
     })
+}
+
+impl Columns {
+    fn name<'t>(&self, row: Row<'t>) -> &'t str {
+        cell(row, Some(self.name))
+    }
+
+    fn statistic(&self, row: Row<'_>) -> Statistic {
+        let figure = |at: Option<usize>| {
+            Figure::read(cell(row, Some(at?)), &self.table.title, number::count)
+        };
+        Statistic {
+            total: figure(Some(self.total)),
+            per_second: figure(self.second),
+            per_transaction: figure(self.transaction),
+        }
+    }
+}
+
+impl PartialEq for Statistics {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Serialize for Statistics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.entries.len()))?;
+        for (name, statistic) in self.iter() {
+            map.serialize_entry(&name, &statistic)?;
+        }
+        map.end()
+    }
 }

@@ -425,19 +425,19 @@ fn flash_latencies_are_not_zero() {
 #[test]
 fn names_that_text_cuts_are_found_by_their_beginning() {
     let report = sample("awr_12c.txt");
-    assert!(report.statistic("SQL*Net roundtrips to/from client").is_some());
-    assert!(report.statistic("SQL*Net roundtrips to/from clien").is_some());
-    assert!(report.statistic("user").is_none());
+    assert!(report.statistics.get("SQL*Net roundtrips to/from client").is_some());
+    assert!(report.statistics.get("SQL*Net roundtrips to/from clien").is_some());
+    assert!(report.statistics.get("user").is_none());
     assert!(report::event(&report.foreground_events, "SQL*Net message from client").is_some());
     let html = sample("awr_11g.html");
-    assert!(html.statistic("user commits by nobody").is_none());
+    assert!(html.statistics.get("user commits by nobody").is_none());
     // A name that two cut ones could be is neither.
     let text = sample_text("awr_12c.txt").replace(
         "SQL*Net roundtrips to/from clien              4,200",
         "SQL*Net roundtrips to/from clien              4,100            6.8           0.7\nSQL*Net roundtrips to/from clien              4,200",
     );
     let report = of_text(&text).unwrap();
-    assert!(report.statistic("SQL*Net roundtrips to/from client").is_none());
+    assert!(report.statistics.get("SQL*Net roundtrips to/from client").is_none());
 }
 
 #[test]

@@ -58,31 +58,27 @@ fn begins_line(text: &str, at: usize) -> bool {
 }
 
 pub fn page(text: &str) -> Page {
-    let lines = lines(text);
+    let mut lines = lines(text).peekable();
     let mut page = Page::default();
     let mut reader = Reader { page: &mut page, section: Section::Head, unfinished: None };
-    let mut from = 0;
-    let mut open = Some("report header");
-    for (at, line) in lines.iter().enumerate() {
-        reader.look_at(line);
-        if reader.heads(line) {
+    let mut section: Vec<Cow<str>> = Vec::new();
+    let mut open = "report header".to_owned();
+    while let Some(line) = lines.next() {
+        reader.look_at(&line);
+        if reader.heads(&line) {
             // What a session printed before the report is none of its sections.
-            (from, open) = (at, Some("report header"));
-            continue;
+            section.clear();
+            "report header".clone_into(&mut open);
+        } else if let Some(title) = title(&line, lines.peek().map_or("", AsRef::as_ref)) {
+            if !reader.section(&open, &section) {
+                return page;
+            }
+            section.clear();
+            title.clone_into(&mut open);
         }
-        let next = lines.get(at + 1).map_or("", |line| line.as_ref());
-        let Some(title) = title(line, next) else { continue };
-        if let Some(open) = open
-            && !reader.section(open, lines.get(from..at).unwrap_or_default())
-        {
-            return page;
-        }
-        from = at;
-        open = Some(title);
+        section.push(line);
     }
-    if let Some(open) = open {
-        reader.section(open, lines.get(from..).unwrap_or_default());
-    }
+    reader.section(&open, &section);
     page
 }
 
@@ -221,28 +217,23 @@ fn title<'l>(line: &'l str, next: &str) -> Option<&'l str> {
 }
 
 /// Lines without their ends, tabs, form feeds and the page breaks of SQL*Plus.
-fn lines(text: &str) -> Vec<Cow<'_, str>> {
-    let mut lines: Vec<Cow<str>> = Vec::new();
-    let mut after_break = false;
+fn lines(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    const BREAK: &str = "OUTPUT";
     // Ends of lines may be LF, CRLF, CR CRLF and CR in one file.
     let parts = text.split('\n').flat_map(|line| line.trim_end_matches('\r').split('\r'));
-    for line in parts {
-        let line = line.trim_start_matches('\x0c').trim_end();
-        if line == "OUTPUT" {
-            // The blank line before it ends the page, not the table.
-            if lines.last().is_some_and(|line| line.is_empty()) {
-                lines.pop();
+    let mut parts = parts.map(|line| line.trim_start_matches('\x0c').trim_end()).peekable();
+    let is_underline = |line: &&str| line.len() >= 60 && line.bytes().all(|byte| byte == b'-');
+    std::iter::from_fn(move || {
+        let mut line = parts.next()?;
+        // The blank line before a break ends the page, not the table.
+        while line == BREAK || line.is_empty() && parts.peek() == Some(&BREAK) {
+            if line == BREAK {
+                parts.next_if(is_underline);
             }
-            after_break = true;
-            continue;
+            line = parts.next()?;
         }
-        let is_underline = line.len() >= 60 && line.bytes().all(|byte| byte == b'-');
-        if std::mem::take(&mut after_break) && is_underline {
-            continue;
-        }
-        lines.push(if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() });
-    }
-    lines
+        Some(if line.contains('\t') { Cow::Owned(expand(line)) } else { line.into() })
+    })
 }
 
 fn expand(line: &str) -> String {

@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         let exit = if exit == Exit::Done { Exit::Failed } else { exit };
         return Err(Failure::new(
             exit,
-            "no report was read; `petal awr --help` tells which it can",
+            "no report was read; `petal awr --help` lists what it reads",
         ));
     }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
@@ -146,7 +146,7 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
         }
         console.warn(&format!(
             "{} of {} reports are drawn as points, without lines: how many sessions ran stands in \
-             no file's name; --pattern tells where",
+             no file's name; --pattern says where",
             spots.len(),
             reports.len()
         ));

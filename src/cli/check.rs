@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }
 
-/// All schemas share the time that looking may take.
+/// The time for looking at rows, shared by all schemas.
 fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Check>, EngineError> {
     let limit = ROWS_LIMIT / loaded.len().max(1) as u32;
     let look = |schema: &LoadedSchema| {
@@ -84,7 +84,7 @@ fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Che
     loaded.iter().map(look).collect()
 }
 
-/// Where the data are going to be; a server alone knows where its own are.
+/// The folder where data will be loaded; only a server knows where its own is.
 fn to_be(db: &TargetUrl) -> Vec<PathBuf> {
     db.path().and_then(|path| std::path::absolute(path).ok()).into_iter().collect()
 }

@@ -108,7 +108,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     })
 }
 
-/// What is compared: the metrics asked for or the usual ones, and those of the limits.
+/// The metrics to compare: those asked for or the usual ones, and those of the limits.
 fn rules(matches: &ArgMatches, sides: &[Side], gates: &[&Gate]) -> Result<Rules, Failure> {
     let asked = matches.get_many::<String>("metric").unwrap_or_default();
     let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();

@@ -1,4 +1,4 @@
-//! What a person sees: results on stdout, progress and messages on stderr. The only place that
+//! The terminal: results go to stdout, progress and messages to stderr. This is the only file that
 //! writes to either.
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -51,7 +51,7 @@ struct Phase {
     done: u64,
     unit: ProgressUnit,
     began: Instant,
-    told: Instant,
+    shown: Instant,
 }
 
 impl Console {
@@ -94,7 +94,7 @@ impl Console {
         if is_lost { exit.worse(Exit::Environment) } else { exit }
     }
 
-    /// What `report` lays out, as wide as the terminal; a pipe and a file have a width of their own.
+    /// Lays a report out as wide as the terminal; for a pipe or a file it has a fixed width.
     pub fn laid_out<T>(&self, report: impl FnOnce() -> T) -> T {
         match columns(io::stdout()) {
             Some(columns) => table::within(columns, report),
@@ -107,7 +107,7 @@ impl Console {
         self.result(&self.laid_out(report));
     }
 
-    /// Whether a person reads the results as they come.
+    /// True when standard output is a terminal.
     pub fn is_read_at_once(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -137,7 +137,7 @@ impl Console {
         };
         match columns(io::stderr()) {
             Some(columns) => table::within(columns, laid_out).trim_end().to_owned(),
-            None => told(message),
+            None => prefixed(message),
         }
     }
 
@@ -195,7 +195,7 @@ fn columns(stream: impl AsFd) -> Option<usize> {
 }
 
 /// A message as it is shown: petal's name before it, further lines under it.
-fn told(message: &str) -> String {
+fn prefixed(message: &str) -> String {
     let lines: Vec<_> = message.lines().map(printable_line).collect();
     format!("petal: {}", lines.join("\n       "))
 }
@@ -219,7 +219,7 @@ impl Progress for Console {
         let what = format!("{}{}", state.heading, printable_line(what));
         bar.set_message(what.clone());
         let now = Instant::now();
-        let phase = Phase { what, total, done: 0, unit, began: now, told: now };
+        let phase = Phase { what, total, done: 0, unit, began: now, shown: now };
         state.bar = Some(bar);
         state.phase = Some(phase);
     }
@@ -232,8 +232,8 @@ impl Progress for Console {
         let plain = !self.terminal && !self.quiet;
         let Some(phase) = state.phase.as_mut() else { return };
         phase.done += units;
-        if plain && phase.told.elapsed() >= PLAIN_EVERY {
-            phase.told = Instant::now();
+        if plain && phase.shown.elapsed() >= PLAIN_EVERY {
+            phase.shown = Instant::now();
             drop(writeln!(io::stderr(), "{}", phase.plain()));
         }
     }

@@ -13,7 +13,7 @@ use crate::settings::error::SettingErrors;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
-    /// It failed, or sessions were lost.
+    /// The work failed, or sessions were lost.
     Failed,
     /// Usage or settings.
     Usage,
@@ -21,7 +21,7 @@ pub enum Exit {
     Environment,
     /// A limit of `compare` can neither be said to be kept nor to be broken.
     Inconclusive,
-    /// By a signal; results are kept.
+    /// A signal ended it; results are kept.
     Interrupted,
 }
 

@@ -32,7 +32,7 @@ Examples:
 On the host that drives: petal run --db postgres://dbhost/... --os-data dbhost.ndjson
 or, when the file is copied later: petal report DIR --os-data dbhost.ndjson
 
-A line a second, each flushed: a killed recorder loses nothing that it told.";
+A line a second, each flushed: a killed recorder loses no line.";
 
 pub fn command() -> Command {
     Command::new("os")
@@ -74,7 +74,7 @@ pub fn command() -> Command {
                 .long("server")
                 .value_name("PID")
                 .value_parser(whole::<u32>(1, u64::MAX))
-                .help("The database server's first process: its time, and its children's, is told"),
+                .help("The database server's first process: its time, and its children's, is recorded"),
         )
         .arg(
             Arg::new("log-writer")
@@ -121,7 +121,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 
 fn clock(state: Option<&ClockState>) -> String {
     let Some(ClockState { told_by, synchronised, error_s }) = state else {
-        return "nobody tells whether it is synchronised (neither chrony nor systemd)".to_owned();
+        return "unknown: neither chrony nor systemd runs".to_owned();
     };
     match (synchronised, error_s) {
         (true, Some(s)) => format!("synchronised to {:.3} ms ({told_by})", s * 1e3),
@@ -132,7 +132,7 @@ fn clock(state: Option<&ClockState>) -> String {
     }
 }
 
-/// What to add up: the devices of paths and those that are named, or every disk.
+/// The devices to add up: those of paths, those that are named, or every disk.
 fn found(matches: &ArgMatches) -> Result<DataDevices, Failure> {
     let mut files: Vec<PathBuf> =
         matches.get_many::<PathBuf>("path").unwrap_or_default().cloned().collect();

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::analysis::findings;
 use crate::analysis::petals::Petals;
-use crate::awr::keep;
+use crate::awr::to_record;
 use crate::record::calibration::Calibration;
 use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
@@ -184,7 +184,7 @@ fn of_run(
     Ok((run, exit))
 }
 
-/// What goes to stdout: the report of one run, or a table of several.
+/// Prints the report of one run, or a table of several.
 fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Result<(), Failure> {
     let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
     let all = runs.iter().map(|(_, run)| run);
@@ -214,7 +214,7 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failu
     }
 }
 
-/// As the folder calls itself.
+/// The folder's own name, for messages.
 fn folder_name(path: &Path) -> String {
     let folder = record::folder_of(path);
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -248,7 +248,7 @@ fn of_calibration(path: &Path, matches: &ArgMatches, console: &Console) -> Resul
     Ok(exit)
 }
 
-/// What goes to stdout, here and from `petal calibrate`, which not every build has.
+/// Prints a calibration, here and for `petal calibrate`, which not every build has.
 pub(super) fn of_one_calibration(
     calibration: &Calibration,
     is_json: bool,
@@ -264,7 +264,7 @@ pub(super) fn of_one_calibration(
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
 /// become part of the record, and what they tell is judged.
 fn read_server_reports(run: &mut Run, folder: &Folder, console: &Console) -> Exit {
-    let seen = keep::in_folder(folder.path());
+    let seen = to_record::in_folder(folder.path());
     if seen.is_empty() || seen == run.summary.server_reports {
         return Exit::Done;
     }

@@ -61,7 +61,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let signals = signals::count()?;
     let mut engine = source::open(&settings, &signals, console)?;
     if let Some(tablespace) = tablespace {
-        if engine.capabilities().tablespaces {
+        if engine.support().tablespaces {
             settings.db.options.insert("tablespace".to_owned(), tablespace);
             engine = source::open(&settings, &signals, console)?;
         } else {

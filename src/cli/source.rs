@@ -1,4 +1,4 @@
-//! From a command's arguments to settings and an open engine: the same for every command.
+//! Turns a command's arguments into settings and an open engine, for every command alike.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
     Ok(engine)
 }
 
-/// What a command hands to whatever it starts.
+/// The signals and the console of a command, for the work that it starts.
 pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> Context<'a> {
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));

@@ -7,51 +7,24 @@ use std::time::{Duration, Instant};
 
 use super::caller::Caller;
 use super::in_use::{DataUse, Unshared};
-use crate::settings::LoopSide;
+use crate::settings::table::EngineSupport;
 use crate::stats::counters::Counters;
+use crate::stats::database_interval::DatabaseInterval;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
 
-/// What an engine can do. The same facts stand in `petal help parameters` and in the docs.
-#[derive(Debug, Clone, Copy)]
-pub struct Capabilities {
-    /// The URL scheme that opens it.
-    pub scheme: &'static str,
-    /// As a person names it.
-    pub product: &'static str,
-    /// Where the loop can run; the first is the default.
-    pub loop_sides: &'static [LoopSide],
-    /// Block sizes it can load; empty where the server decides.
-    pub block_sizes: &'static [u32],
-    pub block_size_default: u32,
-    pub prefetch: bool,
-    pub direct_io: bool,
-    pub io_depth: bool,
-    /// Data can be loaded into a tablespace, by the URL option `tablespace`.
-    pub tablespaces: bool,
-    /// Several endpoints can serve one run.
-    pub endpoints: bool,
-    /// Whether each session has a block cache of its own.
-    pub cache_per_session: bool,
-    /// REDO_STRESS changes how much log is written.
-    pub redo_stress: bool,
-    /// Rows are filled with incompressible data unless the settings say otherwise.
-    pub incompressible: bool,
-    /// Error codes after which a session goes on with its next operation.
-    pub transient_errors: &'static [&'static str],
-}
-
 /// One target that petal can load and run.
 pub trait Engine: Send + Sync {
-    fn capabilities(&self) -> &'static Capabilities;
+    /// What it supports, by the one table of that.
+    fn support(&self) -> &'static EngineSupport;
 
     /// The block size that a load will have: as asked, or the engine's default. An engine whose
     /// target decides refuses what is not so.
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
-        Ok(asked.unwrap_or(self.capabilities().block_size_default))
+        Ok(asked.unwrap_or(self.support().block_size_default))
     }
 
     /// Bytes of each filler column of a row that fills a block of this size.
@@ -427,12 +400,20 @@ impl Placement {
     }
 }
 
-/// A file that the database itself makes of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file of what the database itself says of a run.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServerReport {
     /// Its name in the run's folder.
     pub file: String,
-    pub text: String,
+    pub content: ReportContent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReportContent {
+    /// As the database made it.
+    Text(String),
+    /// Figures of its tables; a text for people is made of them.
+    Interval(Box<DatabaseInterval>),
 }
 
 /// Where long work tells how far it is. Called from many threads.

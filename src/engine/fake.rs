@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::settings::LoopSide;
+use crate::settings::table::EngineSupport;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
 use crate::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
@@ -16,25 +16,20 @@ use crate::workload::row::COLUMNS;
 use crate::workload::seat::Seat;
 
 use super::{
-    CUT, Cancel, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Outcome, Outcomes,
-    Placement, Progress, Session, SessionError, Stop,
+    CUT, Cancel, Engine, EngineError, LoadPlan, LoadSummary, Outcome, Outcomes, Placement,
+    Progress, Session, SessionError, Stop,
 };
 
-pub const CAPABILITIES: Capabilities = Capabilities {
+/// What the fake supports.
+pub static SUPPORT: EngineSupport = EngineSupport {
     scheme: "fake",
     product: "Fake",
-    loop_sides: &[LoopSide::Client],
     block_sizes: &[8192],
     block_size_default: 8192,
-    prefetch: false,
-    direct_io: false,
-    io_depth: false,
     tablespaces: false,
-    endpoints: false,
     cache_per_session: false,
-    redo_stress: true,
     incompressible: false,
-    transient_errors: &["busy"],
+    exceptions: &[],
 };
 
 /// What the fake does.
@@ -92,7 +87,7 @@ impl Fake {
         let reads = self.totals.reads.load(Ordering::Relaxed);
         let writes = self.totals.writes.load(Ordering::Relaxed);
         let commits = self.totals.commits.load(Ordering::Relaxed);
-        let block_size = u64::from(CAPABILITIES.block_size_default);
+        let block_size = u64::from(SUPPORT.block_size_default);
         let latencies = self.totals.read_latencies.lock().clone();
         Counters {
             endpoint: "fake".into(),
@@ -123,8 +118,8 @@ impl Fake {
 }
 
 impl Engine for Fake {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &SUPPORT
     }
 
     fn column_bytes(&self, block_bytes: u32) -> usize {
@@ -132,7 +127,7 @@ impl Engine for Fake {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
-        let block_size = u64::from(CAPABILITIES.block_size_default);
+        let block_size = u64::from(SUPPORT.block_size_default);
         let schema = |number| LoadedSchema {
             number,
             rows: self.rows,
@@ -146,9 +141,9 @@ impl Engine for Fake {
 
     fn describe(&self, _: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
         let target = Target {
-            product: CAPABILITIES.product.into(),
+            product: SUPPORT.product.into(),
             version: "1".into(),
-            block_size: CAPABILITIES.block_size_default.into(),
+            block_size: SUPPORT.block_size_default.into(),
             cache_bytes: None,
             url: "fake:".into(),
         };

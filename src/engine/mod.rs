@@ -29,7 +29,7 @@ mod url_option;
 
 pub use caller::Caller;
 pub use contract::*;
-pub use registry::{ALL, open};
+pub use registry::open;
 
 #[cfg(test)]
 mod names_tests;

@@ -1,41 +1,65 @@
-//! The engines of this build. A new engine is one line in each of the two lists.
+//! The engines of this build, in the order in which people should read of them. A new engine is one
+//! entry here.
 
 use std::sync::Arc;
 
-use super::{Capabilities, Engine, EngineError};
+use super::{Engine, EngineError};
 use crate::settings::Settings;
+use crate::settings::table::{self, EngineSupport};
 
-/// Opens the engine that the URL names. A new engine is one line here.
-pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
-    match settings.db.scheme.as_str() {
-        #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(Arc::new(super::sqlite::Sqlite::open(settings)?)),
-        #[cfg(feature = "postgres")]
-        "postgres" => Ok(Arc::new(super::postgres::Postgres::open(settings)?)),
-        #[cfg(feature = "oracle")]
-        "oracle" => Ok(Arc::new(super::oracle::Oracle::open(settings)?)),
-        #[cfg(feature = "device")]
-        "device" => Ok(Arc::new(super::device::Device::open(settings)?)),
-        other => Err(EngineError::Setting(format!(
-            "DB={}: this petal has no engine for {other}:; it has {}",
-            settings.db.redacted(),
-            schemes().join(", ")
-        ))),
-    }
+/// An engine that can be opened.
+struct Entry {
+    support: &'static EngineSupport,
+    open: fn(&Settings) -> Result<Arc<dyn Engine>, EngineError>,
 }
 
-/// The engines of this build, in the order in which people should read of them.
-pub const ALL: &[&Capabilities] = &[
+static ENTRIES: &[Entry] = &[
     #[cfg(feature = "sqlite")]
-    &super::sqlite::CAPABILITIES,
+    Entry {
+        support: &table::support::SQLITE,
+        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
+    },
     #[cfg(feature = "postgres")]
-    &super::postgres::CAPABILITIES,
+    Entry {
+        support: &table::support::POSTGRES,
+        open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
+    },
     #[cfg(feature = "oracle")]
-    &super::oracle::CAPABILITIES,
+    Entry {
+        support: &table::support::ORACLE,
+        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
+    },
     #[cfg(feature = "device")]
-    &super::device::CAPABILITIES,
+    Entry {
+        support: &table::support::DEVICE,
+        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
+    },
 ];
 
-fn schemes() -> Vec<String> {
-    ALL.iter().map(|engine| format!("{}:", engine.scheme)).collect()
+/// Opens the engine that the URL names.
+pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
+    let scheme = settings.db.scheme.as_str();
+    let Some(entry) = ENTRIES.iter().find(|entry| entry.support.scheme == scheme) else {
+        let schemes = ENTRIES.iter().map(|entry| format!("{}:", entry.support.scheme));
+        return Err(EngineError::Setting(format!(
+            "DB={}: this petal has no engine for {scheme}:; it has {}",
+            settings.db.redacted(),
+            schemes.collect::<Vec<_>>().join(", ")
+        )));
+    };
+    (entry.open)(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_its_place_in_the_table_of_support() {
+        for entry in ENTRIES {
+            assert!(
+                table::support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme)
+            );
+        }
+    }
 }

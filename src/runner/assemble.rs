@@ -1,4 +1,4 @@
-//! From what was measured to a record: every figure from raw counts and nanoseconds.
+//! Puts a record together: every figure comes from raw counts and nanoseconds.
 
 use std::collections::BTreeMap;
 
@@ -27,15 +27,15 @@ use super::deltas::sum;
 use super::job::{Job, Prepared};
 use super::steady_window;
 
-/// What the run left, raw.
+/// The raw results of a run.
 pub struct Measured {
     pub elapsed_s: f64,
     pub totals: Tally,
     pub steady: steady_window::Steady,
     pub timeline: Vec<Second>,
-    /// Deltas per endpoint, to the end or until `counted_until`; None when nothing was told.
+    /// Deltas per endpoint, to the end or until `counted_until`; None when there are none.
     pub counters: Option<Vec<Counters>>,
-    /// When the closing snapshot failed: where the last good second ended.
+    /// The end of the last good second, where the closing snapshot failed.
     pub counted_until: Option<CountedUntil>,
     pub os: Option<Interval>,
     pub os_ranges: GaugeRanges,
@@ -48,7 +48,7 @@ pub struct Measured {
     pub last_done_ns: Option<u64>,
     pub backlog: u64,
     pub gaps: Vec<String>,
-    /// What the database itself reported of the run.
+    /// The database's own report of the run.
     pub server_reports: Vec<SeenReport>,
     pub bad_blocks: Vec<String>,
 }
@@ -57,7 +57,7 @@ pub struct Measured {
 pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Run {
     let summary = Summary {
         format: FORMAT.to_owned(),
-        engine: job.engine.capabilities().scheme.to_owned(),
+        engine: job.engine.support().scheme.to_owned(),
         target: prepared.target.clone(),
         sessions: job.seats.len() as u32,
         schemas: job.workload.schemas,
@@ -360,7 +360,7 @@ fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
     by_kind.chain(by_hot(totals, Latencies::bars)).collect()
 }
 
-/// What the latencies of operations that were sent to hot data come to, by name.
+/// Latencies of the operations that were sent to hot data, by name.
 fn by_hot<T>(totals: &Tally, of: fn(&Latencies) -> T) -> BTreeMap<String, T> {
     Hot::ALL
         .iter()
@@ -404,8 +404,8 @@ mod tests {
             let counters = names
                 .iter()
                 .map(|name| Counters { endpoint: (*name).to_owned(), ..Counters::default() });
-            let told = endpoints(&seats, 2, "read", &counters.collect::<Vec<_>>());
-            told.into_iter().map(|endpoint| (endpoint.sessions, endpoint.is_beside)).collect()
+            let each = endpoints(&seats, 2, "read", &counters.collect::<Vec<_>>());
+            each.into_iter().map(|endpoint| (endpoint.sessions, endpoint.is_beside)).collect()
         };
         assert_eq!(of(&["a", "b", "c"]), [(1, false), (2, false), (0, true)]);
         assert_eq!(of(&["a, b, c"]), [(3, false)], "two endpoints that share instances");

@@ -28,7 +28,7 @@ const DEPTH_PER_THREAD: u32 = 64;
 /// A thread that is busier than this limits what is measured.
 const THREAD_BUSY_SHARE: f64 = 0.95;
 
-/// What to measure.
+/// The measurements to take.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub block_bytes: u32,
@@ -37,7 +37,7 @@ pub struct Plan {
     pub mix_read_pct: u8,
     /// For all measurements together.
     pub length: Duration,
-    /// None: by depth and processors.
+    /// None: chosen by depth and processors.
     pub threads: Option<u32>,
     pub storage_cache: Option<u64>,
     pub bounds: Vec<Bound>,
@@ -191,7 +191,7 @@ fn device_depth(device: &DeviceCounts, iops: f64) -> Option<f64> {
     (requests > 0 && ms > 0.0).then(|| iops * ms / 1000.0 / requests as f64)
 }
 
-/// What was measured, and the error that ended it before its time.
+/// The measurements, and the error that ended them before their time.
 pub struct Calibrated {
     pub calibration: Calibration,
     pub failure: Option<EngineError>,
@@ -245,7 +245,7 @@ pub fn calibrate(
     Ok(Calibrated { calibration, failure })
 }
 
-/// What every measurement needs.
+/// The input of every measurement.
 struct Measuring<'a> {
     target: &'a CalibrationTarget,
     plan: &'a Plan,

@@ -7,7 +7,8 @@ use crate::analysis::calibration;
 use crate::record::Run;
 use crate::record::calibration::{CalibratedShare, Calibration, of_drives};
 
-/// None where none of these drives is kept there, or the run's device was not counted.
+/// The newest calibration that fits. None where none of these drives is kept there, or the run's
+/// device was not counted.
 pub fn beside(kept_in: Option<&Path>, drives: &[String], run: &Run) -> Option<CalibratedShare> {
     let mut kept = of_drives(kept_in?, drives);
     // A loop device has a cache of its own, a volume a path: the very same one comes first.

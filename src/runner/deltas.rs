@@ -1,15 +1,15 @@
-//! What the database has told of a run: deltas from the opening snapshot on, for as long as its
-//! counters can be trusted.
+//! Deltas of the database's counters since the opening snapshot, for as long as the counters can be
+//! trusted.
 
 use crate::engine::EngineError;
 use crate::stats::counters::{Counters, IoCounts};
 
-/// What the database told from the opening snapshot on.
+/// Deltas since the opening snapshot.
 pub struct Deltas {
     opening: Vec<Counters>,
-    /// Of each of these.
+    /// The newest counters of each endpoint.
     latest: Vec<IoCounts>,
-    /// A counter was seen to fall: from then on nothing that it tells is of this run.
+    /// A counter fell: from then on none of them belongs to this run alone.
     is_reset: bool,
 }
 
@@ -22,9 +22,9 @@ impl Deltas {
     /// What happened since the opening snapshot, or why that is not known.
     pub fn take(
         &mut self,
-        told: Result<Vec<Counters>, EngineError>,
+        sampled: Result<Vec<Counters>, EngineError>,
     ) -> Result<Vec<Counters>, String> {
-        let now = told.map_err(|error| error.to_string())?;
+        let now = sampled.map_err(|error| error.to_string())?;
         let of = |old: &Counters| now.iter().find(|new| new.endpoint == old.endpoint);
         let ios: Vec<IoCounts> = self
             .opening
@@ -37,15 +37,15 @@ impl Deltas {
                 "its counters fell: it started anew, or somebody reset its statistics".to_owned()
             );
         }
-        // What one look does not tell is compared with the look before.
+        // A counter that is missing this time is compared with its value of the time before.
         self.latest = self.latest.iter().zip(&ios).map(|(then, now)| newest(then, now)).collect();
         Ok(since(&now, &self.opening))
     }
 }
 
-/// What it did until then would be missing in every sum.
+/// An endpoint that is missing ends the sums: they would lack what it did until then.
 fn gone(endpoint: &str) -> String {
-    format!("nothing is told of {endpoint} any more")
+    format!("no counters of {endpoint} any more")
 }
 
 /// Counters of a server only rise. A position in the log may go back a little after a crash.
@@ -84,13 +84,13 @@ pub fn sum(counters: &[Counters]) -> Option<Counters> {
 pub mod tests {
     use super::*;
 
-    pub fn told(reads: u64) -> Vec<Counters> {
+    pub fn sampled(reads: u64) -> Vec<Counters> {
         let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
         vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
     }
 
     fn instance(name: &str, reads: u64) -> Counters {
-        Counters { endpoint: name.into(), ..told(reads).remove(0) }
+        Counters { endpoint: name.into(), ..sampled(reads).remove(0) }
     }
 
     #[test]
@@ -99,7 +99,7 @@ pub mod tests {
         let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)])).unwrap();
         assert_eq!(sum(&all).unwrap().io.logical_reads, Some(520));
         let why = since.take(Ok(vec![instance("a", 1600)])).unwrap_err();
-        assert_eq!(why, "nothing is told of b any more");
+        assert_eq!(why, "no counters of b any more");
         // Not because others stand elsewhere in the list now: one more joined before them.
         let more = vec![instance("0", 5), instance("a", 1700), instance("b", 80)];
         assert_eq!(sum(&since.take(Ok(more)).unwrap()).unwrap().io.logical_reads, Some(735));
@@ -107,8 +107,8 @@ pub mod tests {
 
     #[test]
     fn counters_that_began_anew_are_no_totals() {
-        let mut since = Deltas::new(&told(1000));
-        let take = |since: &mut Deltas, reads| since.take(Ok(told(reads)));
+        let mut since = Deltas::new(&sampled(1000));
+        let take = |since: &mut Deltas, reads| since.take(Ok(sampled(reads)));
         assert_eq!(take(&mut since, 1500).unwrap()[0].io.logical_reads, Some(500));
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
         // However far they rise again.

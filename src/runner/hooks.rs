@@ -154,7 +154,7 @@ fn start(
     }
 }
 
-/// By its name, or as a URL with a password.
+/// Tells whether a variable may hold a password: by its name, or as a URL with one.
 fn is_secret(variable: &OsStr, value: &OsStr) -> bool {
     let name = variable.to_string_lossy().to_ascii_uppercase();
     let words = ["PASSWORD", "PASSWD", "MYSQL_PWD", "SECRET", "TOKEN", "CREDENTIAL"];
@@ -256,16 +256,16 @@ mod tests {
             // It goes on when petal has named it, and gives petal time to do so again.
             let script =
                 script(folder.path(), "while [ ! -e $PETAL_RUN_DIR/named ]; do :; done; sleep 1");
-            let told = Cell::new(0);
+            let named = Cell::new(0);
             let note = |line: &str| {
                 assert!(line.contains(what_waits) && line.contains("hook.sh"), "{line}");
                 assert!(line.contains(&format!("not ended 0 s after `{moment}`")), "{line}");
-                told.set(told.get() + 1);
+                named.set(named.get() + 1);
                 fs::write(folder.path().join("named"), "").unwrap();
             };
             let waiting = Waiting { named_after: Duration::ZERO, note: &note, ..WAITING };
             let called = call(&script, moment, folder.path(), &HookGroup::default(), &waiting);
-            assert_eq!((called.map(|call| call.exit_code).ok(), told.get()), (Some(Some(0)), 1));
+            assert_eq!((called.map(|call| call.exit_code).ok(), named.get()), (Some(Some(0)), 1));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What one run needs, and what is known before its trigger. Plain values.
+//! The input of one run, and the facts known before its trigger. Plain values.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
 use super::{RunError, Watch};
 
-/// All that one run needs.
+/// The input of one run.
 pub struct Job<'a> {
     pub engine: &'a dyn Engine,
     pub settings: &'a Settings,
     pub workload: Workload,
     pub seats: Vec<Seat>,
     pub loaded: Vec<LoadedSchema>,
-    /// Where the record goes; without one only the returned value is left.
+    /// The folder of the record; without one only the returned value is left.
     pub folder: Option<&'a Folder>,
-    /// What was recorded on the database's host, which only a host that is not seen from here needs.
+    /// The file that `petal os` records on the database's host, where that is another host.
     pub os_data: Option<&'a Path>,
     /// How many times a signal asked to stop.
     pub signals: Arc<AtomicU8>,
-    /// What EXTERNAL_SCRIPT starts; it ends with this.
+    /// The processes that EXTERNAL_SCRIPT starts; dropping this ends them.
     pub hooks: HookGroup,
     pub watch: &'a dyn Watch,
 }
@@ -55,7 +55,7 @@ impl Job<'_> {
     }
 }
 
-/// What is known before the trigger.
+/// Facts known before the trigger.
 pub struct Prepared {
     /// Keeps setup and drop away from the data, for as long as this lives.
     pub data_use: Box<dyn DataUse>,
@@ -75,7 +75,7 @@ pub struct Prepared {
     pub clock: Option<ClockState>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
-    /// What could not be asked, and why.
+    /// Questions that could not be asked, with the reason.
     pub gaps: Vec<String>,
     /// PAGE_CACHE_LIMIT's memory, for as long as this lives.
     pub locked: Option<LockedMemory>,

@@ -1,4 +1,4 @@
-//! What a run or a load needs of petal's own process, and what the system allows it: open files,
+//! Compares what a run or a load needs of petal's process with what the system allows: open files,
 //! threads and memory. Too little of one is told before anything is connected.
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
@@ -11,23 +11,23 @@ use crate::stats::devices::Roots;
 use crate::stats::os::Memory;
 use crate::stats::units::bytes;
 
-/// What every run opens: its record, the host's counters, a library's own.
+/// Files that every run opens: its record, the host's counters, those of libraries.
 const FILES_OF_A_RUN: u64 = 64;
 /// Stack and bookkeeping of a session, at least.
 const BYTES_PER_SESSION: u64 = 64 << 10;
 
-/// Of a process: petal's own, and those of a run beside its sessions'.
+/// Threads of the process beside its sessions' or loaders'.
 const THREADS_OF_A_RUN: u64 = 8;
 
-/// Who needs it.
+/// The work that needs it.
 struct Workers {
     count: u64,
     words: String,
-    /// What a person can ask for instead.
+    /// The setting to lower instead.
     fewer: &'static str,
 }
 
-/// What the system allows petal.
+/// Limits of the system for this process.
 struct Allowed {
     /// None: no limit.
     files: Option<u64>,

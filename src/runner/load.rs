@@ -9,7 +9,7 @@ use crate::workload::row::Filler;
 
 use super::{RunError, limits};
 
-/// What a setup will do.
+/// The plan of a setup.
 #[derive(Debug)]
 pub struct Setup {
     pub plan: LoadPlan,
@@ -83,9 +83,9 @@ pub fn load(
     }
 }
 
-/// As the settings say, or else as the engine has it.
+/// The filler that the settings ask for, or else the engine's default.
 fn filler(engine: &dyn Engine, settings: &Settings, block_size: u32) -> Filler {
-    let incompressible = engine.capabilities().incompressible;
+    let incompressible = engine.support().incompressible;
     match (settings.compress_ratio, settings.obfuscate_columns) {
         (Some(ratio), _) => {
             compression::filler(ratio, block_size as usize, engine.column_bytes(block_size))

@@ -40,7 +40,7 @@ use crate::record::{RecordError, Second};
 use crate::settings::Settings;
 use crate::settings::error::SettingErrors;
 
-/// Who follows a run: progress, notes, errors, and each second as it ends.
+/// Follows a run: progress, notes, errors, and each second as it ends.
 pub trait Watch: Progress {
     /// The sessions were triggered; the run is to last `seconds`.
     fn triggered(&self, sessions: u32, seconds: f64);
@@ -48,13 +48,13 @@ pub trait Watch: Progress {
     fn second(&self, second: &Second, left_s: f64);
     /// The last session ended.
     fn ended(&self);
-    /// What went wrong with a part of the whole, which goes on.
+    /// An error of one part of the work, which goes on.
     fn error(&self, message: &str);
-    /// What stands before every line of progress from now on; empty: nothing.
+    /// Sets the text before every line of progress; empty: none.
     fn heading(&self, heading: &str);
 }
 
-/// What every piece of work has of the command that asked for it.
+/// The signals and the display of the command that asked for a piece of work.
 pub struct Context<'a> {
     /// The signals that end it, and where an engine notes whom it waits for.
     pub caller: Caller,
@@ -78,7 +78,7 @@ pub enum RunError {
     /// A rule that only the target, or a folder, could decide: exit code 2.
     #[error("{0}")]
     Setting(String),
-    /// What is needed is not there, or somebody else's: exit code 3.
+    /// Something that is needed is missing, or belongs to somebody else: exit code 3.
     #[error("{0}")]
     Environment(String),
     #[error("session {session} of {sessions} could not connect: {error}")]
@@ -94,7 +94,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether a signal, and nothing else, ended the work.
+    /// True when a signal, and no error, ended the work.
     pub fn is_interrupted(&self) -> bool {
         use page_cache::PageCacheError;
         match self {

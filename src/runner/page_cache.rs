@@ -85,7 +85,7 @@ pub fn limit(
     Ok(locked)
 }
 
-/// What has to be locked so that `limit_bytes` of `available_bytes` are left.
+/// Bytes to lock so that `limit_bytes` of `available_bytes` are left.
 fn to_lock(
     limit_bytes: u64,
     available_bytes: Option<u64>,

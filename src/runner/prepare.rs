@@ -155,6 +155,6 @@ fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, RunEr
         )));
     };
     let blocks = cache_bytes / target.block_size.max(1);
-    let sessions = if job.engine.capabilities().cache_per_session { job.seats.len() } else { 1 };
+    let sessions = if job.engine.support().cache_per_session { job.seats.len() } else { 1 };
     Ok(blocks / (sessions as u64).max(1))
 }

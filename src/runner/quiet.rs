@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quiet {
     pub dirty_bytes_after: Option<u64>,
-    /// What a person should know: what it waited for, or gave up on.
+    /// A note about what petal waited for, or gave up waiting for.
     pub note: Option<String>,
     /// The last look at the host, while petal itself was idle.
     pub last: Interval,
@@ -85,7 +85,7 @@ fn waited_for_idle(waited: Duration) -> String {
     format!("waited {:.0} s for the host to go idle", waited.as_secs_f64())
 }
 
-/// What still goes on; None when it is quiet or cannot be seen.
+/// Names the activity that goes on; None when the host is quiet or cannot be seen.
 fn unrest(now: &Sample, earlier: &Sample) -> Option<String> {
     if let Some(bytes) = now.dirty_bytes().filter(|&bytes| bytes > DIRTY_BYTES_LOW) {
         return Some(format!("{} MiB of dirty pages", bytes >> 20));

@@ -1,4 +1,4 @@
-//! Whether the rows that were loaded are still there: asked of a session as a run would ask, key by
+//! Checks that the rows that were loaded are still there: a session asks for them as a run would,
 //! key through the index, so that it is the same question for every engine.
 
 use std::time::{Duration, Instant};

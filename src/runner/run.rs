@@ -195,7 +195,7 @@ fn pull(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     Bounds { trigger: now, deadline, cutting, enough }
 }
 
-/// What following a run told.
+/// What was noticed while a run was followed.
 struct Followed {
     until_steady: Option<UntilSteady>,
     suspended: Option<Vec<Suspended>>,
@@ -247,7 +247,7 @@ fn follow<'scope>(
     (pool, Followed { until_steady, suspended })
 }
 
-/// When the sessions are to stop, and since when they are cut.
+/// The time at which the sessions are to stop, and since when operations are cancelled.
 struct StopControl {
     stop_at: Instant,
     cancelled_at: Option<Instant>,
@@ -294,7 +294,7 @@ fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     }
 }
 
-/// When a run may end before its time; None where it may not.
+/// The terms on which a run may end before its time; None where it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
     let writes = job.workload.writes(&job.seats);
@@ -387,7 +387,7 @@ fn close(
     }
 }
 
-/// Who else runs on the same data, then or now, and why the data are gone, if so.
+/// Other runs on the same data, at the begin and now; and why the data are gone, if they are.
 fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Option<String>) {
     let mut runs = prepared.other_runs.clone();
     match prepared.data_use.other_runs() {

@@ -1,4 +1,4 @@
-//! What is kept each second of a run: operations, the database's and the operating system's
+//! Samples a run once a second and keeps it: operations, the database's and the operating system's
 //! counters, the journal and the latency log.
 //!
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
@@ -32,7 +32,7 @@ const KIND_TAGS: [&str; Kind::ALL.len()] = ["select", "scan", "update"];
 const RESPONSE_TAGS: [&str; Kind::ALL.len()] =
     ["select_response", "scan_response", "update_response"];
 
-/// Where the sampler is between two seconds.
+/// The step that the sampler does next within a second.
 #[derive(Clone, Copy)]
 enum Phase {
     Sample,
@@ -63,7 +63,7 @@ pub struct Sampler<'a> {
     journal: Option<Journal>,
     latency_log: Option<LatencyLog>,
     /// Sessions that the journal tells as lost.
-    lost_told: BTreeSet<u32>,
+    lost_reported: BTreeSet<u32>,
     phase: Phase,
     /// The second that is under way.
     second: u64,
@@ -78,11 +78,11 @@ pub struct Sampler<'a> {
     pub totals: Tally,
     pub steady: SteadyWindow,
     pub timeline: Vec<Second>,
-    /// What could not be kept, and why; said once each.
+    /// Reasons why something could not be kept, each once.
     pub gaps: Vec<String>,
 }
 
-/// What a sampler is made of.
+/// The parts of a sampler.
 pub struct Parts<'a> {
     pub engine: &'a dyn Engine,
     pub watching: Option<Watching<'a>>,
@@ -128,7 +128,7 @@ impl<'a> Sampler<'a> {
             planned_s: parts.planned_s,
             journal: parts.journal,
             latency_log: parts.latency_log,
-            lost_told: BTreeSet::new(),
+            lost_reported: BTreeSet::new(),
             phase: Phase::Sample,
             second: 0,
             marks: VecDeque::from([first.clone()]),
@@ -143,7 +143,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// When the sampler has something to do next.
+    /// The time of the next step.
     pub fn due(&self) -> Instant {
         let end = self.trigger + Duration::from_secs(self.second + 1);
         match self.phase {
@@ -219,7 +219,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// What is told near a second's end can be set beside the seconds that petal counted.
+    /// Counters sampled near a second's end belong to the seconds that petal counted.
     fn keep_counted(&mut self, at_s: f64, counters: Arc<Vec<Counters>>) {
         let second = at_s.round();
         if second >= 1.0 && (at_s - second).abs() < NEAR_S {
@@ -313,7 +313,7 @@ impl<'a> Sampler<'a> {
         self.steady.add(from_s, tally, bounds);
     }
 
-    /// Where the database was sampled near that time.
+    /// The second at whose end the database was sampled near that time.
     fn bound_near(&self, at_s: f64) -> Option<Bound> {
         let mark = self.mark_near(at_s)?;
         let counters = Arc::clone(mark.counters.as_ref()?);
@@ -336,8 +336,8 @@ impl<'a> Sampler<'a> {
         let petal_cpu_s = self.petal_cpu_s();
         let Some(journal) = &mut self.journal else { return };
         let latest = self.latest.as_ref();
-        let told = &mut self.lost_told;
-        let lost_now = standing.lost.iter().filter(|lost| told.insert(lost.session));
+        let reported = &mut self.lost_reported;
+        let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
         let line = Line {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
@@ -414,7 +414,7 @@ mod tests {
     use crate::engine::fake::{Fake, Script};
     use crate::record::{Folder, fixture, journal};
 
-    use super::super::deltas::tests::told;
+    use super::super::deltas::tests::sampled;
 
     fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
         Sampler::new(Parts {
@@ -460,9 +460,9 @@ mod tests {
         let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
         let failed = || Err(EngineError::Environment("it is gone".to_owned()));
         let mut sampler = sampler(&engine, &shards, None);
-        sampler.keep_counted(2.03, Arc::new(told(500)));
+        sampler.keep_counted(2.03, Arc::new(sampled(500)));
         // Not at a second's end, so that no seconds of petal's go with it.
-        sampler.keep_counted(2.63, Arc::new(told(700)));
+        sampler.keep_counted(2.63, Arc::new(sampled(700)));
         sampler.counted.as_mut().unwrap().times = Some((3_000_000_000, 0));
         let (counters, until) = sampler.close_counters(failed());
         assert_eq!(counters.unwrap()[0].io.logical_reads, Some(500));

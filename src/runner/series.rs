@@ -30,7 +30,7 @@ pub struct Series<'a> {
     pub os_data: Option<PathBuf>,
 }
 
-/// What a run uses of what is loaded.
+/// The part of the loaded data that a run uses.
 #[derive(Debug, Clone)]
 pub struct UsedData {
     pub loaded: Vec<LoadedSchema>,
@@ -85,7 +85,7 @@ pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), RunError>
     )))
 }
 
-/// What to type to load what these settings need.
+/// The command that loads what these settings need.
 pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     match settings.db.redacted().as_str() {
         "sqlite:petal-data" => format!("petal setup -s {schemas}"),
@@ -93,11 +93,11 @@ pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     }
 }
 
-/// A run as it was kept.
+/// A run that was measured, and its folder.
 pub struct Kept {
     pub run: Run,
     pub folder: Folder,
-    /// What went wrong after the figures were there.
+    /// An error after the figures were measured: a hook, a report that could not be written.
     pub failure: Option<RunError>,
 }
 

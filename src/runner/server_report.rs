@@ -2,15 +2,18 @@
 //! snapshot, fetched after the closing one into the run's folder, and read into the record. What
 //! fails of it is a gap in the record and costs no figure.
 
+use std::borrow::Cow;
+
 use super::job::Job;
-use crate::awr::keep;
+use crate::awr::{statspack, to_record};
+use crate::engine::{ReportContent, ServerReport};
 use crate::record::server_report::SeenReport;
 
-/// What could not be begun.
+/// Begins the database's own report, and says why it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
     match job.engine.begin_report() {
-        Ok(told) => {
-            if let Some(line) = told {
+        Ok(note) => {
+            if let Some(line) = note {
                 job.watch.note(line);
             }
             Vec::new()
@@ -19,7 +22,7 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
     }
 }
 
-/// What was read of it, and what could not be fetched or written.
+/// Fetches, writes and reads that report; gaps say what of it failed.
 pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
     let reports = match job.engine.end_report() {
         Ok(reports) => reports,
@@ -28,13 +31,20 @@ pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
             return (Vec::new(), vec![gap]);
         }
     };
-    let texts = reports.iter().map(|report| (report.file.as_str(), report.text.as_str()));
-    let seen = keep::of_texts(texts);
+    let seen = to_record::of_run(&reports);
     let Some(folder) = job.folder else { return (seen, Vec::new()) };
     let gaps = reports.iter().filter_map(|report| {
-        let written = folder.write_atomically(&report.file, report.text.as_bytes());
+        let written = folder.write_atomically(&report.file, text(report).as_bytes());
         written.err().map(|error| format!("the database's own report is not kept: {error}"))
     });
     let gaps = gaps.collect();
     (seen, gaps)
+}
+
+/// The file for people.
+fn text(report: &ServerReport) -> Cow<'_, str> {
+    match &report.content {
+        ReportContent::Text(text) => text.into(),
+        ReportContent::Interval(interval) => statspack::text(interval).into(),
+    }
 }

@@ -47,12 +47,12 @@ impl Pacing {
     }
 }
 
-/// What a session has behind it when its loop ends.
+/// The results of a session when its loop ends.
 #[derive(Debug, Default)]
 pub struct SessionEnd {
-    /// When its last operation ended, since the trigger; 0 when it did none.
+    /// The end of its last operation, since the trigger; 0 when it did none.
     pub last_end_ns: u64,
-    /// When its loop ended: later than the last operation if it slept.
+    /// The end of its loop: later than the last operation if it slept.
     pub ended_ns: u64,
     /// With RATE: operations that were due and not begun.
     pub backlog: u64,
@@ -74,7 +74,7 @@ pub struct SessionLoop<'a> {
     pub scan_rows: &'a [Option<u64>],
 }
 
-/// What the loop does next.
+/// The next step of the loop.
 enum Next {
     Execute,
     /// Nothing to execute before this time, since the trigger.
@@ -213,7 +213,7 @@ impl SessionLoop<'_> {
         self.shards.fold(self.seat.session, ended);
     }
 
-    /// What an operation is to visit; None of a scan table whose size is not known.
+    /// Rows that an operation must visit; None for a scan table whose size is not known.
     fn rows_asked(&self, operation: &Operation) -> Option<u64> {
         match operation.kind {
             Kind::Select | Kind::Update => Some(operation.rows.into()),

@@ -23,7 +23,7 @@ use super::trigger::Trigger;
 const STACK_BYTES: usize = 512 << 10;
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a session tells the runner.
+/// A message from a session to the runner.
 enum Report {
     Ready { index: usize, cancel: Box<dyn Cancel> },
     Refused { index: usize, error: EngineError },

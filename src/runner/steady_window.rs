@@ -10,10 +10,10 @@ use crate::stats::timeline::Tally;
 /// The window may be so much shorter than petal's own for the sake of samples at its bounds.
 const COUNTED_SHARE_MIN: f64 = 0.5;
 
-/// What was sampled at a bound of the window.
+/// The samples at a bound of the window.
 #[derive(Clone)]
 pub struct Bound {
-    /// When the sample was taken, in seconds after the trigger.
+    /// The time of the sample, in seconds after the trigger.
     pub at_s: f64,
     /// Since the trigger, per endpoint.
     pub counters: Arc<Vec<Counters>>,
@@ -33,7 +33,7 @@ pub struct Stretch {
 pub struct SteadyWindow {
     /// All seconds that belong to it.
     all: Stretch,
-    /// Those from the first sample at a second's bound to the last one.
+    /// The seconds from the first sample at a second's bound to the last one.
     counted: Stretch,
     /// Counted by petal since the last sample.
     since_sample: Tally,
@@ -86,7 +86,7 @@ impl SteadyWindow {
 }
 
 impl Steady {
-    /// What the database counted between the samples, per endpoint.
+    /// The database's counts between the samples, per endpoint.
     pub fn counters(&self) -> Option<Vec<Counters>> {
         let (from, to) = self.bounds.as_ref()?;
         let of = |now: &Counters| {
@@ -101,7 +101,7 @@ impl Steady {
         self.bounds.as_ref().map(|(from, to)| to.at_s - from.at_s)
     }
 
-    /// What the operating system saw between the samples.
+    /// The operating system's counts between the samples.
     pub fn os(&self) -> Option<crate::stats::os::Interval> {
         let (from, to) = self.bounds.as_ref()?;
         Some(to.os.as_ref()?.since(from.os.as_ref()?))
@@ -130,7 +130,7 @@ mod tests {
         window.close()
     }
 
-    fn told(steady: &Steady) -> (f64, f64, u64, Option<u64>) {
+    fn values(steady: &Steady) -> (f64, f64, u64, Option<u64>) {
         let commits = steady.counters().map(|counters| counters[0].io.commits.unwrap());
         let seconds = &steady.seconds;
         (seconds.from_s, seconds.to_s, seconds.tally.busy_ns, commits)
@@ -139,18 +139,18 @@ mod tests {
     #[test]
     fn the_window_lies_between_the_samples_at_its_bounds() {
         let whole = window(|_| false);
-        assert_eq!(told(&whole), (5.0, 15.0, 10, Some(1000)));
+        assert_eq!(values(&whole), (5.0, 15.0, 10, Some(1000)));
         assert_eq!(whole.counted_s().map(|seconds| seconds.round()), Some(10.0));
         // A sample within it may be missed; one at a bound moves the bound.
-        assert_eq!(told(&window(|second| second == 9)), (5.0, 15.0, 10, Some(1000)));
-        assert_eq!(told(&window(|second| second == 5)), (6.0, 15.0, 9, Some(900)));
-        assert_eq!(told(&window(|second| second == 15)), (5.0, 14.0, 9, Some(900)));
+        assert_eq!(values(&window(|second| second == 9)), (5.0, 15.0, 10, Some(1000)));
+        assert_eq!(values(&window(|second| second == 5)), (6.0, 15.0, 9, Some(900)));
+        assert_eq!(values(&window(|second| second == 15)), (5.0, 14.0, 9, Some(900)));
     }
 
     #[test]
     fn without_samples_it_is_petals_alone() {
-        assert_eq!(told(&window(|_| true)), (5.0, 15.0, 10, None));
+        assert_eq!(values(&window(|_| true)), (5.0, 15.0, 10, None));
         // The database was gone for most of it.
-        assert_eq!(told(&window(|second| second > 8)), (5.0, 15.0, 10, None));
+        assert_eq!(values(&window(|second| second > 8)), (5.0, 15.0, 10, None));
     }
 }

@@ -114,9 +114,9 @@ mod tests {
         // Six seconds of nothing; then the machine slept for an hour.
         watch.look_at(at(11_750, 15_751));
         watch.look_at(at(11_850, 3_615_851));
-        let told = watch.suspended;
+        let seen = watch.suspended;
         let stopped = Suspended { at_s: 0.65, lost_s: 6.001, machine_s: 0.0 };
         let slept = Suspended { at_s: 6.75, lost_s: 3600.0, machine_s: 3600.0 };
-        assert_eq!(told, [stopped, slept]);
+        assert_eq!(seen, [stopped, slept]);
     }
 }

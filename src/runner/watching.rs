@@ -15,7 +15,7 @@ pub struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    /// From a sample just before the trigger on.
+    /// Begins with a sample just before the trigger.
     pub fn new(probe: &'a Probe, opening: Sample, log: Option<OsLog>) -> Self {
         Self {
             probe,

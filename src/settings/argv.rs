@@ -85,7 +85,7 @@ fn redacted_value(kind: Kind, text: &str, is_meant: bool) -> Option<String> {
     }
 }
 
-/// Whether an argument that may be anything looks like a URL, or other connection text, with a
+/// True when an argument that may be anything looks like a URL, or other connection text, with a
 /// password.
 fn looks_like_login(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
@@ -238,8 +238,8 @@ mod tests {
             .env(CHILD, "1")
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
-        assert!(told.contains("hidden: "), "the child did not run: {told}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(printed.contains("hidden: "), "the child did not run: {printed}");
     }
 }

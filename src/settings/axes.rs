@@ -11,7 +11,7 @@ use super::{Origin, Settings};
 /// The most cells that a sweep may have; more is a slip of the pen.
 const CELLS_MAX: usize = 10_000;
 
-/// What a command line asks of a sweep, before anything is validated.
+/// A sweep's command line, before anything is validated.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Flags, by key; a value may be a list.
@@ -128,7 +128,7 @@ fn read_all(
                 "--sessions",
                 format!(
                     "contradicts {}, where READERS and WRITERS are the sessions",
-                    first.told(key)
+                    first.with_origin(key)
                 ),
                 "Leave out one or the other; --readers \"\" --writers \"\" unsets them here.",
             )]));
@@ -261,7 +261,7 @@ fn may_hold_commas_only_as_list(parameter: &Parameter) -> bool {
     !matches!(parameter.kind, Kind::Text | Kind::User | Kind::Path | Kind::Secret | Kind::Url)
 }
 
-/// What can differ from cell to cell on the same data, and be compared.
+/// Parameters that may differ from cell to cell on the same data.
 pub fn is_axis(parameter: &Parameter) -> bool {
     match parameter.group {
         Group::Mix | Group::Pattern => parameter.key != "THREADS_PER_SCHEMA",
@@ -329,14 +329,14 @@ mod tests {
         )
     }
 
-    fn told(axes: &Axes) -> Vec<String> {
+    fn lines(axes: &Axes) -> Vec<String> {
         axes.axes.iter().map(|(key, values)| format!("{key} {}", values.join(","))).collect()
     }
 
     #[test]
     fn sessions_vary_fastest_and_every_cell_is_a_runs_settings() {
         let axes = spanned(&[("UPDATE_PCT", "0,20")], Some("1,2,4"), &[]).unwrap();
-        assert_eq!(told(&axes), ["update_pct 0,20", "sessions 1,2,4"]);
+        assert_eq!(lines(&axes), ["update_pct 0,20", "sessions 1,2,4"]);
         let cells: Vec<(u8, Option<u32>)> =
             axes.combinations.iter().map(|cell| (cell.update_pct, cell.sessions)).collect();
         let (one, two, four) = (Some(1), Some(2), Some(4));
@@ -348,7 +348,7 @@ mod tests {
         let flags = [("WORK_UNIT", "16"), ("REDO_STRESS", "lite,HEAVY")];
         let axes = spanned(&flags, Some("8"), &["sqlite:a", "sqlite:b,c"]).unwrap();
         assert_eq!(
-            told(&axes),
+            lines(&axes),
             ["db sqlite:a,sqlite:b,c", "redo_stress LITE,HEAVY", "update_pct 25", "sessions 8"]
         );
         assert_eq!(axes.combinations.len(), 4);
@@ -359,10 +359,10 @@ mod tests {
     #[test]
     fn readers_by_writers_leave_out_the_corner_without_sessions() {
         let axes = spanned(&[("READERS", "0,8"), ("WRITERS", "0,2")], None, &[]).unwrap();
-        assert_eq!(told(&axes), ["readers 0,8", "writers 0,2"]);
+        assert_eq!(lines(&axes), ["readers 0,8", "writers 0,2"]);
         assert_eq!(axes.combinations.len(), 3);
         let axes = spanned(&[("READERS", "4,8")], None, &[]).unwrap();
-        assert_eq!(told(&axes), ["readers 4,8", "writers 0"]);
+        assert_eq!(lines(&axes), ["readers 4,8", "writers 0"]);
     }
 
     #[test]
@@ -377,8 +377,8 @@ mod tests {
         let axes = ["WORK_UNIT", "UPDATE_WORK_UNIT", "PREFETCH", "HOTSPOT_MB", "HOTSPOT_OFFSET_MB"];
         let axes = axes.into_iter().chain(["HOTSPOT_FREQUENCY", "HOT_SCHEMA_FREQUENCY"]);
         let axes: Vec<(&'static str, &str)> = axes.map(|key| (key, many.as_str())).collect();
-        let told = refused(&axes, None);
-        assert!(told.contains("is more than a sweep may have, 10000"), "{told}");
+        let error = refused(&axes, None);
+        assert!(error.contains("is more than a sweep may have, 10000"), "{error}");
         insta::assert_snapshot!(refused(&[], Some("1,two")), @"--sessions 1,two: must be whole numbers from 1 to 65536 with commas between them. Write --sessions 1,2,4,8, for example.");
         insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: stands twice in its list. Name each value once; REPEATS does a cell several times.");
         insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");

@@ -32,7 +32,7 @@ pub struct ConfError {
     pub hint: String,
 }
 
-/// What a file says.
+/// The contents of a settings file.
 #[derive(Debug, Default)]
 pub struct Conf {
     pub entries: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! What is wrong with a setting, as a person can act on it: key, value, where it came from, rule,
+//! Errors of settings, so that a person can act on them: key, value, where it came from, rule,
 //! way out. A secret's value never gets in here.
 
 use std::fmt;
@@ -69,7 +69,7 @@ impl fmt::Display for SettingError {
     }
 }
 
-/// Where a value of `key` came from, in words.
+/// The source of a value of `key`, in words.
 pub fn where_from(key: &str, origin: &Origin) -> String {
     match origin {
         Origin::Flag => super::table::find(key)

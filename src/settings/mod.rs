@@ -46,80 +46,97 @@ impl UntilSteady {
 /// The most schemas that can be asked for.
 pub const SCHEMAS_MAX: u32 = 10_000;
 
-/// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
-/// checked again when the target is known.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pub update_pct: u8,
-    pub scan_pct: u8,
-    pub run_time: Duration,
-    /// Operations per session; 0 = the run is timed.
-    pub work_loop: u64,
-    /// None: setup takes its default, a run what is loaded.
-    pub scale: Option<Extent>,
-    pub scan_table_sz: Extent,
-    pub work_unit: u32,
-    /// WORK_UNIT where not given.
-    pub update_work_unit: u32,
-    pub redo_stress: RedoStress,
-    pub load_parallel_degree: u32,
-    pub threads_per_schema: u32,
-    pub readers: Option<u32>,
-    pub writers: Option<u32>,
-    pub obfuscate_columns: bool,
-    pub compress_ratio: Option<f64>,
-    /// None: no hot spot.
-    pub hotspot: Option<HotSpot>,
-    /// 0: no hot schema.
-    pub hot_schema_frequency: u32,
-    /// None: no think time.
-    pub think_time: Option<ThinkTime>,
-    pub database_statistics_type: StatisticsType,
-    pub external_script: Option<PathBuf>,
-    pub endpoints: Endpoints,
-    /// Oracle: a COMMIT inside the database waits for the log.
-    pub commit_wait: bool,
-    /// Oracle: SLOB's own schemas, user1 to userN, instead of petal's.
-    pub use_slob_schemas: bool,
-    pub os_perf_data: bool,
-    pub unique_index: bool,
-    /// None: the engine's default.
-    pub block_sz: Option<u32>,
-    pub db: TargetUrl,
-    /// None: the engine's default.
-    pub loop_side: Option<LoopSide>,
-    pub prefetch: u32,
-    /// None: where it works.
-    pub direct_io: Option<bool>,
-    pub io_depth: u32,
-    pub verify: Verify,
-    pub page_cache_limit: Option<u64>,
-    pub storage_cache: Option<u64>,
-    /// Operations per second over all sessions; None: closed loop.
-    pub rate: Option<f64>,
-    pub warm_up: WarmUp,
-    pub repeats: u32,
-    /// None: drawn for each run.
-    pub seed: Option<u64>,
-    pub out: PathBuf,
-    /// Where calibrations are kept for runs to be compared with; None where no place is known.
-    pub calibrations: Option<PathBuf>,
-    /// How many times its own size a setup of the bare device writes.
-    pub precondition: u32,
-    /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
-    pub destroy_data: Option<PathBuf>,
-    /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
-    pub until_steady: Option<UntilSteady>,
-    /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
-    pub schemas: Option<u32>,
-    /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
-    pub sessions: Option<u32>,
-    /// The settings file, if one was read.
-    pub conf_file: Option<PathBuf>,
-    /// Each parameter as it was set, and by whom, for the record; no secrets.
-    pub origins: Vec<Given>,
-    /// What a person should read, from reading the settings: unknown keys, odd values.
-    pub notes: Vec<String>,
+/// A struct whose fields all have a value that stands for "not set".
+macro_rules! unset_by_default {
+    ($(#[$outer:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $type:ty,)* }) => {
+        $(#[$outer])*
+        pub struct $name { $($(#[$doc])* pub $field: $type,)* }
+
+        impl $name {
+            /// Nothing set yet: where the setters of the table begin.
+            fn unset() -> Self {
+                Self { $($field: Default::default(),)* }
+            }
+        }
+    };
+}
+
+unset_by_default! {
+    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
+    /// checked again when the target is known.
+    #[derive(Debug, Clone)]
+    pub struct Settings {
+        pub update_pct: u8,
+        pub scan_pct: u8,
+        pub run_time: Duration,
+        /// Operations per session; 0 = the run is timed.
+        pub work_loop: u64,
+        /// None: setup takes its default, a run what is loaded.
+        pub scale: Option<Extent>,
+        pub scan_table_sz: Extent,
+        pub work_unit: u32,
+        /// WORK_UNIT where not given.
+        pub update_work_unit: u32,
+        pub redo_stress: RedoStress,
+        pub load_parallel_degree: u32,
+        pub threads_per_schema: u32,
+        pub readers: Option<u32>,
+        pub writers: Option<u32>,
+        pub obfuscate_columns: bool,
+        pub compress_ratio: Option<f64>,
+        /// None: no hot spot.
+        pub hotspot: Option<HotSpot>,
+        /// 0: no hot schema.
+        pub hot_schema_frequency: u32,
+        /// None: no think time.
+        pub think_time: Option<ThinkTime>,
+        pub database_statistics_type: StatisticsType,
+        pub external_script: Option<PathBuf>,
+        pub endpoints: Endpoints,
+        /// Oracle: a COMMIT inside the database waits for the log.
+        pub commit_wait: bool,
+        /// Oracle: SLOB's own schemas, user1 to userN, instead of petal's.
+        pub use_slob_schemas: bool,
+        pub os_perf_data: bool,
+        pub unique_index: bool,
+        /// None: the engine's default.
+        pub block_sz: Option<u32>,
+        pub db: TargetUrl,
+        /// None: the engine's default.
+        pub loop_side: Option<LoopSide>,
+        pub prefetch: u32,
+        /// None: where it works.
+        pub direct_io: Option<bool>,
+        pub io_depth: u32,
+        pub verify: Verify,
+        pub page_cache_limit: Option<u64>,
+        pub storage_cache: Option<u64>,
+        /// Operations per second over all sessions; None: closed loop.
+        pub rate: Option<f64>,
+        pub warm_up: WarmUp,
+        pub repeats: u32,
+        /// None: drawn for each run.
+        pub seed: Option<u64>,
+        pub out: PathBuf,
+        /// The folder of calibrations that runs are compared with; None where none is known.
+        pub calibrations: Option<PathBuf>,
+        /// How many times its own size a setup of the bare device writes.
+        pub precondition: u32,
+        /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
+        pub destroy_data: Option<PathBuf>,
+        /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
+        pub until_steady: Option<UntilSteady>,
+        /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).
+        pub schemas: Option<u32>,
+        /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
+        pub sessions: Option<u32>,
+        /// The settings file, if one was read.
+        pub conf_file: Option<PathBuf>,
+        /// Each parameter as it was set, and by whom, for the record; no secrets.
+        pub origins: Vec<Given>,
+        /// Notes for a person: unknown keys, unusual values.
+        pub notes: Vec<String>,
+    }
 }
 
 /// One parameter as the record keeps it.
@@ -131,7 +148,7 @@ pub struct Given {
     pub origin: Origin,
 }
 
-/// Where a value came from, strongest first.
+/// The source of a value, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -143,8 +160,9 @@ pub enum Origin {
     Default,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RedoStress {
+    #[default]
     /// An UPDATE changes two columns.
     Lite,
     /// All nineteen.
@@ -162,7 +180,7 @@ impl Settings {
 }
 
 /// Sizes are in bytes until the block size is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HotSpot {
     pub bytes: u64,
     pub offset_bytes: u64,
@@ -170,7 +188,7 @@ pub struct HotSpot {
     pub frequency: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ThinkTime {
     /// One operation in so many, at random.
     pub frequency: u32,
@@ -178,8 +196,9 @@ pub struct ThinkTime {
     pub max: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatisticsType {
+    #[default]
     Statspack,
     Awr,
 }
@@ -214,11 +233,18 @@ pub enum LoopSide {
     Set,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verify {
     None,
+    #[default]
     Header,
     Checksum,
+}
+
+impl Default for WarmUp {
+    fn default() -> Self {
+        Self::Time(Duration::ZERO)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

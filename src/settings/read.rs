@@ -1,23 +1,17 @@
-//! Where each value comes from: flag over environment over file over default, then one validated
+//! Chooses each value: flag over environment over file over default, then makes one validated
 //! [`Settings`]. The rules between parameters are in [`super::rules`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::conf::{self, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
-use super::size::Extent;
 use super::table::{self, CommandKind, Kind, PARAMETERS, Parameter, Value};
-use super::url::{Secret, TargetUrl};
-use super::{
-    Endpoints, Given, HotSpot, LoopSide, Origin, RedoStress, Settings, StatisticsType, ThinkTime,
-    Verify, WarmUp, rules,
-};
+use super::{Given, Origin, Settings, rules};
 
-/// All that settings can come from. Nothing else is looked at.
+/// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {
     /// Rules about a run do not bind a setup.
     pub command: CommandKind,
@@ -27,7 +21,7 @@ pub struct Sources<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
     /// `--conf`: must be there.
     pub conf: Option<PathBuf>,
-    /// Where `slob.conf` is looked for without `--conf`; None: nowhere.
+    /// The folder of `slob.conf` without `--conf`; None: it is not looked for.
     pub directory: Option<PathBuf>,
     /// `-s`.
     pub schemas: Option<u32>,
@@ -47,27 +41,25 @@ pub fn secret_variables() -> Vec<String> {
         .collect()
 }
 
-/// Reads and validates everything; tells all that is wrong at once.
+/// Reads and validates everything; reports all that is wrong at once.
 pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
     let mut errors = Vec::new();
     let file = File::of(sources, &mut errors);
-    let mut values = Values::default();
+    let mut values = Vec::new();
     let mut failed = BTreeSet::new();
     for parameter in PARAMETERS {
         let result = choose(parameter, sources, &file).and_then(|(text, origin)| {
             parse(parameter, &text, &origin).map(|value| (value, origin))
         });
         match result {
-            Ok(chosen) => {
-                values.0.insert(parameter.key, chosen);
-            }
+            Ok((value, origin)) => values.push((parameter, value, origin)),
             Err(error) => {
                 failed.insert(parameter.key);
                 errors.push(error);
             }
         }
     }
-    let mut settings = values.build();
+    let mut settings = build(&values);
     settings.schemas = sources.schemas;
     settings.calibrations =
         settings.calibrations.or_else(|| calibrations_default(sources.environment));
@@ -187,11 +179,11 @@ impl File {
     /// A line for each key that petal does not know.
     fn notes(&self) -> Vec<String> {
         let Some(path) = &self.path else { return Vec::new() };
-        let mut told = BTreeSet::new();
+        let mut noted = BTreeSet::new();
         let unknown = self.conf.entries.iter().filter(|entry| {
             table::find(&entry.key).is_none()
                 && !self.conf.referred.contains(&entry.key)
-                && told.insert(entry.key.as_str())
+                && noted.insert(entry.key.as_str())
         });
         unknown
             .map(|entry| {
@@ -224,249 +216,35 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// One value for each parameter. A missing one reads as unset.
-#[derive(Default)]
-struct Values(BTreeMap<&'static str, (Value, Origin)>);
-
-impl Values {
-    /// The table's defaults alone.
-    fn defaults() -> Self {
-        let value =
-            |parameter: &Parameter| parameter.parse(parameter.default).unwrap_or(Value::Unset);
-        let default =
-            |parameter: &'static Parameter| (parameter.key, (value(parameter), Origin::Default));
-        Self(PARAMETERS.iter().map(default).collect())
+/// Settings with each parameter as chosen; those that were refused keep their default.
+fn build(chosen: &[(&'static Parameter, Value, Origin)]) -> Settings {
+    let mut settings = Settings::unset();
+    for (parameter, value, origin) in chosen {
+        (parameter.set)(&mut settings, value);
+        settings.origins.push(Given {
+            key: parameter.key.to_owned(),
+            value: value.to_json(),
+            origin: origin.clone(),
+        });
     }
+    settings
+}
 
-    fn get(&self, key: &str) -> &Value {
-        debug_assert!(table::find(key).is_some(), "{key} is not in the table");
-        self.0.get(key).map_or(&Value::Unset, |(value, _)| value)
-    }
-
-    fn number_or_none<T: TryFrom<u64>>(&self, key: &str) -> Option<T> {
-        match self.get(key) {
-            Value::Number(number) => T::try_from(*number).ok(),
-            _ => None,
-        }
-    }
-
-    fn number<T: TryFrom<u64> + Default>(&self, key: &str) -> T {
-        self.number_or_none(key).unwrap_or_default()
-    }
-
-    fn decimal(&self, key: &str) -> Option<f64> {
-        match self.get(key) {
-            Value::Decimal(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn seconds(&self, key: &str) -> Duration {
-        let seconds = self.decimal(key).unwrap_or_default();
-        Duration::try_from_secs_f64(seconds).unwrap_or_default()
-    }
-
-    fn truth_or_none(&self, key: &str) -> Option<bool> {
-        match self.get(key) {
-            Value::Boolean(truth) => Some(*truth),
-            _ => None,
-        }
-    }
-
-    fn truth(&self, key: &str) -> bool {
-        self.truth_or_none(key).unwrap_or_default()
-    }
-
-    fn extent(&self, key: &str) -> Option<Extent> {
-        match self.get(key) {
-            Value::Extent(extent) => Some(*extent),
-            _ => None,
-        }
-    }
-
-    fn word(&self, key: &str) -> Option<&'static str> {
-        match self.get(key) {
-            Value::Word(word) => Some(word),
-            _ => None,
-        }
-    }
-
-    fn text(&self, key: &str) -> Option<String> {
-        match self.get(key) {
-            Value::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    fn path(&self, key: &str) -> Option<PathBuf> {
-        match self.get(key) {
-            Value::Path(path) => Some(path.clone()),
-            _ => None,
-        }
-    }
-
-    fn secret(&self, key: &str) -> Option<Secret> {
-        match self.get(key) {
-            Value::Secret(secret) => Some(secret.clone()),
-            _ => None,
-        }
-    }
-
-    fn url(&self, key: &str) -> TargetUrl {
-        match self.get(key) {
-            Value::Url(url) => (**url).clone(),
-            _ => TargetUrl::default(),
-        }
-    }
-
-    fn origins(&self) -> Vec<Given> {
-        PARAMETERS
-            .iter()
-            .filter_map(|parameter| {
-                let (value, origin) = self.0.get(parameter.key)?;
-                Some(Given {
-                    key: parameter.key.to_owned(),
-                    value: value.to_json(),
-                    origin: origin.clone(),
-                })
-            })
-            .collect()
-    }
-
-    fn build(&self) -> Settings {
-        let work_unit = self.number("WORK_UNIT");
-        Settings {
-            update_pct: self.number("UPDATE_PCT"),
-            scan_pct: self.number("SCAN_PCT"),
-            run_time: Duration::from_secs(self.number("RUN_TIME")),
-            work_loop: self.number("WORK_LOOP"),
-            scale: self.extent("SCALE"),
-            scan_table_sz: self.extent("SCAN_TABLE_SZ").unwrap_or(Extent::Blocks(0)),
-            work_unit,
-            update_work_unit: self.number_or_none("UPDATE_WORK_UNIT").unwrap_or(work_unit),
-            redo_stress: self.redo_stress(),
-            load_parallel_degree: self.number("LOAD_PARALLEL_DEGREE"),
-            threads_per_schema: self.number("THREADS_PER_SCHEMA"),
-            readers: self.number_or_none("READERS"),
-            writers: self.number_or_none("WRITERS"),
-            obfuscate_columns: self.truth("OBFUSCATE_COLUMNS"),
-            compress_ratio: self.decimal("COMPRESS_RATIO"),
-            hotspot: self.hotspot(),
-            hot_schema_frequency: self.number("HOT_SCHEMA_FREQUENCY"),
-            think_time: self.think_time(),
-            database_statistics_type: self.statistics_type(),
-            external_script: self.external_script(),
-            endpoints: self.endpoints(),
-            commit_wait: self.truth("COMMIT_WAIT"),
-            use_slob_schemas: self.truth("USE_SLOB_SCHEMAS"),
-            os_perf_data: !self.truth("NO_OS_PERF_DATA"),
-            unique_index: self.truth("UNIQUE_INDEX"),
-            block_sz: self.number_or_none("BLOCK_SZ"),
-            db: self.url("DB"),
-            loop_side: self.loop_side(),
-            prefetch: self.number("PREFETCH"),
-            direct_io: self.truth_or_none("DIRECT_IO"),
-            io_depth: self.number("IO_DEPTH"),
-            verify: self.verify(),
-            page_cache_limit: self.number_or_none("PAGE_CACHE_LIMIT"),
-            storage_cache: self.number_or_none("STORAGE_CACHE"),
-            rate: self.decimal("RATE"),
-            warm_up: self.warm_up(),
-            repeats: self.number("REPEATS"),
-            seed: self.number_or_none("SEED"),
-            out: self.path("OUT").unwrap_or_default(),
-            calibrations: self.path("CALIBRATIONS"),
-            precondition: self.number("PRECONDITION"),
-            schemas: None,
-            sessions: None,
-            conf_file: None,
-            destroy_data: None,
-            until_steady: None,
-            origins: self.origins(),
-            notes: Vec::new(),
-        }
-    }
-
-    fn hotspot(&self) -> Option<HotSpot> {
-        self.truth("DO_HOTSPOT").then(|| HotSpot {
-            bytes: self.number::<u64>("HOTSPOT_MB") << 20,
-            offset_bytes: self.number::<u64>("HOTSPOT_OFFSET_MB") << 20,
-            frequency: self.number("HOTSPOT_FREQUENCY"),
-        })
-    }
-
-    fn think_time(&self) -> Option<ThinkTime> {
-        let frequency = self.number("THINK_TM_FREQUENCY");
-        (frequency > 0).then(|| ThinkTime {
-            frequency,
-            min: self.seconds("THINK_TM_MIN"),
-            max: self.seconds("THINK_TM_MAX"),
-        })
-    }
-
-    /// Absolute, so that a hook without a slash is never looked for in PATH.
-    fn external_script(&self) -> Option<PathBuf> {
-        self.path("EXTERNAL_SCRIPT").map(|path| std::path::absolute(&path).unwrap_or(path))
-    }
-
-    fn endpoints(&self) -> Endpoints {
-        Endpoints {
-            admin_service: self.text("ADMIN_SQLNET_SERVICE"),
-            service_base: self.text("SQLNET_SERVICE_BASE"),
-            service_max: self.number_or_none("SQLNET_SERVICE_MAX").filter(|max: &u32| *max > 0),
-            dba_user: self.text("DBA_PRIV_USER"),
-            dba_password: self.secret("SYSDBA_PASSWD"),
-        }
-    }
-
-    fn redo_stress(&self) -> RedoStress {
-        match self.word("REDO_STRESS") {
-            Some("HEAVY") => RedoStress::Heavy,
-            _ => RedoStress::Lite,
-        }
-    }
-
-    fn statistics_type(&self) -> StatisticsType {
-        match self.word("DATABASE_STATISTICS_TYPE") {
-            Some("awr") => StatisticsType::Awr,
-            _ => StatisticsType::Statspack,
-        }
-    }
-
-    fn loop_side(&self) -> Option<LoopSide> {
-        match self.word("LOOP") {
-            Some("server") => Some(LoopSide::Server),
-            Some("client") => Some(LoopSide::Client),
-            Some("set") => Some(LoopSide::Set),
-            _ => None,
-        }
-    }
-
-    fn verify(&self) -> Verify {
-        match self.word("VERIFY") {
-            Some("none") => Verify::None,
-            Some("checksum") => Verify::Checksum,
-            _ => Verify::Header,
-        }
-    }
-
-    fn warm_up(&self) -> WarmUp {
-        match self.get("WARM_UP") {
-            Value::WarmUp(warm_up) => *warm_up,
-            _ => WarmUp::Time(Duration::ZERO),
-        }
-    }
+/// The default alone. That every default is a value of its parameter is tested.
+fn default_of(parameter: &'static Parameter) -> (&'static Parameter, Value, Origin) {
+    let value = parameter.parse(parameter.default).unwrap_or(Value::Unset);
+    (parameter, value, Origin::Default)
 }
 
 impl Default for Settings {
     /// The table's defaults.
     fn default() -> Self {
-        Values::defaults().build()
+        build(&PARAMETERS.iter().map(default_of).collect::<Vec<_>>())
     }
 }
 
 impl Settings {
-    /// Where a parameter's value came from.
+    /// The source of a parameter's value.
     pub fn origin(&self, key: &str) -> Origin {
         self.origins
             .iter()
@@ -489,7 +267,7 @@ impl Settings {
     }
 
     /// `KEY=VALUE (where it came from)`.
-    pub(super) fn told(&self, key: &str) -> String {
+    pub(super) fn with_origin(&self, key: &str) -> String {
         let value = self.shown(key);
         format!("{key}={value} ({})", where_from(key, &self.origin(key)))
     }

@@ -1,11 +1,14 @@
 use std::collections::HashMap;
 use std::fs;
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::settings::size::Extent;
+use crate::settings::{HotSpot, LoopSide, RedoStress, StatisticsType, ThinkTime, Verify, WarmUp};
 
 /// What a test gives to [`read`], with an environment of its own.
 #[derive(Default)]
@@ -289,12 +292,12 @@ fn a_secret_is_in_no_message_note_origin_or_debug_text() {
         ("SYSDBA_PASSWD", "TIGER"),
     ];
     for (key, text) in texts {
-        let told = Case::flags(&[(key, text)]).refusals();
-        assert!(!told.contains(secret), "{told}");
-        let told = Case::file(&format!("{key}='{text}'\nUPDATE_PCT=x")).refusals();
-        assert!(!told.contains(secret), "{told}");
-        let told = Case::file(&format!("{key}=\"{text}$TIGER\"")).refusals();
-        assert!(!told.contains(secret), "{told}");
+        let refused = Case::flags(&[(key, text)]).refusals();
+        assert!(!refused.contains(secret), "{refused}");
+        let refused = Case::file(&format!("{key}='{text}'\nUPDATE_PCT=x")).refusals();
+        assert!(!refused.contains(secret), "{refused}");
+        let refused = Case::file(&format!("{key}=\"{text}$TIGER\"")).refusals();
+        assert!(!refused.contains(secret), "{refused}");
     }
     let case = Case::file("SYSDBA_PASSWD=TIGER\nDB='postgres://u:TIGER@h/d'");
     let settings = settings(&case);

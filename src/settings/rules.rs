@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::{SettingError, SettingErrors, where_from};
 use super::size::{Extent, format_bytes};
-use super::table::{self, CommandKind, EngineColumn, PARAMETERS, Parameter, Support};
+use super::table::{self, CommandKind, EngineSupport, PARAMETERS, Parameter, Support, support};
 use super::{Origin, Settings, WarmUp};
 
 /// SCALE of a setup that does not say.
@@ -18,7 +18,7 @@ pub const SCALE_BLOCKS_MIN: u64 = 1024;
 /// Under this a run is mostly its start and end.
 const RUN_TIME_S_MIN: u64 = 30;
 
-/// What a run or a load touches, now that the block size is known.
+/// The rows that a run or a load touches, once the block size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effective {
     /// Rows of each main table: SCALE in blocks.
@@ -33,7 +33,7 @@ pub struct HotRows {
     pub rows: u64,
 }
 
-/// What the rules found.
+/// The findings of the rules.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub errors: Vec<SettingError>,
@@ -67,7 +67,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a rule about these keys, of which the first is the one refused, is to be judged.
+    /// True when a rule about these keys applies; the first is the one that would be refused.
     fn binds(&self, keys: &[&str]) -> bool {
         let first = keys.first().and_then(|key| table::find(key));
         first.is_some_and(|parameter| parameter.taken_by.includes(self.command))
@@ -82,19 +82,19 @@ impl Judge<'_> {
 
     fn note(&mut self, key: &str, text: &str) {
         if self.binds(&[key]) {
-            let note = format!("{}: {text}", self.settings.told(key));
+            let note = format!("{}: {text}", self.settings.with_origin(key));
             self.verdict.notes.push(note);
         }
     }
 
-    /// What the target's engine cannot do.
+    /// Refuses what the target's engine cannot do.
     fn engine(&mut self) {
-        let Some(column) = table::column(&self.settings.db.scheme) else { return };
+        let Some(engine) = support::of(&self.settings.db.scheme) else { return };
         let mut without_effect: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let settings = self.settings;
         for parameter in PARAMETERS.iter().filter(|parameter| settings.is_given(parameter.key)) {
             let keys = [parameter.key];
-            match column.support(parameter) {
+            match engine.support(parameter) {
                 Support::Full => {}
                 Support::Remark(text) => self.note(parameter.key, text),
                 Support::Only { values, rule, hint } => {
@@ -105,7 +105,7 @@ impl Judge<'_> {
                 Support::Refused { rule, hint } => self.refuse(&keys, rule, hint),
                 Support::NoEffect { reason } => {
                     if settings.origin(parameter.key) == Origin::Flag {
-                        let rule = format!("has no effect on {}: {reason}", column.product);
+                        let rule = format!("has no effect on {}: {reason}", engine.product);
                         self.refuse(&keys, rule, "Leave it out.");
                     } else if self.binds(&keys) {
                         without_effect.entry(reason).or_default().push(self.place(parameter));
@@ -113,7 +113,7 @@ impl Judge<'_> {
                 }
             }
         }
-        self.tell_without_effect(column, without_effect);
+        self.note_without_effect(engine, without_effect);
     }
 
     /// Key and place, without the value.
@@ -123,16 +123,16 @@ impl Judge<'_> {
     }
 
     /// One line for each reason: SLOB's files carry most of these keys.
-    fn tell_without_effect(
+    fn note_without_effect(
         &mut self,
-        column: &EngineColumn,
+        engine: &EngineSupport,
         by_reason: BTreeMap<&str, Vec<String>>,
     ) {
         for (reason, keys) in by_reason {
             self.verdict.notes.push(format!(
                 "{}: no effect on {}: {reason}",
                 keys.join(", "),
-                column.product
+                engine.product
             ));
         }
     }
@@ -172,7 +172,7 @@ impl Judge<'_> {
             && time >= settings.run_time
             && !time.is_zero()
         {
-            let rule = format!("must be less than {}", settings.told("RUN_TIME"));
+            let rule = format!("must be less than {}", settings.with_origin("RUN_TIME"));
             let hint = "Shorten the warm-up or lengthen the run.";
             self.refuse(&["WARM_UP", "RUN_TIME"], rule, hint);
         }
@@ -184,7 +184,7 @@ impl Judge<'_> {
     fn data(&mut self) {
         let settings = self.settings;
         if settings.obfuscate_columns && settings.compress_ratio.is_some() {
-            let other = settings.told("OBFUSCATE_COLUMNS");
+            let other = settings.with_origin("OBFUSCATE_COLUMNS");
             self.refuse(
                 &["COMPRESS_RATIO", "OBFUSCATE_COLUMNS"],
                 format!("contradicts {other}, which fills rows with random text"),
@@ -192,7 +192,7 @@ impl Judge<'_> {
             );
         }
         if settings.scan_pct > 0 && settings.scan_table_sz.is_zero() {
-            let other = settings.told("SCAN_TABLE_SZ");
+            let other = settings.with_origin("SCAN_TABLE_SZ");
             self.refuse(
                 &["SCAN_PCT", "SCAN_TABLE_SZ"],
                 format!("asks for scans, but {other} means that there is no scan table"),
@@ -207,7 +207,7 @@ impl Judge<'_> {
         if let (Some(min), Some(max)) = (seconds("THINK_TM_MIN"), seconds("THINK_TM_MAX"))
             && min > max
         {
-            let rule = format!("must be at most {}", settings.told("THINK_TM_MAX"));
+            let rule = format!("must be at most {}", settings.with_origin("THINK_TM_MAX"));
             let hint = "Lower THINK_TM_MIN or raise THINK_TM_MAX.";
             self.refuse(&["THINK_TM_MIN", "THINK_TM_MAX"], rule, hint);
         }
@@ -227,7 +227,7 @@ impl Judge<'_> {
         if endpoints.service_max.is_some() && endpoints.service_base.is_none() {
             self.refuse(
                 &["SQLNET_SERVICE_MAX", "SQLNET_SERVICE_BASE"],
-                "numbers services whose base is not told",
+                "numbers services, and SQLNET_SERVICE_BASE is not set",
                 "Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.",
             );
         }
@@ -248,7 +248,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is wrong at whatever block size the target may have. The rest waits for
+    /// Refuses what does not fit at any block size that the target may have. The rest waits for
     /// [`Settings::check_against`].
     fn sizes(&mut self) {
         let settings = self.settings;
@@ -341,7 +341,7 @@ fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
     Some(HotRows { offset: spot.offset_bytes / block_size, rows: spot.bytes / block_size })
 }
 
-/// What does not fit into `rows` blocks of `block_size`.
+/// Settings that do not fit into `rows` blocks of `block_size`.
 fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError> {
     let mut errors = Vec::new();
     let size = format_bytes(u64::from(block_size));
@@ -382,7 +382,7 @@ fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError>
             format!(
                 "with {} puts the hot spot's end at block {end} of {size}, past the {rows} that \
                  SCALE leaves",
-                settings.told("HOTSPOT_MB")
+                settings.with_origin("HOTSPOT_MB")
             ),
             "Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.",
         ));
@@ -398,7 +398,7 @@ fn refusal(
 ) -> SettingError {
     SettingError {
         key: key.to_owned(),
-        subject: settings.told(key),
+        subject: settings.with_origin(key),
         rule: rule.into(),
         hint: hint.into(),
     }

@@ -63,8 +63,8 @@ fn each_contradiction_is_refused_with_its_hint() {
         &[("PAGE_CACHE_LIMIT", "1G")],
         &[("SYSDBA_PASSWD", "tiger"), ("DATABASE_STATISTICS_TYPE", "awr")],
     ];
-    let told: Vec<String> = cases.iter().map(|flags| refusals(flags)).collect();
-    assert_snapshot!(told.join("\n--\n"), @r"
+    let refused: Vec<String> = cases.iter().map(|flags| refusals(flags)).collect();
+    assert_snapshot!(refused.join("\n--\n"), @r"
     SCALE=1000 (--scale): is 1000 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
     SCALE=1M (--scale): is 128 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
@@ -83,7 +83,7 @@ fn each_contradiction_is_refused_with_its_hint() {
     --
     THINK_TM_MIN=1 (--think-tm-min): must be at most THINK_TM_MAX=0.5 (default). Lower THINK_TM_MIN or raise THINK_TM_MAX.
     --
-    SQLNET_SERVICE_MAX=2 (--sqlnet-service-max): numbers services whose base is not told. Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.
+    SQLNET_SERVICE_MAX=2 (--sqlnet-service-max): numbers services, and SQLNET_SERVICE_BASE is not set. Give SQLNET_SERVICE_BASE, or leave SQLNET_SERVICE_MAX out.
     --
     SQLNET_SERVICE_BASE=node (--sqlnet-service-base): names the endpoints, and so do the 2 hosts of DB. Leave out one or the other.
     --
@@ -146,9 +146,9 @@ fn an_executable_hook_is_accepted_and_made_absolute() {
     fs::write(&path, "#!/bin/sh\n").unwrap();
     let text = path.display().to_string();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let told = refusals(&[("EXTERNAL_SCRIPT", &text)]);
-    assert!(told.contains("is not executable: Permission denied"), "{told}");
-    assert!(told.ends_with("Make it executable with chmod +x."), "{told}");
+    let refused = refusals(&[("EXTERNAL_SCRIPT", &text)]);
+    assert!(refused.contains("is not executable: Permission denied"), "{refused}");
+    assert!(refused.ends_with("Make it executable with chmod +x."), "{refused}");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(run(&[("EXTERNAL_SCRIPT", &text)]).external_script, Some(path));
     let executable = super::executable(&PathBuf::from("Cargo.toml"));
@@ -181,8 +181,8 @@ fn stronger_readers_set_weaker_keys_aside() {
     THREADS_PER_SCHEMA=1 (environment variable THREADS_PER_SCHEMA): no effect beside READERS and WRITERS
     ");
     let environment = [("READERS", "4")];
-    let told = with(CommandKind::Run, &[("UPDATE_PCT", "20")], &environment).unwrap_err();
-    assert_eq!(told.0.len(), 1);
+    let refused = with(CommandKind::Run, &[("UPDATE_PCT", "20")], &environment).unwrap_err();
+    assert_eq!(refused.0.len(), 1);
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn odd_values_are_noted() {
 
 #[test]
 fn a_refused_value_draws_no_second_refusal() {
-    let told = refusals(&[("WARM_UP", "60"), ("RUN_TIME", "x")]);
-    assert_eq!(told.lines().count(), 1, "{told}");
-    let told = refusals(&[("SCALE", "x"), ("WORK_UNIT", "1000"), ("LOOP", "x")]);
-    assert_eq!(told.lines().count(), 2, "{told}");
+    let refused = refusals(&[("WARM_UP", "60"), ("RUN_TIME", "x")]);
+    assert_eq!(refused.lines().count(), 1, "{refused}");
+    let refused = refusals(&[("SCALE", "x"), ("WORK_UNIT", "1000"), ("LOOP", "x")]);
+    assert_eq!(refused.lines().count(), 2, "{refused}");
 }
 
 #[test]
@@ -233,20 +233,20 @@ fn the_hot_spot_is_told_in_rows() {
 
 #[test]
 fn what_the_target_cannot_serve_is_refused() {
-    let told = |flags: &[(&'static str, &str)], block_size, loaded| {
+    let refused = |flags: &[(&'static str, &str)], block_size, loaded| {
         run(flags).check_against(block_size, loaded).unwrap_err().to_string()
     };
     let all = [
-        told(&[("SCALE", "20000")], 8192, Some((10_240, 3))),
-        told(&[("SCALE", "6M")], 8192, None),
-        told(&[("DO_HOTSPOT", "TRUE")], 8192, Some((3000, 1))),
-        told(
+        refused(&[("SCALE", "20000")], 8192, Some((10_240, 3))),
+        refused(&[("SCALE", "6M")], 8192, None),
+        refused(&[("DO_HOTSPOT", "TRUE")], 8192, Some((3000, 1))),
+        refused(
             &[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "2"), ("WORK_UNIT", "100")],
             32768,
             Some((10_240, 1)),
         ),
-        told(&[("SCALE", "2000"), ("DO_HOTSPOT", "TRUE")], 16384, Some((1100, 2))),
-        told(&[("BLOCK_SZ", "4K")], 8192, Some((10_240, 1))),
+        refused(&[("SCALE", "2000"), ("DO_HOTSPOT", "TRUE")], 16384, Some((1100, 2))),
+        refused(&[("BLOCK_SZ", "4K")], 8192, Some((10_240, 1))),
     ];
     assert_snapshot!(all.join("\n--\n"), @r"
     SCALE=20000 (--scale): is 20000 blocks of 8K, but schema 3 holds 10240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.

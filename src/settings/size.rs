@@ -21,6 +21,12 @@ pub enum SizeError {
 
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
+impl Default for Extent {
+    fn default() -> Self {
+        Self::Blocks(0)
+    }
+}
+
 impl Extent {
     /// Whole blocks of `block_size` bytes; a part of a block does not count. None of size 0.
     pub fn blocks(self, block_size: u64) -> u64 {

@@ -4,17 +4,17 @@
 //!
 //! Rules between parameters are in [`super::rules`].
 
-mod engines;
 mod help;
 mod parameters;
+pub mod support;
 mod value;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-pub use engines::{EngineColumn, Support, column, columns};
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
+pub use support::{EngineSupport, Support};
 pub use value::{Refusal, Value};
 
 use super::Settings;
@@ -22,23 +22,25 @@ use super::Settings;
 /// One parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// As in slob.conf and the environment. The flag's name follows from it.
+    /// Its name in slob.conf and the environment. The flag's name follows from it.
     pub key: &'static str,
     pub kind: Kind,
-    /// As a person would write it; empty: unset.
+    /// The default, as a person would write it; empty: unset.
     pub default: &'static str,
-    /// What to tell of the default where the text does not tell it.
-    pub default_told: Option<&'static str>,
+    /// Words for the default in help, where its text does not say it.
+    pub default_words: Option<&'static str>,
     /// Further rules than the kind's own, in words; those are checked in [`super::rules`].
     pub also: &'static str,
     pub meaning: &'static str,
     pub group: Group,
     pub taken_by: TakenBy,
+    /// Sets its field, by a value of its kind; unset where nobody gave one and there is no default.
+    pub set: fn(&mut Settings, &Value),
     /// Its value in force in validated settings, for the record; secrets never.
     pub in_force: fn(&Settings) -> serde_json::Value,
 }
 
-/// What a value may look like.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// 0 to 100, whole.
@@ -127,7 +129,7 @@ pub enum CommandKind {
     /// A run, and every cell of a sweep.
     Run,
     Sweep,
-    /// Those that only open the target: drop, check.
+    /// Commands that only open the target: drop, check.
     Target,
 }
 
@@ -176,15 +178,15 @@ impl Parameter {
         FLAGS.get(self.key).map_or("", String::as_str)
     }
 
-    /// Whether what a person writes there may hold a password, rightly or not.
+    /// True when its text may hold a password, rightly or by mistake.
     pub fn may_hold_secret(&self) -> bool {
         matches!(self.kind, Kind::Secret | Kind::Url | Kind::User)
     }
 
-    /// The default as it is told to people.
+    /// The default as people read it.
     pub fn default_words(&self) -> &'static str {
-        match (self.default_told, self.default) {
-            (Some(told), _) => told,
+        match (self.default_words, self.default) {
+            (Some(words), _) => words,
             (None, "") => "none",
             (None, text) => text,
         }
@@ -219,7 +221,7 @@ impl Parameter {
     }
 }
 
-/// By its exact key.
+/// The parameter of this exact key.
 pub fn find(key: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.key == key)
 }

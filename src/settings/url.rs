@@ -93,7 +93,7 @@ pub struct TargetUrl {
     pub options: BTreeMap<String, String>,
 }
 
-/// What `//user@host:port,host/name` names, decoded.
+/// The parts of `//user@host:port,host/name`, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Server {
     pub user: Option<String>,
@@ -264,7 +264,7 @@ fn secret_of(encoded: &str) -> Result<Secret, UrlError> {
 /// Words in the names of options that hold a secret.
 const SECRET_WORDS: [&str; 5] = ["pass", "pwd", "secret", "token", "credential"];
 
-/// Whether a text is meant as `host=... password=...`, which is no URL.
+/// True when a text is meant as `host=... password=...`, which is no URL.
 fn holds_connection_text(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_assigned = |word: &&str| {
@@ -285,7 +285,7 @@ fn connection_text() -> UrlError {
     )
 }
 
-/// What may be shown of a text that is meant as a URL but was refused: its scheme. Nobody knows
+/// The part of a refused URL that may be shown: its scheme. Nobody knows
 /// where in the rest a secret stands.
 pub fn redact_refused(text: &str) -> String {
     let scheme = text.split(':').next().unwrap_or_default();

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod compression;
 pub mod counters;
+pub mod database_interval;
 pub mod devices;
 pub mod event_stats;
 pub mod histogram;

@@ -1,4 +1,5 @@
-//! What is asked, in pure code: no I/O, no clock, everything from a seed.
+//! The workload: which operation comes next. Pure code, with no I/O and no clock; everything from a
+//! seed.
 //!
 //! [`plan::Workload`] holds a run's choices as numbers, [`plan::seats`] who sits where,
 //! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] say what the data

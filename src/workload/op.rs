@@ -71,7 +71,7 @@ pub struct Operation {
     pub stamp: u64,
     /// With RATE: when it should have started, since the trigger.
     pub due: Option<Duration>,
-    /// Whether the settings sent it to the hot spot, to the hot schema: by [`Hot::index`].
+    /// True where the settings sent it to the hot spot, to the hot schema: by [`Hot::index`].
     pub hot: [bool; Hot::ALL.len()],
 }
 

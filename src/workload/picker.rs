@@ -12,7 +12,7 @@ use super::plan::Workload;
 use super::scatter::mix;
 use super::seat::{Role, Seat};
 
-/// What a session does next: think first, perhaps, then one operation.
+/// The next step of a session: think time, perhaps, then one operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     pub think: Option<Duration>,

@@ -4,7 +4,7 @@ use crate::settings::{Settings, ThinkTime};
 
 use super::seat::{Role, Seat};
 
-/// What a run asks for, in rows and per cent. Made once from validated settings.
+/// The workload of a run, in rows and per cent. Made once from validated settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// With cell and repeat, the root of every random stream.
@@ -73,7 +73,7 @@ impl Workload {
         }
     }
 
-    /// The same as a cell of a sweep, from 1: its random streams are its own.
+    /// This workload as a cell of a sweep, from 1, with random streams of its own.
     pub fn of_cell(self, cell: u32) -> Self {
         Self { cell, ..self }
     }

@@ -47,7 +47,7 @@ pub enum Filler {
 }
 
 impl Filler {
-    /// As what is loaded tells of itself; [`Filler::parse`] reads it.
+    /// Its name in the meta table; [`Filler::parse`] reads it.
     pub fn name(self) -> String {
         match self {
             Self::Constant => "constant".to_owned(),

@@ -1,4 +1,4 @@
-//! Who sits where: which session works on which schema, through which endpoint, in which role.
+//! Seats: which session works on which schema, through which endpoint, in which role.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Seat {
     pub role: Role,
 }
 
-/// What kind of operations a session does.
+/// The kinds of operations that a session does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

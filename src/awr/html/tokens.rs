@@ -1,7 +1,8 @@
-//! The tokenizer's two ends: what it emits goes to a [`Builder`] without copies of attributes that
-//! nobody reads, and what it reads leaves out the rest of tables that nobody reads.
+//! The two ends of the tokenizer. What it emits goes to a [`Builder`], without copies of attributes
+//! that nobody reads. What it reads leaves out the rows of tables that nobody reads, and cells
+//! without markup, which go to the builder as they stand.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 
 use html5gum::{Emitter, Error, Readable as _, Reader, State, StringReader, naive_next_state};
@@ -14,28 +15,89 @@ const WITHIN_ROWS: [&[u8]; 18] = [
     b"span", b"tbody", b"thead", b"strong", b"wbr",
 ];
 
-/// Gives the tokenizer a text, and leaves out rows when asked to.
-pub struct SkippingReader<'t> {
+/// How a report fills a cell that has nothing in it.
+const BLANK: &str = "&#160;";
+
+/// What the reader and the emitter share.
+#[derive(Default)]
+pub struct Shared {
+    pub builder: RefCell<Builder>,
+    /// Set behind a tag of a table, outside of its cells.
+    is_between: Cell<bool>,
+}
+
+/// Gives the tokenizer a text without what needs no tokenizer.
+pub struct RowReader<'t> {
     text: &'t str,
     at: usize,
     inner: StringReader<'t>,
-    /// Set after a `<tr>` to leave out what follows in its table.
-    skips: &'t Cell<bool>,
+    shared: &'t Shared,
 }
 
-impl<'t> SkippingReader<'t> {
-    pub fn new(text: &'t str, skips: &'t Cell<bool>) -> Self {
-        Self { text, at: 0, inner: text.to_reader(), skips }
+impl<'t> RowReader<'t> {
+    pub fn new(text: &'t str, shared: &'t Shared) -> Self {
+        Self { text, at: 0, inner: text.to_reader(), shared }
     }
 
-    #[cold]
-    fn skip(&mut self) {
-        self.skips.set(false);
-        if let Some(to) = end_of_rows(self.text, self.at) {
+    /// Goes over rows and cells that are written plainly, and over those that are not read.
+    fn rows(&mut self) {
+        self.shared.is_between.set(false);
+        let mut builder = self.shared.builder.borrow_mut();
+        let from = self.at;
+        if builder.takes_unread() {
+            self.at = end_of_rows(self.text, self.at).unwrap_or(self.at);
+        }
+        while let Some((part, to)) = part(self.text, self.at) {
             self.at = to;
-            self.inner = self.text.get(to..).unwrap_or_default().to_reader();
+            match part {
+                Part::Row => builder.start_row(),
+                Part::RowEnd => builder.end_cell(),
+                Part::Cell { is_heading, text } => {
+                    builder.start_cell(is_heading, 1);
+                    builder.string(text.as_bytes());
+                    builder.end_cell();
+                }
+            }
+            if builder.takes_unread() {
+                self.at = end_of_rows(self.text, self.at).unwrap_or(self.at);
+            }
+        }
+        if self.at > from {
+            self.inner = self.text.get(self.at..).unwrap_or_default().to_reader();
         }
     }
+}
+
+/// A part of a table that has no entity, no other element and no attribute that is read.
+enum Part<'t> {
+    Row,
+    RowEnd,
+    Cell { is_heading: bool, text: &'t str },
+}
+
+/// The part at this place behind blanks, and where it ends.
+fn part(text: &str, from: usize) -> Option<(Part<'_>, usize)> {
+    let rest = text.get(from..)?.trim_ascii_start();
+    let behind = |part, rest: &str| Some((part, text.len() - rest.len()));
+    if let Some(rest) = rest.strip_prefix("<tr>") {
+        return behind(Part::Row, rest);
+    } else if let Some(rest) = rest.strip_prefix("</tr>") {
+        return behind(Part::RowEnd, rest);
+    }
+    let is_heading = rest.starts_with("<th");
+    let (attributes, rest) =
+        rest.strip_prefix(if is_heading { "<th" } else { "<td" })?.split_once('>')?;
+    let (text, rest) = rest.split_once('<')?;
+    let text = if text == BLANK { "" } else { text };
+    let rest = rest.strip_prefix("/td>").or_else(|| rest.strip_prefix("/th>"))?;
+    let is_even = |quote: u8| attributes.bytes().filter(|&byte| byte == quote).count() % 2 == 0;
+    let is_plain = (attributes.is_empty() || attributes.starts_with(' '))
+        && is_even(b'"')
+        && is_even(b'\'')
+        && !attributes.bytes().any(|byte| byte.is_ascii_uppercase())
+        && !attributes.contains("colspan")
+        && !text.bytes().any(|byte| matches!(byte, b'&' | 0));
+    if is_plain { behind(Part::Cell { is_heading, text }, rest) } else { None }
 }
 
 /// The place of the `</table>` that follows, if nothing but rows stands before it.
@@ -57,13 +119,13 @@ fn end_of_rows(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-impl Reader for SkippingReader<'_> {
+impl Reader for RowReader<'_> {
     type Error = Infallible;
 
     #[inline(always)]
     fn read_byte(&mut self) -> Result<Option<u8>, Infallible> {
-        if self.skips.get() {
-            self.skip();
+        if self.shared.is_between.get() {
+            self.rows();
         }
         let byte = self.inner.read_byte()?;
         self.at += usize::from(byte.is_some());
@@ -83,8 +145,8 @@ impl Reader for SkippingReader<'_> {
         needle: &[u8],
         buffer: &'b mut [u8; 4],
     ) -> Result<Option<&'b [u8]>, Infallible> {
-        if self.skips.get() {
-            self.skip();
+        if self.shared.is_between.get() {
+            self.rows();
         }
         let read = self.inner.read_until(needle, buffer)?;
         self.at += read.map_or(0, <[u8]>::len);
@@ -94,10 +156,9 @@ impl Reader for SkippingReader<'_> {
 
 /// Puts tags together and hands them, and the text between them, to a builder.
 pub struct Tags<'b> {
-    pub builder: &'b mut Builder,
-    pub skips: &'b Cell<bool>,
+    shared: &'b Shared,
     /// The content of `style`, `script` and their like is no markup.
-    pub hides: bool,
+    hides: bool,
     tag: Tag,
     is_end: bool,
     last_start: Vec<u8>,
@@ -113,9 +174,9 @@ pub struct Tag {
 }
 
 impl<'b> Tags<'b> {
-    pub fn new(builder: &'b mut Builder, skips: &'b Cell<bool>, hides: bool) -> Self {
+    pub fn new(shared: &'b Shared, hides: bool) -> Self {
         let (tag, last_start, attribute) = Default::default();
-        Self { builder, skips, hides, tag, is_end: false, last_start, attribute }
+        Self { shared, hides, tag, is_end: false, last_start, attribute }
     }
 
     fn init_tag(&mut self, is_end: bool) {
@@ -135,7 +196,7 @@ impl Emitter for Tags<'_> {
     }
 
     fn emit_string(&mut self, text: &[u8]) {
-        self.builder.string(text);
+        self.shared.builder.borrow_mut().string(text);
     }
 
     fn init_start_tag(&mut self) {
@@ -167,14 +228,18 @@ impl Emitter for Tags<'_> {
     }
 
     fn emit_current_tag(&mut self) -> Option<State> {
+        let mut builder = self.shared.builder.borrow_mut();
+        let name = self.tag.name.as_slice();
         self.last_start.clear();
         if self.is_end {
-            self.builder.end(&self.tag.name);
-            return None;
+            builder.end(name);
+        } else {
+            builder.start(&self.tag);
+            self.last_start.extend_from_slice(name);
         }
-        self.skips.set(self.builder.start(&self.tag));
-        self.last_start.extend_from_slice(&self.tag.name);
-        self.hides.then(|| naive_next_state(&self.tag.name)).flatten()
+        let is_cell = matches!(name, b"td" | b"th");
+        self.shared.is_between.set(is_cell && self.is_end || matches!(name, b"tr" | b"table"));
+        (self.hides && !self.is_end).then(|| naive_next_state(name)).flatten()
     }
 
     fn current_is_appropriate_end_tag_token(&mut self) -> bool {

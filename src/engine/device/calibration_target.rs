@@ -13,6 +13,7 @@ use super::target::{AlignedBuffer, Kind, Target, unusable};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::settings::size::format_bytes;
+use crate::settings::table::support;
 use crate::stats::target::DirectIo;
 use crate::workload::scatter::mix;
 
@@ -75,7 +76,7 @@ impl Device {
         if filled_bytes < bytes {
             load::make_room(&target.target, HEADER_BYTES + bytes)?;
             let path = &shared.path;
-            let header = Header::new(super::CAPABILITIES.block_size_default, 0);
+            let header = Header::new(support::DEVICE.block_size_default, 0);
             let header = Header { gauge_goes: removed_at_end, ..header };
             load::wipe_end(&target.target)?;
             target::write_header(path, &header)?;

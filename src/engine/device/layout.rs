@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::log::LOG_BLOCK_BYTES;
+use crate::settings::table::support::BLOCK_SIZES;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
@@ -18,8 +19,6 @@ use crate::workload::scatter::Permutation;
 pub const MARK: &[u8; 8] = b"PETALDEV";
 /// Grows when older petals cannot read the data.
 pub const FORMAT: u32 = 1;
-/// Blocks have one of these sizes, in bytes.
-pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 pub const HEADER_BYTES: u64 = 1 << 20;
 /// Where the second copy stands. The header is larger than what a device writes at once: a petal
 /// that is killed over it may leave the first copy torn, with loaded schemas behind it.

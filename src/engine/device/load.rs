@@ -13,10 +13,11 @@ use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
 use super::target::{Kind, Target, unusable};
-use super::{CAPABILITIES, Shared, block, placement, safety, target};
+use super::{Shared, block, placement, safety, target};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
 };
+use crate::settings::table::support;
 use crate::workload::row::load_stamp;
 use crate::workload::scatter::Permutation;
 
@@ -79,7 +80,7 @@ impl Loader<'_> {
     /// The header to which schemas are added, after all refusals.
     fn header_before(&self) -> Result<Header, EngineError> {
         let (path, plan) = (&self.shared.path, self.plan);
-        if !CAPABILITIES.block_sizes.contains(&plan.block_size) {
+        if !support::DEVICE.block_sizes.contains(&plan.block_size) {
             return Err(EngineError::Setting(format!(
                 "BLOCK_SZ={}: the device engine loads with 4K, 8K, 16K or 32K; choose one of them",
                 plan.block_size

@@ -48,15 +48,15 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress,
-    ProgressUnit, Session, Silent, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Session,
+    Silent, Stop,
 };
-use crate::settings::{LoopSide, RedoStress, Settings, Verify};
+use crate::settings::table::{EngineSupport, support};
+use crate::settings::{RedoStress, Settings, Verify};
 use crate::stats::counters::Counters;
 use crate::stats::devices::Roots;
 use crate::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
 use crate::workload::seat::Seat;
-use context::BAD_BLOCK;
 use data::Data;
 use dirty::Dirty;
 use flow::Flow;
@@ -66,23 +66,6 @@ use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{Kind, Target};
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "device",
-    product: "Device",
-    loop_sides: &[LoopSide::Client],
-    block_sizes: layout::BLOCK_SIZES,
-    block_size_default: 8192,
-    prefetch: false,
-    direct_io: true,
-    io_depth: true,
-    tablespaces: false,
-    endpoints: false,
-    cache_per_session: false,
-    redo_stress: true,
-    incompressible: true,
-    transient_errors: &[BAD_BLOCK],
-};
 
 /// Texts of bad blocks that are kept for the record.
 const FLAWS_TOLD: usize = 8;
@@ -285,8 +268,8 @@ impl Device {
 }
 
 impl Engine for Device {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::DEVICE
     }
 
     fn column_bytes(&self, block_bytes: u32) -> usize {

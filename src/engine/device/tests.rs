@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::context::BAD_BLOCK;
 use super::*;
 use crate::engine::{Outcomes, SessionError};
 use crate::settings::url::TargetUrl;

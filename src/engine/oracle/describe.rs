@@ -10,9 +10,10 @@ use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
 use super::session::SessionConfig;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{CAPABILITIES, advice, sql};
+use super::{advice, sql};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
+use crate::settings::table::support;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
@@ -41,7 +42,7 @@ pub fn describe(
     };
     let parameters = parameters(admin);
     let target = Target {
-        product: CAPABILITIES.product.to_owned(),
+        product: support::ORACLE.product.to_owned(),
         version: version(link)
             .map_err(|error| engine_error(place, "asking for its version", &error))?,
         block_size: first.block_bytes.into(),

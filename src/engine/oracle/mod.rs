@@ -45,9 +45,9 @@ use parking_lot::Mutex;
 use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport,
-    Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport, Session, Stop,
 };
+use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
@@ -60,24 +60,6 @@ use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
 use session::{OracleSession, SessionConfig, refused};
 use timeouts::TimedConnector;
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "oracle",
-    product: "Oracle Database",
-    loop_sides: &[LoopSide::Server, LoopSide::Client],
-    // The tablespace's own.
-    block_sizes: &[],
-    block_size_default: 8192,
-    prefetch: false,
-    direct_io: false,
-    io_depth: false,
-    tablespaces: true,
-    endpoints: true,
-    cache_per_session: false,
-    redo_stress: true,
-    incompressible: false,
-    transient_errors: &errors::TRANSIENT,
-};
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
@@ -214,8 +196,8 @@ impl Oracle {
 }
 
 impl Engine for Oracle {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::ORACLE
     }
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {

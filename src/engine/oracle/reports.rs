@@ -6,7 +6,7 @@ use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::meta::{cell, number};
 use super::{sql, statspack};
-use crate::engine::{EngineError, ServerReport};
+use crate::engine::{EngineError, ReportContent, ServerReport};
 use crate::settings::StatisticsType;
 
 /// Said before the first snapshot of AWR.
@@ -78,7 +78,7 @@ fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>
                 1 => format!("awr.{ending}"),
                 _ => format!("awr-{instance}.{ending}"),
             };
-            reports.push(ServerReport { file, text: lines(&rows) });
+            reports.push(text(file, lines(&rows)));
         }
     }
     if numbers.len() > 1 {
@@ -92,10 +92,14 @@ fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>
                 Value::Number(bounds[1]),
             ];
             let rows = link.query(&sql::section(sql::REPORTS, query), &binds)?;
-            reports.push(ServerReport { file: format!("awr-global.{ending}"), text: lines(&rows) });
+            reports.push(text(format!("awr-global.{ending}"), lines(&rows)));
         }
     }
     Ok(reports)
+}
+
+fn text(file: String, text: String) -> ServerReport {
+    ServerReport { file, content: ReportContent::Text(text) }
 }
 
 /// A line each; an empty one is NULL.
@@ -108,10 +112,10 @@ fn lines(rows: &[Row]) -> String {
     text
 }
 
-/// The report of PERFSTAT's tables, where the user may read them, and a script for SQL*Plus, as the
+/// The figures of PERFSTAT's tables, where the user may read them, and a script for SQL*Plus, as the
 /// user perfstat, that makes the whole one of exactly this run.
 fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> {
-    let made = statspack::report(link, first, last);
+    let made = statspack::interval(link, first, last);
     let own = match &made {
         Ok(_) => "-- statspack.txt is petal's own, of the parts that it reads.\n".to_owned(),
         Err(error) => format!(
@@ -130,7 +134,10 @@ fn statspack(link: &mut dyn Link, first: &str, last: &str) -> Vec<ServerReport> 
          @?/rdbms/admin/spreport.sql\n\
          EXIT\n"
     );
-    let report = made.ok().map(|text| ServerReport { file: "statspack.txt".to_owned(), text });
-    let script = ServerReport { file: "statspack.sql".to_owned(), text: script };
+    let report = made.ok().map(|interval| ServerReport {
+        file: "statspack.txt".to_owned(),
+        content: ReportContent::Interval(Box::new(interval)),
+    });
+    let script = text("statspack.sql".to_owned(), script);
     report.into_iter().chain([script]).collect()
 }

@@ -55,9 +55,9 @@ use parking_lot::Mutex;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session,
-    Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
 };
+use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
@@ -71,24 +71,6 @@ use meta::{Meta, relation_bytes};
 use servers::{Servers, free_connections, is_standby};
 use session::{PostgresSession, Shared};
 use waits::Waits;
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "postgres",
-    product: describe::PRODUCT,
-    loop_sides: &[LoopSide::Server, LoopSide::Client, LoopSide::Set],
-    // The server's own, fixed when it was built.
-    block_sizes: &[],
-    block_size_default: 8192,
-    prefetch: true,
-    direct_io: false,
-    io_depth: false,
-    tablespaces: true,
-    endpoints: true,
-    cache_per_session: false,
-    redo_stress: true,
-    incompressible: false,
-    transient_errors: session::TRANSIENT,
-};
 
 /// The most that a server takes for effective_io_concurrency.
 const PREFETCH_MAX: u32 = 1000;
@@ -224,8 +206,8 @@ impl Postgres {
 }
 
 impl Engine for Postgres {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::POSTGRES
     }
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {

@@ -9,9 +9,10 @@ use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::{CAPABILITIES, advice, direct, files, layout};
+use super::{advice, direct, files, layout};
 use crate::engine::{EngineError, LoadPlan, Needs};
 use crate::settings::size::format_bytes;
+use crate::settings::table::support;
 use crate::stats::compression;
 use crate::stats::devices;
 use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
@@ -35,7 +36,7 @@ pub fn describe(
     let direct_io = direct_io(shared, &path)?;
     let synchronous = shared.options.synchronous;
     let target = Target {
-        product: CAPABILITIES.product.to_owned(),
+        product: support::SQLITE.product.to_owned(),
         version: rusqlite::version().to_owned(),
         block_size: u64::from(first.block_bytes),
         cache_bytes: Some(sum_of_connections(shared, metas, sessions, &|meta| {

@@ -10,18 +10,19 @@ use std::time::Instant;
 use rusqlite::Connection;
 
 use super::connection::{Access, engine_error, open};
+use super::direct;
 use super::files::{self, Folder, Header};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::{Pages, count_pages};
-use super::{CAPABILITIES, direct};
 use crate::engine::file_lock::FileLock;
 use crate::engine::loaders::load_each;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Stop,
 };
+use crate::settings::table::support;
 use crate::workload::row::{COLUMNS, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -76,7 +77,7 @@ impl Loader<'_> {
 
     fn check_plan(&self) -> Result<(), EngineError> {
         let plan = self.plan;
-        if CAPABILITIES.block_sizes.contains(&plan.block_size) {
+        if support::SQLITE.block_sizes.contains(&plan.block_size) {
             return Ok(());
         }
         Err(EngineError::Setting(format!(

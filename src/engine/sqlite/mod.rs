@@ -38,10 +38,10 @@ use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
 use crate::engine::{
-    Capabilities, Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session,
-    Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session, Stop,
 };
-use crate::settings::{LoopSide, RedoStress, Settings};
+use crate::settings::table::{EngineSupport, support};
+use crate::settings::{RedoStress, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
@@ -53,24 +53,6 @@ use io::{Context, Statistics};
 use meta::Meta;
 use options::Options;
 use session::SqliteSession;
-
-pub const CAPABILITIES: Capabilities = Capabilities {
-    scheme: "sqlite",
-    product: "SQLite",
-    loop_sides: &[LoopSide::Client],
-    block_sizes: &[4096, 8192, 16384, 32768],
-    block_size_default: 8192,
-    prefetch: false,
-    direct_io: true,
-    io_depth: false,
-    tablespaces: false,
-    endpoints: false,
-    cache_per_session: true,
-    // Whole pages are logged, however many columns changed.
-    redo_stress: false,
-    incompressible: false,
-    transient_errors: &["busy"],
-};
 
 /// A folder of database files.
 pub struct Sqlite {
@@ -186,8 +168,8 @@ impl Sqlite {
 }
 
 impl Engine for Sqlite {
-    fn capabilities(&self) -> &'static Capabilities {
-        &CAPABILITIES
+    fn support(&self) -> &'static EngineSupport {
+        &support::SQLITE
     }
 
     fn column_bytes(&self, block_bytes: u32) -> usize {

@@ -162,7 +162,7 @@ fn stands_in(text: &str, report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-fn figures(report: &Report) -> Vec<&Figure> {
+fn figures(report: &Report) -> Vec<Figure> {
     let header = &report.header;
     let profile = &report.load_profile;
     let loads: [&Load; 8] = [
@@ -180,11 +180,11 @@ fn figures(report: &Report) -> Vec<&Figure> {
     all.extend(loads.iter().flat_map(|load| [&load.per_second, &load.per_transaction]));
     let lists = [&report.top_events, &report.foreground_events, &report.background_events];
     all.extend(lists.into_iter().flatten().flat_map(|event| [&event.waits, &event.time_s]));
-    let statistics = report.statistics.iter().map(|(_, statistic)| statistic);
-    all.extend(statistics.flat_map(|it| [&it.total, &it.per_second, &it.per_transaction]));
     let io = report.tablespaces.iter().chain(&report.files);
     all.extend(io.flat_map(|row| [&row.reads, &row.writes, &row.read_ms]));
-    all.into_iter().flatten().collect()
+    let statistics = report.statistics.iter().map(|(_, statistic)| statistic);
+    let statistics = statistics.flat_map(|it| [it.total, it.per_second, it.per_transaction]);
+    all.into_iter().cloned().chain(statistics).flatten().collect()
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! The section of the database's own report.
 
 use super::sections::own_report;
-use crate::awr::keep;
+use crate::awr::to_record;
 use crate::record::{IoLatency, Run, fixture};
 
 const STATSPACK: &str = include_str!("../../../tests/data/awr/sp_11g.txt");
@@ -24,7 +24,7 @@ fn run(text: &str) -> Run {
         source: "the database".into(),
     };
     run.summary.io_latency_us = [("read".to_owned(), read)].into();
-    run.summary.server_reports = keep::of_texts([("statspack.txt", text)].into_iter());
+    run.summary.server_reports = to_record::of_texts([("statspack.txt", text)].into_iter());
     run
 }
 

@@ -140,7 +140,7 @@ fn check_reachable(
     }
 }
 
-/// What a person wants to know of a cell as it ends.
+/// One line about a cell that has ended.
 fn line(number: usize, all: usize, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
     let seen = Observation::of_run("", Vec::new(), run);

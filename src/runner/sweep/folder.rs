@@ -23,12 +23,12 @@ pub struct SweepFolder {
     pub sweep: Sweep,
     /// Half cells that were removed.
     pub removed: Vec<String>,
-    /// Where cells are whose records were damaged or lost.
+    /// Folders of cells whose records were damaged or lost.
     pub damaged: Vec<PathBuf>,
     _lock: FileLock,
 }
 
-/// What stands in the folder of this plan, if anything does; refuses what is not of this plan.
+/// Reads the sweep that this plan's folder holds; None where it holds none. Refuses another plan's.
 pub fn look(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     let dir = &planned.dir;
     if !kept::is_one(dir) {
@@ -158,10 +158,8 @@ mod tests {
         fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, folder.path().join(LOCK)).unwrap();
         let refused = hold(folder.path()).unwrap_err();
-        assert!(
-            matches!(&refused, RunError::Environment(why) if why.contains(LOCK)),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, RunError::Record(_)), "{refused:?}");
+        assert!(refused.to_string().contains(LOCK), "{refused}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
         fs::remove_file(folder.path().join(LOCK)).unwrap();
         hold(folder.path()).unwrap();

@@ -47,7 +47,7 @@ impl Done {
     }
 }
 
-/// What is done of a planned sweep; None where nothing is. Refuses a folder of another plan.
+/// Reads what an earlier call did of a planned sweep. Refuses the folder of another plan.
 pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
     folder::look(planned)
 }

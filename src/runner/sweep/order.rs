@@ -64,7 +64,7 @@ pub fn turns(plan: &Plan) -> Vec<CellRun> {
         .collect()
 }
 
-/// What is not done yet, in order.
+/// The runs that are not done yet, in order.
 pub fn left(sweep: &Sweep) -> Vec<CellRun> {
     let mut turns = turns(&sweep.plan);
     turns.retain(|turn| !sweep.has(turn.number, turn.repeat));

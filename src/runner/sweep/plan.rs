@@ -1,5 +1,5 @@
-//! From what was asked to a plan: every cell's settings, the targets and what is loaded there.
-//! All that can be refused is refused here, before anything is touched.
+//! Plans a sweep: every cell's settings, the targets, and the data loaded there. Whatever can be
+//! refused is refused here, before anything is touched.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Planned {
 /// One target of the sweep.
 pub struct Target {
     pub url: String,
-    /// Those of its first cell.
+    /// The settings of its first cell.
     settings: Settings,
     engine: Arc<dyn Engine>,
     loaded: Vec<LoadedSchema>,
@@ -115,7 +115,7 @@ fn show_notes(cells: &[Settings], context: &Context<'_>) {
     }
 }
 
-/// Where the block size is chosen at the load, each size is a data set of its own: `<db>-<size>`.
+/// Names a data set for each block size, `<db>-<size>`, where the block size is chosen at the load.
 fn data_set_per_block_size(
     axes: &[(String, Vec<String>)],
     cells: &mut [Settings],
@@ -123,9 +123,9 @@ fn data_set_per_block_size(
     let Some(sizes) = several(axes, "block_sz") else { return Ok(()) };
     for cell in cells {
         let engine = engine::open(cell)?;
-        let capabilities = engine.capabilities();
+        let support = engine.support();
         let url = cell.db.redacted();
-        let Some(path) = cell.db.path().filter(|_| !capabilities.block_sizes.is_empty()) else {
+        let Some(path) = cell.db.path().filter(|_| !support.block_sizes.is_empty()) else {
             return Err(RunError::Setting(format!(
                 "BLOCK_SZ={} (--block-sz): the server of {url} decides its block size: name a \
                  server for each size, with --db as often",
@@ -210,7 +210,7 @@ fn load_unless_there(
         )));
     }
     let settings = Settings { schemas: Some(wanted), ..settings.clone() };
-    let block_size = settings.block_sz.unwrap_or(engine.capabilities().block_size_default);
+    let block_size = settings.block_sz.unwrap_or(engine.support().block_size_default);
     settings.check_against(block_size, None)?;
     let seed = settings.seed.map_or_else(draw_seed, Ok)?;
     let setup = load::plan(engine.as_ref(), &settings, seed, false)?;
@@ -282,7 +282,7 @@ fn same_bytes_per_block_size(
     }
 }
 
-/// What is the same in every cell, and what is loaded: what makes this sweep this sweep.
+/// The settings that all cells share, and the loaded data: together they identify a sweep.
 fn settings_of(
     axes: &[(String, Vec<String>)],
     cells: &[Settings],
@@ -380,7 +380,7 @@ fn cache_per_block_size(plan: &Plan, first: &Settings) -> Option<String> {
     })
 }
 
-/// Of one cell: RUN_TIME is no axis.
+/// The length of one run; RUN_TIME is the same in every cell.
 pub fn run_time(planned: &Planned) -> Duration {
     planned.cells.first().map_or(Duration::ZERO, |cell| cell.run_time)
 }

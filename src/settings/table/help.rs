@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{EngineColumn, Group, PARAMETERS, Parameter, Support, columns};
+use super::{EngineSupport, Group, PARAMETERS, Parameter, Support, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
@@ -40,15 +40,15 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
         parameter.taken_by.words()
     );
     wrap(text, 6, width, &values);
-    for column in columns() {
-        if let Some(told) = told(column.support(parameter)) {
-            wrap(text, 6, width, &format!("{}: {told}.", column.product));
+    for engine in support::ENGINES {
+        if let Some(words) = described(engine.support(parameter)) {
+            wrap(text, 6, width, &format!("{}: {words}.", engine.product));
         }
     }
 }
 
 /// How an engine treats it, in words; None where there is nothing to say.
-fn told(support: Support) -> Option<String> {
+fn described(support: Support) -> Option<String> {
     match support {
         Support::Full => None,
         Support::Remark(text) => Some(text.to_owned()),
@@ -115,20 +115,20 @@ fn markdown_engines(page: &mut String) {
         "\n## What each engine supports\n\nWhat is asked of an engine that cannot do it is \
          refused, not ignored. An engine supports in full whatever is not named here.\n",
     );
-    for column in columns() {
-        let _ = write!(page, "\n### {} (`{}:`)\n\n", column.product, column.scheme);
+    for engine in support::ENGINES {
+        let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);
         page.push_str("| key | how |\n|---|---|\n");
-        for (key, how) in exceptions(column) {
+        for (key, how) in exceptions(engine) {
             let _ = writeln!(page, "| `{key}` | {} |", cell(&how));
         }
     }
 }
 
-/// What an engine treats otherwise, in the table's order.
-fn exceptions(column: &EngineColumn) -> impl Iterator<Item = (&'static str, String)> {
+/// Parameters that an engine treats otherwise, in the table's order.
+fn exceptions(engine: &EngineSupport) -> impl Iterator<Item = (&'static str, String)> {
     PARAMETERS
         .iter()
-        .filter_map(|parameter| Some((parameter.key, told(column.support(parameter))?)))
+        .filter_map(|parameter| Some((parameter.key, described(engine.support(parameter))?)))
 }
 
 /// A bar would end the cell.

@@ -3,8 +3,8 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 
-use super::value::Value;
 use super::*;
+use crate::settings::{HotSpot, ThinkTime};
 
 /// Every key of the method. A key that is missing in the table would be ignored in silence.
 const METHOD: &str = "UPDATE_PCT SCAN_PCT RUN_TIME WORK_LOOP SCALE SCAN_TABLE_SZ WORK_UNIT \
@@ -128,11 +128,11 @@ fn the_nearest_key_is_named_and_far_ones_are_not() {
 
 #[test]
 fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
-    for column in columns() {
+    for engine in support::ENGINES {
         let mut keys = BTreeSet::new();
-        for (key, support) in column.exceptions {
-            let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", column.scheme));
-            assert!(keys.insert(key), "{}: {key} stands there twice", column.scheme);
+        for (key, support) in engine.exceptions {
+            let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", engine.scheme));
+            assert!(keys.insert(key), "{}: {key} stands there twice", engine.scheme);
             if let Support::Only { values, .. } = support {
                 for value in *values {
                     let parsed = parameter.parse(value).unwrap();
@@ -143,28 +143,55 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
     }
 }
 
-/// What an engine says of itself and what the table says of it are one fact in two rooms.
+/// A key that is written wrongly in a rule would never bind.
 #[test]
-fn engines_can_do_what_the_table_says() {
-    for engine in crate::engine::ALL {
-        let column = column(engine.scheme)
-            .unwrap_or_else(|| panic!("{} has no column in the table", engine.scheme));
-        assert_eq!(column.product, engine.product);
-        let takes = |key: &str, value: &str| match column.support(find(key).unwrap()) {
-            Support::Only { values, .. } => values.contains(&value),
-            Support::Refused { .. } | Support::NoEffect { .. } => false,
-            Support::Full | Support::Remark(_) => true,
-        };
-        for side in ["server", "client", "set"] {
-            let can = engine.loop_sides.iter().any(|can| format!("{can:?}").to_lowercase() == side);
-            assert_eq!(takes("LOOP", side), can, "{} LOOP={side}", engine.scheme);
+fn every_key_that_a_rule_names_is_in_the_table() {
+    let words = ["TRUE", "FALSE", "LITE", "HEAVY", "PATH"];
+    for source in [include_str!("../rules.rs"), include_str!("../read.rs")] {
+        let quoted = source.split('"').skip(1).step_by(2);
+        let keys = quoted.filter(|text| {
+            text.len() > 1
+                && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+                && !words.contains(text)
+        });
+        for key in keys.filter(|key| !key.starts_with("XDG_") && *key != "HOME") {
+            assert!(find(key).is_some() || key == "SHARED_DATA_MODULUS", "{key}");
         }
-        assert_eq!(takes("PREFETCH", "8"), engine.prefetch, "{} PREFETCH", engine.scheme);
-        assert_eq!(takes("IO_DEPTH", "8"), engine.io_depth, "{} IO_DEPTH", engine.scheme);
-        assert_eq!(takes("DIRECT_IO", "TRUE"), engine.direct_io, "{} DIRECT_IO", engine.scheme);
-        let remark = column.support(find("REDO_STRESS").unwrap()) != Support::Full;
-        assert_eq!(remark, !engine.redo_stress, "{} REDO_STRESS", engine.scheme);
     }
+}
+
+/// Each setter fills the field that its entry reads: what is in force is what was set.
+#[test]
+fn every_parameter_sets_what_its_record_shows() {
+    for parameter in PARAMETERS {
+        let Some(other) = sample(parameter) else { continue };
+        let mut settings = Settings {
+            hotspot: Some(HotSpot::default()),
+            think_time: Some(ThinkTime::default()),
+            ..Settings::default()
+        };
+        let before = (parameter.in_force)(&settings);
+        (parameter.set)(&mut settings, &parameter.parse(other).unwrap());
+        assert_ne!((parameter.in_force)(&settings), before, "{}", parameter.key);
+    }
+}
+
+/// A value other than the default.
+fn sample(parameter: &Parameter) -> Option<&'static str> {
+    Some(match parameter.kind {
+        Kind::Percent | Kind::Seconds { .. } | Kind::Count { .. } => "17",
+        Kind::Times { .. } => "3x",
+        Kind::Decimal { .. } => "3.5",
+        Kind::Extent | Kind::Bytes => "96M",
+        Kind::BlockSize => "16K",
+        Kind::Boolean if parameter.default == "TRUE" => "FALSE",
+        Kind::Boolean if parameter.key == "DO_HOTSPOT" => "FALSE",
+        Kind::Boolean => "TRUE",
+        Kind::OneOf(words) => words.last()?,
+        Kind::Text | Kind::User | Kind::Path | Kind::Secret => "name",
+        Kind::Url => "sqlite:elsewhere",
+        Kind::WarmUp => "cache",
+    })
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::support::BLOCK_SIZES;
 use super::{Kind, Parameter};
 use crate::settings::WarmUp;
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
@@ -34,9 +35,6 @@ pub struct Refusal {
     pub rule: String,
     pub hint: String,
 }
-
-/// Block sizes that an engine may load.
-pub(super) const BLOCK_SIZES: [u64; 4] = [4096, 8192, 16384, 32768];
 
 /// So many of the largest blocks are as many bytes as can be counted.
 pub(super) const BLOCKS_MAX: u64 = 1 << 48;
@@ -136,7 +134,7 @@ impl Kind {
             Self::Bytes => parse_bytes(text).map(Value::Number).map_err(|_| Why::Kind),
             Self::BlockSize => parse_bytes(text)
                 .ok()
-                .filter(|bytes| BLOCK_SIZES.contains(bytes))
+                .filter(|bytes| BLOCK_SIZES.iter().any(|size| u64::from(*size) == *bytes))
                 .map(Value::Number)
                 .ok_or(Why::Kind),
             Self::Boolean => match text.to_ascii_uppercase().as_str() {
@@ -193,8 +191,8 @@ impl Kind {
             Self::Extent => "a number of blocks, or bytes with K, M, G or T".to_owned(),
             Self::Bytes => "bytes, also with K, M, G or T".to_owned(),
             Self::BlockSize => {
-                let sizes = BLOCK_SIZES.map(format_bytes);
-                format!("one of {}", sizes.join(", "))
+                let sizes = BLOCK_SIZES.iter().map(|size| format_bytes(u64::from(*size)));
+                format!("one of {}", sizes.collect::<Vec<_>>().join(", "))
             }
             Self::Boolean => "TRUE or FALSE".to_owned(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
@@ -239,6 +237,96 @@ fn whole(text: &str, min: u64, max: u64) -> Result<Value, Why> {
 fn decimal(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|number: &f64| plain && *number <= DECIMAL_MAX)
+}
+
+/// A value as a field of the settings. A value of another kind, or none, reads as unset; each entry
+/// of the table asks for its own kind.
+impl Value {
+    pub fn number_or_none<T: TryFrom<u64>>(&self) -> Option<T> {
+        match self {
+            Self::Number(number) => T::try_from(*number).ok(),
+            _ => None,
+        }
+    }
+
+    pub fn number<T: TryFrom<u64> + Default>(&self) -> T {
+        self.number_or_none().unwrap_or_default()
+    }
+
+    pub fn decimal(&self) -> Option<f64> {
+        match self {
+            Self::Decimal(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub fn seconds(&self) -> Duration {
+        match self {
+            Self::Number(seconds) => Duration::from_secs(*seconds),
+            Self::Decimal(seconds) => Duration::try_from_secs_f64(*seconds).unwrap_or_default(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    pub fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+
+    pub fn is_true(&self) -> bool {
+        self.truth() == Some(true)
+    }
+
+    pub fn extent(&self) -> Option<Extent> {
+        match self {
+            Self::Extent(extent) => Some(*extent),
+            _ => None,
+        }
+    }
+
+    pub fn word(&self) -> Option<&'static str> {
+        match self {
+            Self::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Path(path) => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn secret(&self) -> Option<Secret> {
+        match self {
+            Self::Secret(secret) => Some(secret.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn url(&self) -> TargetUrl {
+        match self {
+            Self::Url(url) => (**url).clone(),
+            _ => TargetUrl::default(),
+        }
+    }
+
+    pub fn warm_up(&self) -> WarmUp {
+        match self {
+            Self::WarmUp(warm_up) => *warm_up,
+            _ => WarmUp::default(),
+        }
+    }
 }
 
 impl Value {

@@ -9,7 +9,9 @@ use super::columns::COLUMNS;
 use super::figure::{Figure, number};
 use super::report::{Event, Kind, Report};
 use super::source::{self, Source};
+use super::statspack;
 use super::{AwrError, parse};
+use crate::engine::{ReportContent, ServerReport};
 use crate::record::server_report::{ReportEvent, ReportFigure, SeenReport};
 
 /// Statistics that are kept as totals: what a run's own counters have under the same names.
@@ -55,7 +57,21 @@ fn is_report(name: &str) -> bool {
     })
 }
 
-/// The same of texts that are at hand, by the names of their files.
+/// The reports that the database made of a run.
+pub fn of_run(reports: &[ServerReport]) -> Vec<SeenReport> {
+    let texts = reports.iter().filter_map(|report| match &report.content {
+        ReportContent::Text(text) => Some((report.file.as_str(), text.as_str())),
+        ReportContent::Interval(_) => None,
+    });
+    let mut seen = of_texts(texts);
+    seen.extend(reports.iter().filter_map(|report| match &report.content {
+        ReportContent::Text(_) => None,
+        ReportContent::Interval(interval) => Some(of(&statspack::report(&report.file, interval))),
+    }));
+    seen
+}
+
+/// The reports in texts, each with the name of its file.
 pub fn of_texts<'t>(files: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<SeenReport> {
     let files = files.filter(|(name, _)| is_report(name)).map(|(name, text)| {
         (name.to_owned(), Ok(Source { text: text.to_owned(), notes: Vec::new() }))
@@ -130,9 +146,8 @@ fn why(error: AwrError) -> String {
 fn of(report: &Report) -> SeenReport {
     let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     let header = &report.header;
-    let totals = TOTALS.iter().filter_map(|&name| Some((name, report.statistic(name)?)));
-    let totals: Vec<(&str, &Figure)> =
-        totals.filter_map(|(name, it)| Some((name, it.total.as_ref()?))).collect();
+    let total = |&name: &&'static str| Some((name, report.statistics.get(name)?.total?));
+    let totals: Vec<(&str, Figure)> = TOTALS.iter().filter_map(total).collect();
     SeenReport {
         file: report.file.clone(),
         kind: Some(kind(report.kind).to_owned()),

@@ -1,15 +1,26 @@
-//! What each engine supports. An engine is one column here: only where it differs from the table's
-//! own meaning does it say something; whatever it does not name, it supports in full.
+//! The one table of what each engine supports. An engine is one [`EngineSupport`] here: what it is,
+//! what it can do, and where it treats a parameter otherwise than the table of parameters says. What
+//! it does not name, it supports in full.
 
 use super::Parameter;
 
-/// One engine's view of the table.
+/// The features of one engine.
 #[derive(Debug)]
-pub struct EngineColumn {
+pub struct EngineSupport {
     /// The URL scheme that opens it.
     pub scheme: &'static str,
     /// As a person names it.
     pub product: &'static str,
+    /// Block sizes it can load, in bytes; empty where the server decides.
+    pub block_sizes: &'static [u32],
+    pub block_size_default: u32,
+    /// Data can be loaded into a tablespace, by the URL option `tablespace`.
+    pub tablespaces: bool,
+    /// Each session has a block cache of its own.
+    pub cache_per_session: bool,
+    /// Rows are filled with incompressible data unless the settings say otherwise.
+    pub incompressible: bool,
+    /// Parameters that it treats otherwise than the table of parameters says.
     pub exceptions: &'static [(&'static str, Support)],
 }
 
@@ -37,7 +48,7 @@ pub enum Support {
     },
 }
 
-impl EngineColumn {
+impl EngineSupport {
     pub fn support(&self, parameter: &Parameter) -> Support {
         self.exceptions
             .iter()
@@ -46,23 +57,66 @@ impl EngineColumn {
     }
 }
 
+/// Block sizes that petal can load where an engine can choose, in bytes.
+pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
+
+/// Common features of engines with a server.
+const SERVER: EngineSupport = EngineSupport {
+    scheme: "",
+    product: "",
+    block_sizes: &[],
+    block_size_default: 8192,
+    tablespaces: true,
+    cache_per_session: false,
+    incompressible: false,
+    exceptions: &[],
+};
+
+pub static SQLITE: EngineSupport = EngineSupport {
+    scheme: "sqlite",
+    product: "SQLite",
+    block_sizes: BLOCK_SIZES,
+    block_size_default: 8192,
+    tablespaces: false,
+    cache_per_session: true,
+    incompressible: false,
+    exceptions: SQLITE_EXCEPTIONS,
+};
+
+pub static POSTGRES: EngineSupport = EngineSupport {
+    scheme: "postgres",
+    product: "PostgreSQL",
+    exceptions: POSTGRES_EXCEPTIONS,
+    ..SERVER
+};
+
+pub static ORACLE: EngineSupport = EngineSupport {
+    scheme: "oracle",
+    product: "Oracle Database",
+    exceptions: ORACLE_EXCEPTIONS,
+    ..SERVER
+};
+
+pub static DEVICE: EngineSupport = EngineSupport {
+    scheme: "device",
+    product: "Device",
+    block_sizes: BLOCK_SIZES,
+    block_size_default: 8192,
+    tablespaces: false,
+    cache_per_session: false,
+    incompressible: true,
+    exceptions: DEVICE_EXCEPTIONS,
+};
+
 /// The engines that petal knows, in the order in which people should read of them.
-pub fn columns() -> &'static [EngineColumn] {
-    COLUMNS
+pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &ORACLE, &DEVICE];
+
+/// The engine of a URL scheme.
+pub fn of(scheme: &str) -> Option<&'static EngineSupport> {
+    ENGINES.iter().find(|engine| engine.scheme == scheme).copied()
 }
 
-pub fn column(scheme: &str) -> Option<&'static EngineColumn> {
-    COLUMNS.iter().find(|column| column.scheme == scheme)
-}
-
-static COLUMNS: &[EngineColumn] = &[
-    EngineColumn { scheme: "sqlite", product: "SQLite", exceptions: SQLITE },
-    EngineColumn { scheme: "postgres", product: "PostgreSQL", exceptions: POSTGRES },
-    EngineColumn { scheme: "oracle", product: "Oracle Database", exceptions: ORACLE },
-    EngineColumn { scheme: "device", product: "Device", exceptions: DEVICE },
-];
-
-const DEVICE: &[(&str, Support)] = &[
+const DEVICE_EXCEPTIONS: &[(&str, Support)] = &[
     (
         "LOOP",
         Support::Only {
@@ -101,7 +155,7 @@ const DEVICE: &[(&str, Support)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const SQLITE: &[(&str, Support)] = &[
+const SQLITE_EXCEPTIONS: &[(&str, Support)] = &[
     (
         "LOOP",
         Support::Only {
@@ -157,7 +211,7 @@ const SQLITE: &[(&str, Support)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const POSTGRES: &[(&str, Support)] = &[
+const POSTGRES_EXCEPTIONS: &[(&str, Support)] = &[
     (
         "BLOCK_SZ",
         Support::Remark("the server's own, fixed when it was built: another value is refused"),
@@ -201,7 +255,7 @@ const POSTGRES: &[(&str, Support)] = &[
     ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const ORACLE: &[(&str, Support)] = &[
+const ORACLE_EXCEPTIONS: &[(&str, Support)] = &[
     ("BLOCK_SZ", Support::Remark("the tablespace's own: another value is refused")),
     (
         "LOOP",
