@@ -8,7 +8,7 @@ use zip::result::ZipError;
 
 use super::source::{self, Source};
 
-/// How an archive begins, also one of no files.
+/// First bytes of an archive; an empty one has others.
 const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 pub const MAGIC_BYTES: usize = 4;
 /// The folder that macOS adds to an archive for its own attributes of each file.

@@ -7,7 +7,7 @@ use super::host;
 use super::load;
 use super::number as printed;
 use super::page::{Page, Row, Table, cell};
-use super::report::{Header, Kind, Report};
+use super::report::{Header, Report, ReportKind};
 use super::topic::Topic;
 use super::waits;
 
@@ -75,7 +75,7 @@ fn instance(page: &Page, table: &Table, row: Row<'_>, cluster: &Header, events: 
     let classes = of(Topic::ClusterWaitClasses);
     let top = events.of_instances.iter().filter(|event| event.instance.as_deref() == Some(name));
     Report {
-        kind: Kind::AwrgInstance,
+        kind: ReportKind::AwrgInstance,
         header,
         cpu: cpu.unwrap_or_default(),
         load_profile: profile,
@@ -87,10 +87,8 @@ fn instance(page: &Page, table: &Table, row: Row<'_>, cluster: &Header, events: 
 }
 
 fn header(table: &Table, row: Row<'_>, cluster: &Header) -> Header {
-    let text = |keys: &[&str]| Figure::text(cell(row, table.column(keys)), &table.title);
-    let count = |keys: &[&str]| {
-        Figure::read(cell(row, Some(table.column(keys)?)), &table.title, printed::count)
-    };
+    let text = |keys: &[&str]| table.text(row, keys);
+    let count = |keys: &[&str]| table.count(row, keys);
     Header {
         instance: text(&["instance"]),
         instance_number: count(&["i"]),

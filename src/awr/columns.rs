@@ -7,7 +7,7 @@ use super::figure::Figure;
 use super::report::Report;
 
 pub struct Column {
-    /// The unit comes last.
+    /// Name, with the unit last.
     pub name: &'static str,
     pub unit: &'static str,
     /// The section it is taken from, and how.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::columns::value;
 use super::events;
-use super::figure::{Figure, finer, number};
+use super::figure::{Figure, more_precise, number};
 use super::load::per_second;
 use super::number::Scalar;
-use super::report::{Event, Kind, Load, Report, event};
+use super::report::{Event, Load, Report, ReportKind, event};
 use super::times;
 use crate::record::observation::{Observation, metric};
 use time::PrimitiveDateTime;
@@ -38,7 +38,7 @@ pub(super) fn rate(report: &Report, name: &str) -> Option<Figure> {
         let total = statistic.total.as_ref().filter(|_| !report.spans_restart)?;
         per_second(total, report.header.elapsed_min.as_ref()?, name)
     };
-    finer(statistic.per_second.clone(), computed())
+    more_precise(statistic.per_second.clone(), computed())
 }
 
 pub(super) fn piops(report: &Report) -> Option<Figure> {
@@ -52,8 +52,8 @@ pub(super) fn piops(report: &Report) -> Option<Figure> {
 /// report has no other. The top list counts with them if it is of the same processes.
 fn lists(report: &Report) -> [&[Event]; 2] {
     // The top lists of Statspack and of clusters hold background processes too.
-    let is_mixed =
-        matches!(report.kind, Kind::Sp | Kind::Awrg) && !report.foreground_events.is_empty();
+    let is_mixed = matches!(report.kind, ReportKind::Sp | ReportKind::Awrg)
+        && !report.foreground_events.is_empty();
     let is_usable = !is_mixed && events::is_of_one_population(&report.top_events);
     [&report.foreground_events, if is_usable { &report.top_events } else { &[] }]
 }
@@ -145,7 +145,7 @@ pub(super) fn average_active_sessions(report: &Report) -> Option<Figure> {
     };
     let of_model = || per_second(report.time_model.db_time_s.as_ref()?, elapsed?, "DB time");
     let printed = second(&report.load_profile.db_time);
-    [of_header(), of_model(), printed].into_iter().fold(None, finer)
+    [of_header(), of_model(), printed].into_iter().fold(None, more_precise)
 }
 
 /// When the report begins; of several instances the first.

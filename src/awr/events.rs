@@ -2,7 +2,7 @@
 //! and preferred where it has more digits.
 
 use super::cluster;
-use super::figure::{Figure, finer, number};
+use super::figure::{Figure, more_precise, number};
 use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::{Bucket, Event, Histogram, event};
@@ -163,13 +163,13 @@ fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Opt
     is_event.then_some(event)
 }
 
-/// Time over waits, and which average is the finer one.
+/// Sets the averages: time over waits, and the more precise of that and the report's own.
 fn average(event: &mut Event) {
     event.avg_us = match (&event.time_s, &event.waits) {
         (Some(time), Some(waits)) if waits.number() > Some(0.0) => time_over(time, waits),
         _ => None,
     };
-    let best = finer(event.avg_us.clone(), event.reported_avg_us.clone());
+    let best = more_precise(event.avg_us.clone(), event.reported_avg_us.clone());
     // A 0 only says that it was too short to be shown.
     event.latency_us = best.filter(|figure| figure.number() > Some(0.0));
 }
@@ -261,7 +261,7 @@ fn below_us(heading: &str) -> Option<f64> {
 /// The mean of an event in microseconds, from the list that shows it most finely.
 pub fn latency(lists: &[&[Event]], name: &str) -> Option<Figure> {
     let of = |list: &&[Event]| event(list, name).and_then(|event| event.latency_us.clone());
-    lists.iter().filter_map(of).fold(None, |best, next| finer(best, Some(next)))
+    lists.iter().filter_map(of).fold(None, |best, next| more_precise(best, Some(next)))
 }
 
 /// Seconds waited for the events whose names begin so.

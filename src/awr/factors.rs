@@ -112,7 +112,7 @@ pub fn of_name(path: &Path, report: &Report) -> Vec<(String, String)> {
         && is_number(last)
         && before.contains('.')
     {
-        return vec![("sessions".into(), tidy(last))];
+        return vec![("sessions".into(), without_zeros(last))];
     }
     let stem = name.split('.').next().unwrap_or(name);
     let Some(rest) = stem.strip_prefix("awr_") else { return Vec::new() };
@@ -125,7 +125,10 @@ pub fn of_name(path: &Path, report: &Report) -> Vec<(String, String)> {
                 && update_pct.parse().is_ok_and(|pct: u32| pct <= 100)
                 && [update_pct, sessions].map(|text| text.parse().ok()) != snapshots =>
         {
-            vec![("update_pct".into(), tidy(update_pct)), ("sessions".into(), tidy(sessions))]
+            vec![
+                ("update_pct".into(), without_zeros(update_pct)),
+                ("sessions".into(), without_zeros(sessions)),
+            ]
         }
         _ => Vec::new(),
     }
@@ -136,7 +139,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// `008` is 8.
-fn tidy(digits: &str) -> String {
+fn without_zeros(digits: &str) -> String {
     digits.parse::<u32>().map_or_else(|_| digits.to_owned(), |number| number.to_string())
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::number::{Printed, Scalar};
+use super::number::{self, Printed, Scalar};
+use super::page::{Row, Table, cell};
 
 /// A value out of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,7 +32,7 @@ impl Figure {
         })
     }
 
-    /// `parse` of a cell; a blank or unreadable cell is none.
+    /// Reads a cell by `parse`; a blank or unreadable cell is none.
     pub fn read(
         cell: &str,
         section: &Arc<str>,
@@ -47,7 +48,8 @@ impl Figure {
         })
     }
 
-    /// Out of other figures. `step` is how far it may be off, as [`Figure::step`].
+    /// Makes a figure that is computed from others. `step` is how far it may be off, as
+    /// [`Figure::step`].
     pub fn computed(value: f64, step: f64, how: String) -> Option<Self> {
         value.is_finite().then(|| Self {
             value: Scalar::Decimal(value),
@@ -78,13 +80,31 @@ impl Figure {
     }
 }
 
+impl Table {
+    /// The count, rate or time in a row, under the first of these headings that the table has.
+    pub fn count(&self, row: Row<'_>, keys: &[&str]) -> Option<Figure> {
+        self.count_at(row, self.column(keys))
+    }
+
+    /// The count, rate or time in a row's cell.
+    pub fn count_at(&self, row: Row<'_>, at: Option<usize>) -> Option<Figure> {
+        Figure::read(cell(row, at), &self.title, number::count)
+    }
+
+    /// The text in a row, under the first of these headings that the table has.
+    pub fn text(&self, row: Row<'_>, keys: &[&str]) -> Option<Figure> {
+        Figure::text(cell(row, self.column(keys)), &self.title)
+    }
+}
+
 /// The number of a figure that may be missing.
 pub fn number(figure: &Option<Figure>) -> Option<f64> {
     figure.as_ref().and_then(Figure::number)
 }
 
-/// The one known more exactly; a printed 0 of a finite figure never wins over anything else.
-pub fn finer(one: Option<Figure>, other: Option<Figure>) -> Option<Figure> {
+/// Chooses the figure with more digits; a printed 0 of a finite figure never wins over anything
+/// else.
+pub fn more_precise(one: Option<Figure>, other: Option<Figure>) -> Option<Figure> {
     match (one, other) {
         (Some(one), Some(other)) if other.uncertainty() < one.uncertainty() => Some(other),
         (one, other) => one.or(other),

@@ -46,7 +46,7 @@ fn finding(id: &str, severity: Severity, message: String, advice: &str) -> Findi
     Finding { id: id.to_owned(), severity, message, advice: advice.to_owned(), evidence }
 }
 
-fn with(mut finding: Finding, name: &str, value: impl Into<Value>) -> Finding {
+fn with_evidence(mut finding: Finding, name: &str, value: impl Into<Value>) -> Finding {
     finding.evidence.insert(name.to_owned(), value.into());
     finding
 }
@@ -62,19 +62,19 @@ pub fn spans_restart(report: &Report, warnings: &[String]) -> bool {
 }
 
 fn restart(report: &Report, warnings: &[String]) -> Option<Finding> {
-    let told = warnings.first().map(|line| format!(" (\"{line}\")")).unwrap_or_default();
+    let quoted = warnings.first().map(|line| format!(" (\"{line}\")")).unwrap_or_default();
     let found = finding(
         "spans-restart",
         Severity::Error,
         format!(
-            "the instance was restarted between the snapshots{told}: counts and rates mean nothing"
+            "the instance was restarted between the snapshots{quoted}: counts and rates mean nothing"
         ),
         "Make the report between two snapshots of the same start.",
     );
     report.spans_restart.then_some(found)
 }
 
-/// A PL/SQL loop does not wait for its commits, unless it is told to.
+/// Finds commits that did not wait: in a PL/SQL loop only COMMIT WRITE WAIT makes them.
 fn commits(report: &Report) -> Option<Finding> {
     let total = |name| number(&report.statistics.get(name)?.total);
     let commits = total("user commits").filter(|&commits| commits >= COMMITS_MIN)?;
@@ -90,11 +90,12 @@ fn commits(report: &Report) -> Option<Finding> {
         "PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from the client, if \
          commits are to be durable one by one.",
     );
-    let mut found = with(with(found, "user_commits", commits), "redo_synch_writes", syncs);
-    found = with(found, "unwaited_pct", unwaited_pct);
+    let mut found =
+        with_evidence(with_evidence(found, "user_commits", commits), "redo_synch_writes", syncs);
+    found = with_evidence(found, "unwaited_pct", unwaited_pct);
     for name in ["commit_write", "commit_wait", "commit_logging"] {
         if let Some(value) = parameter(&report.parameters, name) {
-            found = with(found, name, value.shown());
+            found = with_evidence(found, name, value.shown());
         }
     }
     (syncs < commits * SYNCS_PER_COMMIT_MIN).then_some(found)
@@ -111,11 +112,12 @@ fn processor(report: &Report) -> Option<Finding> {
         ),
         "Use fewer sessions, or more processors; compare PIOPS at fewer sessions.",
     );
-    let found = with(with(found, "busy_pct", busy), "section", idle.section.to_string());
+    let found =
+        with_evidence(with_evidence(found, "busy_pct", busy), "section", idle.section.to_string());
     (busy > BUSY_PCT_MAX).then_some(found)
 }
 
-/// Reads of several blocks where single ones were meant.
+/// Finds reads of several blocks where single ones were meant.
 fn prefetch(report: &Report) -> Option<Finding> {
     let total = |name| number(&report.statistics.get(name)?.total);
     let prefetched =
@@ -133,10 +135,11 @@ fn prefetch(report: &Report) -> Option<Finding> {
         "For single-block reads set _db_block_prefetch_limit and _db_block_prefetch_quota to 0, and \
          load the data so that neighbouring keys lie in different blocks.",
     );
-    let mut found = with(with(found, "prefetched_blocks", prefetched), "blocks_read", reads);
+    let mut found =
+        with_evidence(with_evidence(found, "prefetched_blocks", prefetched), "blocks_read", reads);
     for name in ["db file parallel read", "db file scattered read", "db file sequential read"] {
         if let Some(waits) = waits(name) {
-            found = with(found, &format!("waits: {name}"), waits);
+            found = with_evidence(found, &format!("waits: {name}"), waits);
         }
     }
     (reads > 0.0 && share > PREFETCH_SHARE_MAX).then_some(found)
@@ -153,7 +156,8 @@ fn log_switches(report: &Report) -> Option<Finding> {
         format!("{:.1} % of database time was spent waiting for log file switches", share * 100.0),
         "Use larger or more redo logs, or a faster archive destination.",
     );
-    let found = with(with(found, "log_file_switch_s", waited), "db_time_s", db_time);
+    let found =
+        with_evidence(with_evidence(found, "log_file_switch_s", waited), "db_time_s", db_time);
     (db_time > 0.0 && share > LOG_SWITCH_SHARE_MAX).then_some(found)
 }
 
@@ -168,5 +172,5 @@ fn short_run(report: &Report) -> Option<Finding> {
         ),
         "Let runs last five minutes or more, and take the snapshots at their ends.",
     );
-    (minutes < JUDGED_MIN * SLACK).then_some(with(found, "elapsed_min", minutes))
+    (minutes < JUDGED_MIN * SLACK).then_some(with_evidence(found, "elapsed_min", minutes))
 }

@@ -6,17 +6,16 @@ use super::cluster;
 use super::figure::Figure;
 use super::number;
 use super::page::{Page, Row, Table, cell};
-use super::report::{Header, Kind};
+use super::report::{Header, ReportKind};
 use super::topic::Topic;
 
-pub fn read(page: &Page, kind: Kind) -> Header {
+pub fn read(page: &Page, kind: ReportKind) -> Header {
     let mut header = Header::default();
     page.tables_of(Topic::Database).for_each(|table| database(table, &mut header));
     page.tables_of(Topic::Instance).for_each(|table| instance(table, &mut header));
     page.tables_of(Topic::Host).for_each(|table| host(table, &mut header));
     if let Some(table) = page.first(Topic::Container) {
-        let name = table.column(&["containername"]);
-        header.pdb = table.rows.iter().find_map(|row| Figure::text(cell(row, name), &table.title));
+        header.pdb = table.rows.iter().find_map(|row| table.text(row, &["containername"]));
     }
     for table in page.tables_of(Topic::Snapshots) {
         for line in table.lines() {
@@ -24,22 +23,22 @@ pub fn read(page: &Page, kind: Kind) -> Header {
             host_line(&line, &table.title, &mut header);
         }
     }
-    if kind == Kind::Awrg {
+    if kind == ReportKind::Awrg {
         cluster(page, &mut header);
     }
     header
 }
 
-/// A cell's text, unless something is known already.
+/// Sets a figure to a cell's text, unless it is known already.
 fn put(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
-        *figure = Figure::text(cell(row, table.column(keys)), &table.title);
+        *figure = table.text(row, keys);
     }
 }
 
 fn put_number(figure: &mut Option<Figure>, table: &Table, row: Row<'_>, keys: &[&str]) {
     if figure.is_none() {
-        *figure = Figure::read(cell(row, table.column(keys)), &table.title, number::count);
+        *figure = table.count(row, keys);
     }
 }
 
@@ -93,7 +92,7 @@ fn host(table: &Table, header: &mut Header) {
     put_number(&mut header.memory_gb, table, row, &["memorygb", "memoryg"]);
 }
 
-/// A line such as `Begin Snap: 1822 23-Apr-14 18:30:05 58 1.5`.
+/// Reads a line such as `Begin Snap: 1822 23-Apr-14 18:30:05 58 1.5`.
 fn snapshot(line: &str, section: &Arc<str>, header: &mut Header) {
     let after = |labels: [&str; 2]| {
         labels.iter().find_map(|label| line.find(label).and_then(|at| line.get(at + label.len()..)))
@@ -136,7 +135,7 @@ fn host_line(line: &str, section: &Arc<str>, header: &mut Header) {
     header.memory_gb = header.memory_gb.take().or_else(|| Figure::read(memory, section, gibibytes));
 }
 
-/// A number, then a date in the words of any language that ends with a time of day.
+/// Reads a number, then a date in the words of any language that ends with a time of day.
 fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure>) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let Some((id, rest)) = words.split_first() else { return (None, None) };

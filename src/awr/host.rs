@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cluster;
-use super::figure::{Figure, finer};
+use super::figure::{Figure, more_precise};
 use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::{Cpu, Header, Memory, Parameter};
@@ -62,9 +62,7 @@ pub fn cpu(page: &Page, header: &mut Header) -> Cpu {
     if let Some(table) = page.first(Topic::HostCpu)
         && let Some(row) = table.rows.last()
     {
-        let percent = |keys: &[&str]| {
-            Figure::read(cell(row, Some(table.column(keys)?)), &table.title, number::count)
-        };
+        let percent = |keys: &[&str]| table.count(row, keys);
         cpu.idle_pct = percent(&["%idle", "idle"]);
         cpu.user_pct = percent(&["%user", "user"]);
         cpu.system_pct = percent(&["%system", "system"]);
@@ -83,8 +81,8 @@ pub fn cpu(page: &Page, header: &mut Header) -> Cpu {
 /// Idle and iowait as shares of the time, where that has more digits.
 fn with_shares(mut cpu: Cpu) -> Cpu {
     let shares = (share(&cpu.idle_s, &cpu), share(&cpu.iowait_s, &cpu));
-    cpu.idle_pct = finer(cpu.idle_pct.take(), shares.0);
-    cpu.iowait_pct = finer(cpu.iowait_pct.take(), shares.1);
+    cpu.idle_pct = more_precise(cpu.idle_pct.take(), shares.0);
+    cpu.iowait_pct = more_precise(cpu.iowait_pct.take(), shares.1);
     cpu
 }
 
@@ -104,7 +102,7 @@ fn operating_system(table: &Table, cpu: &mut Cpu, header: &mut Header) {
     let name = table.column(&["statistic", "statisticname"]).or(Some(0));
     let Some(value) = table.column(&["value", "total"]) else { return };
     let seconds = |row: Row<'_>| {
-        let mut figure = Figure::read(cell(row, Some(value)), &table.title, number::count)?;
+        let mut figure = table.count_at(row, Some(value))?;
         figure.value = number::Scalar::Decimal(figure.number()? / 100.0);
         figure.step /= 100.0;
         Some(figure)
@@ -155,8 +153,7 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
     let column = |key: &str| table.column(&[key]);
     let sum = |key| cluster::sum(table, rows, column(key), number::count);
     let waited = |row: &Row<'_>| {
-        let figure =
-            |key: &str| Figure::read(cell(*row, Some(column(key)?)), &table.title, number::count);
+        let figure = |key: &str| table.count(*row, &[key]);
         let (share, busy, idle) = (figure("%wio")?, figure("busy")?, figure("idle")?);
         let all = (busy.number()? + idle.number()?) / 100.0;
         let how = format!("{}: % WIO of Busy and Idle", table.title);
@@ -169,7 +166,7 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
         Figure::computed(total, step, waits.first()?.section.to_string())
     });
     let alone = |key: &str| match rows {
-        [row] => Figure::read(cell(*row, Some(column(key)?)), &table.title, number::count),
+        [row] => table.count(*row, &[key]),
         _ => None,
     };
     with_shares(Cpu {
@@ -185,9 +182,7 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
 
 /// Processors and memory of an instance's host.
 pub fn of_instance(table: &Table, row: Row<'_>, header: &mut Header) {
-    let count = |key: &str| {
-        Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
-    };
+    let count = |key: &str| table.count(row, &[key]);
     (header.cpus, header.cores) = (count("cpus"), count("cores"));
     header.sockets = count("sckts");
 }

@@ -7,12 +7,10 @@ mod tokens;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use html5gum::Tokenizer;
-
 use super::page::{Column, Page, Row, Rows, Table};
 use super::topic::{self, Topic};
 
-use tokens::{RowReader, Shared, Tag, Tags};
+use tokens::{Tag, tokenize};
 
 /// Tables within tables that are told apart.
 const DEPTH_MAX: usize = 8;
@@ -55,24 +53,17 @@ fn begins_element(text: &str, at: usize) -> bool {
 }
 
 pub fn page(text: &str) -> Page {
-    let page = tokens(text, true);
+    let page = tokenize(text, true).finish();
     // A style or script that never ends hides what follows, as it does in a browser.
-    if page.tables.is_empty() { tokens(text, false) } else { page }
-}
-
-fn tokens(text: &str, hides: bool) -> Page {
-    let shared = Shared::default();
-    let tags = Tags::new(&shared, hides);
-    Tokenizer::new_with_emitter(RowReader::new(text, &shared), tags).for_each(drop);
-    shared.builder.into_inner().finish()
+    if page.tables.is_empty() { tokenize(text, false).finish() } else { page }
 }
 
 /// Puts tables together.
 #[derive(Default)]
-struct Builder {
+struct PageBuilder {
     page: Page,
     /// The tables that are open, innermost last.
-    open: Vec<Open>,
+    open: Vec<OpenTable>,
     /// The text since the last table, if it is in no cell.
     text: Vec<u8>,
     /// Within `style`, `script` or `title`.
@@ -82,7 +73,7 @@ struct Builder {
 
 /// A table that is being read.
 #[derive(Default)]
-struct Open {
+struct OpenTable {
     summary: String,
     titles: Titles,
     rows: Rows,
@@ -120,7 +111,7 @@ struct RowKind {
     has_others: bool,
 }
 
-impl Builder {
+impl PageBuilder {
     fn start(&mut self, tag: &Tag) {
         if self.is_full {
             return;
@@ -217,7 +208,7 @@ impl Builder {
         let text = self.current().map(std::mem::take).unwrap_or_default();
         let titles = self.titles(&String::from_utf8_lossy(&text));
         let summary = tidy(&String::from_utf8_lossy(summary)).into_owned();
-        self.open.push(Open { titles, summary, ..Open::default() });
+        self.open.push(OpenTable { titles, summary, ..OpenTable::default() });
     }
 
     /// What stands over a table, and what the report says of itself there.
@@ -262,7 +253,7 @@ impl Builder {
     }
 }
 
-impl Open {
+impl OpenTable {
     /// Decides whether its rows are read, as soon as its headings are there.
     fn settle(&mut self) {
         let has_body =
@@ -341,8 +332,8 @@ fn colspan(value: &[u8]) -> usize {
     span.unwrap_or(1).clamp(1, COLSPAN_MAX)
 }
 
-/// By the nearest text above, or the nearest heading, else by the columns, else by what the table
-/// says of itself.
+/// Finds the section by the columns, else by the nearest text above, the nearest heading, or the
+/// table's own summary.
 fn topic_of(titles: &Titles, summary: &str, columns: &[Column]) -> Option<(Topic, Arc<str>)> {
     if let Some(topic) = topic::of_columns(columns.iter().map(|column| column.key.as_str())) {
         return Some((topic, "report header".into()));

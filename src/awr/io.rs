@@ -44,9 +44,7 @@ fn rows(table: &Table) -> Vec<IoRow> {
 }
 
 fn io_row(row: Row<'_>, table: &Table, name: usize, file: Option<usize>) -> Option<IoRow> {
-    let figure = |keys: &[&str]| {
-        Figure::read(cell(row, Some(table.column(keys)?)), &table.title, printed::count)
-    };
+    let figure = |keys: &[&str]| table.count(row, keys);
     let headed = table.columns.iter().enumerate().filter(|(_, column)| !column.name.is_empty());
     let pdb = table.column(&["pdbname", "pdb"]);
     let found = IoRow {
@@ -81,9 +79,9 @@ enum Order {
     Unknown,
 }
 
-/// Told by the report's header: 11.2.0.4 prints these three columns in another order than their
-/// headings. Its table has nothing between the single-block reads and the writes; later releases
-/// have `% Opt Reads` there.
+/// Decides the order by the release in the header: 11.2.0.4 prints these three columns in another
+/// order than their headings. Its table has nothing between the single-block reads and the writes;
+/// later releases have `% Opt Reads` there.
 fn order(table: &Table, release: &str) -> Order {
     let single = table.column(&["av1bkrdms"]);
     let is_suspect = single.is_some_and(|at| table.column(&["writes"]) == Some(at + 1));

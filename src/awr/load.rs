@@ -4,14 +4,14 @@ use super::cluster;
 use super::figure::Figure;
 use super::number::{self, Printed, Scalar};
 use super::page::{Page, Row, Table, cell};
-use super::report::{Kind, Load, LoadProfile, TimeModel};
+use super::report::{Load, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
 
-pub fn read(page: &Page, kind: Kind, elapsed_min: &Option<Figure>) -> LoadProfile {
+pub fn read(page: &Page, kind: ReportKind, elapsed_min: &Option<Figure>) -> LoadProfile {
     let mut profile = LoadProfile::default();
     page.tables_of(Topic::LoadProfile).for_each(|table| instance(table, &mut profile));
     let total = |topic| page.first(topic).and_then(|it| Some((it, cluster::total(it)?)));
-    if kind == Kind::Awrg {
+    if kind == ReportKind::Awrg {
         if let Some((table, row)) = total(Topic::ClusterPerSecond) {
             profile = of_row(table, row);
         }
@@ -27,11 +27,10 @@ fn instance(table: &Table, profile: &mut LoadProfile) {
     let transaction = table.column(&["pertransaction"]);
     for row in table.rows.iter() {
         let Some(load) = line(profile, &topic::key(cell(row, Some(0)))) else { continue };
-        let figure = |at| Figure::read(cell(row, at), &table.title, number::count);
         if load.per_second.is_none() && load.per_transaction.is_none() {
             *load = Load {
-                per_second: second.and_then(|at| figure(Some(at))),
-                per_transaction: transaction.and_then(|at| figure(Some(at))),
+                per_second: table.count_at(row, second),
+                per_transaction: table.count_at(row, transaction),
             };
         }
     }
@@ -64,10 +63,7 @@ fn line<'p>(profile: &'p mut LoadProfile, label: &str) -> Option<&'p mut Load> {
 
 /// A cluster's rates per second, of one row. Its redo is in units of 1024 bytes.
 pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
-    let rate = |keys: &[&str]| {
-        let at = table.column(keys)?;
-        Figure::read(cell(row, Some(at)), &table.title, number::count)
-    };
+    let rate = |keys: &[&str]| table.count(row, keys);
     let kilobytes = || {
         let printed = cell(row, Some(table.column(&["redosizeks"])?));
         let mut figure = Figure::read(printed, &table.title, |text| {
@@ -96,8 +92,7 @@ pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
 
 /// DB CPU of a row of a cluster's time model, over the elapsed time.
 pub fn cpu_per_second(table: &Table, row: Row<'_>, elapsed_min: &Option<Figure>) -> Option<Figure> {
-    let at = table.column(&["dbcpus"]);
-    let cpu = Figure::read(cell(row, at), &table.title, number::count)?;
+    let cpu = table.count(row, &["dbcpus"])?;
     per_second(&cpu, elapsed_min.as_ref()?, "DB CPU")
 }
 
@@ -121,16 +116,13 @@ pub fn time_model(page: &Page) -> TimeModel {
                 "DB CPU" => &mut model.db_cpu_s,
                 _ => continue,
             };
-            *place =
-                place.take().or_else(|| Figure::read(cell(row, time), &table.title, number::count));
+            *place = place.take().or_else(|| table.count_at(row, time));
         }
     }
     if let Some(table) = page.first(Topic::ClusterTimeModel)
         && let Some(row) = cluster::total(table)
     {
-        let figure = |key: &str| {
-            Figure::read(cell(row, Some(table.column(&[key])?)), &table.title, number::count)
-        };
+        let figure = |key: &str| table.count(row, &[key]);
         model = TimeModel { db_time_s: figure("dbtimes"), db_cpu_s: figure("dbcpus") };
     }
     model

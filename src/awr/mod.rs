@@ -36,7 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use page::Page;
-use report::{Format, Kind, Report};
+use report::{Format, Report, ReportKind};
 use source::{Opened, Source};
 use statistics::Statistics;
 use topic::Topic;
@@ -132,7 +132,7 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
     let format = if is_html { Format::Html } else { Format::Text };
     let page = if is_html { html::page(text) } else { text::page(text) };
     // Oracle makes Statspack's report as text only.
-    let kind = kind(&page).filter(|&kind| !(is_html && kind == Kind::Sp));
+    let kind = kind(&page).filter(|&kind| !(is_html && kind == ReportKind::Sp));
     let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
     if page.tables.is_empty() {
         let why = match text.trim().len() {
@@ -152,7 +152,7 @@ fn parse_one(file: &str, text: &str, is_html: bool, notes: &[String]) -> Result<
 }
 
 /// The figures of a page, and what they let one judge.
-fn judged(mut page: Page, kind: Kind) -> Report {
+fn judged(mut page: Page, kind: ReportKind) -> Report {
     let warnings = std::mem::take(&mut page.warnings);
     let mut report = extract(page, kind);
     report.spans_restart = findings::spans_restart(&report, &warnings);
@@ -160,7 +160,7 @@ fn judged(mut page: Page, kind: Kind) -> Report {
     report
 }
 
-fn extract(mut page: Page, kind: Kind) -> Report {
+fn extract(mut page: Page, kind: ReportKind) -> Report {
     let statistics = Statistics::of(page.take(Topic::Statistics));
     let page = &page;
     let mut header = header::read(page, kind);
@@ -200,7 +200,8 @@ fn extract(mut page: Page, kind: Kind) -> Report {
     }
 }
 
-/// Elements stand before the title of an HTML report; SQL in a text report may hold elements too.
+/// Tells HTML from text: elements stand before the title of an HTML report; SQL in a text report
+/// may hold elements too.
 fn is_html(text: &str) -> bool {
     let probe = text.as_bytes();
     let probe = probe.get(..PROBE).unwrap_or(probe).to_ascii_lowercase();
@@ -211,26 +212,26 @@ fn is_html(text: &str) -> bool {
     before.windows(2).any(is_tag) && (title.is_some() || find(b"<td").is_some())
 }
 
-/// By what the report calls itself, else by what it holds.
-fn kind(page: &Page) -> Option<Kind> {
+/// Tells the kind of a report by what it calls itself, else by its sections.
+fn kind(page: &Page) -> Option<ReportKind> {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     if heading.contains("STATSPACK REPORT") {
-        Some(Kind::Sp)
+        Some(ReportKind::Sp)
     } else if heading.contains("PDB REPORT") {
-        Some(Kind::Awrpdb)
+        Some(ReportKind::Awrpdb)
     } else if heading.contains("(RAC)") || heading.contains("RAC REPORT") {
-        Some(Kind::Awrg)
+        Some(ReportKind::Awrg)
     } else if heading.contains("WORKLOAD REPOSITORY REPORT") {
         // Of a cluster, if it tells no single instance apart.
-        Some(if page.first(Topic::Cluster).is_some() { Kind::Awrg } else { Kind::Awr })
+        Some(if page.first(Topic::Cluster).is_some() { ReportKind::Awrg } else { ReportKind::Awr })
     } else if heading.is_empty() {
         let holds = |topic| page.first(topic).is_some();
         let is_cluster = holds(Topic::Cluster) && holds(Topic::ClusterInstances);
         let is_report =
             holds(Topic::Database) && (holds(Topic::LoadProfile) || holds(Topic::TopEvents));
         match (is_cluster, is_report) {
-            (true, _) => Some(Kind::Awrg),
-            (_, true) => Some(Kind::Awr),
+            (true, _) => Some(ReportKind::Awrg),
+            (_, true) => Some(ReportKind::Awr),
             _ => None,
         }
     } else {
@@ -238,7 +239,7 @@ fn kind(page: &Page) -> Option<Kind> {
     }
 }
 
-/// What a file is instead, as well as it can be told.
+/// Says what a file is that is no report, as far as its text shows it.
 fn other(file: &str, text: &str, page: &Page, is_html: bool) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();

@@ -116,11 +116,14 @@ pub fn duration_us(text: &str, unit_us: Option<f64>) -> Option<Printed> {
     };
     // As a decimal point shifted, so that 268.69us is 268.69.
     let printed = plain(digits.trim_end(), 0)?;
-    Some(Printed { value: Scalar::Decimal(tidy(printed.number() * us)), step: printed.step * us })
+    Some(Printed {
+        value: Scalar::Decimal(round_off(printed.number() * us)),
+        step: printed.step * us,
+    })
 }
 
 /// Takes away what multiplying by a power of ten adds in the last bit.
-fn tidy(value: f64) -> f64 {
+fn round_off(value: f64) -> f64 {
     format!("{value:.12e}").parse().unwrap_or(value)
 }
 

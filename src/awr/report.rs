@@ -13,7 +13,7 @@ use crate::record::Finding;
 /// What a report is of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ReportKind {
     /// One instance.
     #[default]
     Awr,
@@ -39,7 +39,7 @@ pub enum Format {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Report {
     pub file: String,
-    pub kind: Kind,
+    pub kind: ReportKind,
     pub format: Format,
     /// What the file's name says of the run, such as `sessions`.
     #[serde(serialize_with = "as_map")]

@@ -15,7 +15,7 @@ use super::{archive, mime};
 pub const LIMIT: u64 = 128 << 20;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// So many bytes decide between the encodings without a mark.
+/// Bytes by which encodings without a mark are told apart.
 const PROBE: usize = 4096;
 
 /// A text and what was odd about getting it.
@@ -54,14 +54,14 @@ pub fn read(path: &Path) -> io::Result<Source> {
     }
 }
 
-/// What comes out of a reader, as a text.
+/// Reads a reader to its end and decodes what came out.
 pub fn unpacked(reader: impl Read) -> io::Result<Source> {
     let mut bytes = Vec::new();
     reader.take(LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(decode(bytes))
 }
 
-/// The same from bytes that are already there.
+/// Decodes bytes, gzip'd or not, as a text.
 pub fn decode(bytes: Vec<u8>) -> Source {
     decode_within(bytes, LIMIT)
 }

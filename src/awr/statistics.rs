@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-use super::figure::Figure;
 use super::number;
 use super::page::{Row, Table, cell};
 use super::report::Statistic;
@@ -128,9 +127,7 @@ impl Columns {
     }
 
     fn statistic(&self, row: Row<'_>) -> Statistic {
-        let figure = |at: Option<usize>| {
-            Figure::read(cell(row, Some(at?)), &self.table.title, number::count)
-        };
+        let figure = |at| self.table.count_at(row, at);
         Statistic {
             total: figure(Some(self.total)),
             per_second: figure(self.second),

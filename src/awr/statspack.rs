@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::number;
 use super::page::{Column, Page, Rows, Table, cell};
-use super::report::{Kind, Report};
+use super::report::{Report, ReportKind};
 use super::topic::Topic;
 use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
 
@@ -15,7 +15,7 @@ const HEAD: &str = "report header";
 
 /// Reads the figures of an interval.
 pub fn report(file: &str, interval: &DatabaseInterval) -> Report {
-    Report { file: file.to_owned(), ..super::judged(page(interval), Kind::Sp) }
+    Report { file: file.to_owned(), ..super::judged(page(interval), ReportKind::Sp) }
 }
 
 /// Writes an interval in the layout of a text report.

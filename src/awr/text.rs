@@ -13,9 +13,9 @@ use super::topic::{self, Topic};
 use grid::{Grid, Unfinished};
 
 const TAB: usize = 8;
-/// How the first line of a report begins.
+/// Beginnings of a report's first line.
 const HEADINGS: [&str; 2] = ["WORKLOAD REPOSITORY", "STATSPACK report"];
-/// How its last line begins.
+/// Beginning of a report's last line.
 const END: &str = "End of Report";
 
 /// What a section's title says.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::columns::COLUMNS;
 use super::figure::{Figure, number};
-use super::report::{Event, Kind, Report};
+use super::report::{Event, Report, ReportKind};
 use super::source::{self, Source};
 use super::statspack;
 use super::{AwrError, parse};
@@ -32,12 +32,12 @@ const TOTALS: [&str; 15] = [
     "execute count",
     "table fetch continued row",
 ];
-/// What names a report. Its top events are kept apart, too.
+/// Columns that identify a report, for which a record has fields of its own.
 const NAMES: [&str; 4] = ["db_id", "instance_number", "begin_snap", "end_snap"];
 const TOP_EVENTS: usize = 10;
 /// A folder's files that are taken for reports.
 const STEMS: [&str; 2] = ["awr", "statspack"];
-/// The first is read first.
+/// Endings of such files. Of one report in several files, HTML is read first.
 const ENDINGS: [&str; 4] = ["html", "htm", "txt", "lst"];
 
 /// The reports in a run's folder; none where nobody put any there.
@@ -48,7 +48,7 @@ pub fn in_folder(folder: &Path) -> Vec<SeenReport> {
         let read = source::read(&folder.join(&name));
         (name, read.map_err(|error| error.to_string()))
     });
-    gather(files.collect())
+    read_all(files.collect())
 }
 
 fn is_report(name: &str) -> bool {
@@ -66,7 +66,9 @@ pub fn of_run(reports: &[ServerReport]) -> Vec<SeenReport> {
     let mut seen = of_texts(texts);
     seen.extend(reports.iter().filter_map(|report| match &report.content {
         ReportContent::Text(_) => None,
-        ReportContent::Interval(interval) => Some(of(&statspack::report(&report.file, interval))),
+        ReportContent::Interval(interval) => {
+            Some(seen_report(&statspack::report(&report.file, interval)))
+        }
     }));
     seen
 }
@@ -76,19 +78,19 @@ pub fn of_texts<'t>(files: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<Seen
     let files = files.filter(|(name, _)| is_report(name)).map(|(name, text)| {
         (name.to_owned(), Ok(Source { text: text.to_owned(), notes: Vec::new() }))
     });
-    gather(files.collect())
+    read_all(files.collect())
 }
 
 /// A file's name and its text, or why it could not be read.
-type Given = (String, Result<Source, String>);
+type SourceFile = (String, Result<Source, String>);
 
-fn gather(files: Vec<Given>) -> Vec<SeenReport> {
-    let mut by_stem: BTreeMap<String, Vec<Given>> = BTreeMap::new();
+fn read_all(files: Vec<SourceFile>) -> Vec<SeenReport> {
+    let mut by_stem: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
     for (name, source) in files {
         let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
         by_stem.entry(stem).or_default().push((name, source));
     }
-    let mut seen: Vec<SeenReport> = by_stem.into_values().filter_map(best).collect();
+    let mut seen: Vec<SeenReport> = by_stem.into_values().filter_map(most_complete).collect();
     // What SQL*Plus made of the same snapshots stands for what petal made of them.
     seen.sort_by_key(|report| std::cmp::Reverse(report.totals.len() + report.figures.len()));
     let mut kept: Vec<SeenReport> = Vec::new();
@@ -107,16 +109,16 @@ fn gather(files: Vec<Given>) -> Vec<SeenReport> {
     kept
 }
 
-/// Of the same report in several files, the first that is whole, else the one with the most in it.
-fn best(mut files: Vec<Given>) -> Option<SeenReport> {
+/// Chooses among files of one report: the first that is whole, else the one with the most in it.
+fn most_complete(mut files: Vec<SourceFile>) -> Option<SeenReport> {
     let place = |name: &str| ENDINGS.iter().position(|ending| name.ends_with(ending));
     files.sort_by_key(|(name, _)| place(name));
     let mut best: Option<SeenReport> = None;
     for (name, source) in files {
-        let read = source.and_then(|source| parse(&name, source).map_err(why));
+        let read = source.and_then(|source| parse(&name, source).map_err(reason));
         let is_whole = read.as_ref().is_ok_and(|report| report.is_whole);
         let seen = match read {
-            Ok(report) => of(&report),
+            Ok(report) => seen_report(&report),
             Err(why) => SeenReport::unread(&name, why),
         };
         let size = |seen: &SeenReport| seen.figures.len() + seen.totals.len();
@@ -131,7 +133,7 @@ fn best(mut files: Vec<Given>) -> Option<SeenReport> {
 }
 
 /// The reason without the file, which is named beside it.
-fn why(error: AwrError) -> String {
+fn reason(error: AwrError) -> String {
     match error {
         AwrError::Unreadable { error, .. } => error.to_string(),
         AwrError::Other { what, .. } => format!("it is {what}"),
@@ -143,7 +145,7 @@ fn why(error: AwrError) -> String {
     }
 }
 
-fn of(report: &Report) -> SeenReport {
+fn seen_report(report: &Report) -> SeenReport {
     let text = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
     let header = &report.header;
     let total = |&name: &&'static str| Some((name, report.statistics.get(name)?.total?));
@@ -171,13 +173,13 @@ fn of(report: &Report) -> SeenReport {
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: ReportKind) -> &'static str {
     match kind {
-        Kind::Awr => "awr",
-        Kind::Awrg => "awrg",
-        Kind::AwrgInstance => "awrg_instance",
-        Kind::Awrpdb => "awrpdb",
-        Kind::Sp => "sp",
+        ReportKind::Awr => "awr",
+        ReportKind::Awrg => "awrg",
+        ReportKind::AwrgInstance => "awrg_instance",
+        ReportKind::Awrpdb => "awrpdb",
+        ReportKind::Sp => "sp",
     }
 }
 

@@ -47,13 +47,13 @@ impl Topic {
     }
 }
 
-/// Lower case letters, digits and `%` of a title or heading: releases differ in blanks, hyphens
-/// and brackets.
+/// Reduces a title or heading to letters in lower case, digits and `%`: releases differ in blanks,
+/// hyphens and brackets.
 pub fn key(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric() || *c == '%').flat_map(char::to_lowercase).collect()
 }
 
-/// By a section's title.
+/// Finds a section's topic by its title.
 pub fn of_title(title: &str) -> Option<Topic> {
     let key = key(title);
     let key = key.as_str();
@@ -106,7 +106,7 @@ fn of_beginning(key: &str) -> Option<Topic> {
     BEGINNINGS.iter().find(|(beginning, _)| key.starts_with(beginning)).map(|(_, topic)| *topic)
 }
 
-/// By what an HTML table says of itself, where its title is lost.
+/// Finds a topic by an HTML table's `summary`, where its title is lost.
 pub fn of_summary(summary: &str) -> Option<Topic> {
     let key = key(summary);
     const MARKS: [(&str, Topic); 16] = [
@@ -130,7 +130,8 @@ pub fn of_summary(summary: &str) -> Option<Topic> {
     MARKS.iter().find(|(mark, _)| key.contains(mark)).map(|(_, topic)| *topic)
 }
 
-/// By the [`key`]s of its columns: the tables at the head of a report have no titles of their own.
+/// Finds a topic by the [`key`]s of columns: the tables at the head of a report have no titles of
+/// their own.
 pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> {
     let keys: Vec<&str> = keys.into_iter().collect();
     let has = |name: &str| keys.contains(&name);

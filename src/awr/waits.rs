@@ -1,8 +1,6 @@
 //! Seconds by wait class.
 
 use super::cluster;
-use super::figure::Figure;
-use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::WaitClass;
 use super::topic::Topic;
@@ -22,7 +20,7 @@ const HEADINGS: [(&str, &str); 11] = [
     ("scheduler", "Scheduler"),
 ];
 
-/// Of foreground processes where the report tells them apart, else of all.
+/// Reads the wait classes of foreground processes, or of all where a report has no others.
 pub fn read(page: &Page) -> Vec<WaitClass> {
     if let Some(table) = page.first(Topic::ClusterWaitClasses) {
         return cluster::total(table).map(|row| of_cluster(table, row)).unwrap_or_default();
@@ -37,9 +35,7 @@ fn of_table(table: &Table) -> Vec<WaitClass> {
     let time = table.column_where(|key| key.starts_with("totalwaittime"));
     let waits = table.column(&["waits"]);
     let share = table.column_where(|key| key.starts_with('%') && key.ends_with("dbtime"));
-    let figure = |row: Row<'_>, at: Option<usize>| {
-        Figure::read(cell(row, Some(at?)), &table.title, number::count)
-    };
+    let figure = |row, at| table.count_at(row, at);
     let classes = table.rows.iter().map(|row| WaitClass {
         name: cell(row, name).to_owned(),
         waits: figure(row, waits),
@@ -53,8 +49,7 @@ fn of_table(table: &Table) -> Vec<WaitClass> {
 /// One row of a cluster's table, in which the classes are columns.
 pub fn of_cluster(table: &Table, row: Row<'_>) -> Vec<WaitClass> {
     let of_heading = |(heading, name): &(&str, &str)| {
-        let at = table.column(&[&format!("{heading}s"), heading])?;
-        let time_s = Figure::read(cell(row, Some(at)), &table.title, number::count)?;
+        let time_s = table.count(row, &[&format!("{heading}s"), heading])?;
         Some(WaitClass { name: (*name).to_owned(), time_s: Some(time_s), ..WaitClass::default() })
     };
     HEADINGS.iter().filter_map(of_heading).collect()

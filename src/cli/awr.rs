@@ -40,7 +40,7 @@ Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read
 shown all the same.";
 
 /// Reading that takes longer than this shows its progress.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROGRESS_AFTER: Duration = Duration::from_secs(2);
 const TITLE: &str = "AWR reports";
 /// Folders within folders.
 const DEPTH_MAX: usize = 64;
@@ -223,7 +223,7 @@ impl Reader<'_> {
         let begun = Instant::now();
         let mut is_shown = false;
         for (at, (path, of_folder)) in files.iter().enumerate() {
-            if begun.elapsed() >= PATIENCE {
+            if begun.elapsed() >= PROGRESS_AFTER {
                 if !is_shown {
                     let left = (files.len() - at) as u64;
                     self.console.phase("reading reports", left, ProgressUnit::Items);

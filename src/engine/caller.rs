@@ -1,4 +1,5 @@
-//! Who called an engine, as far as waiting goes: signals end it, and notes tell what it waits for.
+//! The caller of an engine, as far as waiting goes: signals end a wait, and notes say what is
+//! waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,14 +7,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The signals that an engine obeys before and after a run, and where it tells what it waits for.
 #[derive(Clone)]
 pub struct Caller {
-    /// How many times a signal asked to stop.
+    /// The number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
     /// Takes a line that a person should see.
     pub note: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Caller {
-    /// Whether a signal asked to stop.
+    /// True when a signal asked to stop.
     pub fn is_interrupted(&self) -> bool {
         self.signals.load(Ordering::Relaxed) > 0
     }

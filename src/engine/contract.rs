@@ -18,7 +18,7 @@ use crate::workload::seat::Seat;
 
 /// One target that petal can load and run.
 pub trait Engine: Send + Sync {
-    /// What it supports, by the one table of that.
+    /// Its entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
     /// The block size that a load will have: as asked, or the engine's default. An engine whose
@@ -30,9 +30,9 @@ pub trait Engine: Send + Sync {
     /// Bytes of each filler column of a row that fills a block of this size.
     fn column_bytes(&self, block_bytes: u32) -> usize;
 
-    /// From now on signals of the caller's end what this engine waits for before and after a run,
-    /// and notes tell whom it waits for. False where it waits for nobody: the system's own handling
-    /// of signals serves such an engine better outside of loads and runs.
+    /// Makes the caller's signals end every wait of this engine outside a run's measured part, and
+    /// sends it notes that name whom the engine waits for. Returns false where the engine waits for
+    /// nobody: outside loads and runs the system's own handling of signals serves it better.
     fn serve(&self, _caller: &Caller) -> bool {
         false
     }
@@ -53,18 +53,19 @@ pub trait Engine: Send + Sync {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError>;
 
-    /// How many endpoints serve a run; sessions are seated on them by [`crate::workload::plan::seats`].
+    /// The number of endpoints that serve a run; sessions are seated on them by
+    /// [`crate::workload::plan::seats`].
     fn endpoints(&self) -> u32 {
         1
     }
 
-    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the role
-    /// may not write, or the target only reads.
+    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the
+    /// role may not write, or the target only reads.
     fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// What petal's role may do with the loaded schemas; empty where there are no roles.
+    /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
     fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
         Ok(Vec::new())
     }
@@ -79,12 +80,12 @@ pub trait Engine: Send + Sync {
         Ok(Box::new(Unshared))
     }
 
-    /// What a run of these sessions holds in petal's own process.
+    /// Files, memory and threads that a run of these sessions holds in petal's own process.
     fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
         Ok(Needs { files: seats.len() as u64, ..Needs::default() })
     }
 
-    /// What this load holds in petal's own process.
+    /// Files, memory and threads that this load holds in petal's own process.
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
         Needs { files: plan.loaders() as u64, ..Needs::default() }
     }
@@ -103,7 +104,7 @@ pub trait Engine: Send + Sync {
     /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
 
-    /// The same without histograms, cheap enough for once a second.
+    /// Cumulative counters without histograms, cheap enough for once a second.
     fn sample(&self) -> Result<Vec<Counters>, EngineError> {
         self.snapshot()
     }
@@ -138,13 +139,13 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// How many seconds the clock of a server on another host is ahead of this host's, where it
+    /// Seconds by which the clock of a server on another host is ahead of this host's, where it
     /// can be asked.
     fn clock_ahead_s(&self) -> Option<f64> {
         None
     }
 
-    /// How rows lie in blocks now, by the database's own physical view.
+    /// Counts rows and blocks now, by the database's own physical view.
     fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
 
     /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
@@ -152,7 +153,7 @@ pub trait Engine: Send + Sync {
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
 }
 
-/// What a run or a load holds in petal's own process, beside what each of them does.
+/// Resources of petal's own process that a run or a load needs, beside those of every run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Files and sockets that are open at once.
@@ -174,8 +175,8 @@ pub trait Session: Send {
         done: &mut Outcomes,
     ) -> Result<(), SessionError>;
 
-    /// The same where more is sure to come at once: it may return with its last operations under
-    /// way, so that a queue stays full from batch to batch. The next batch then begins with them,
+    /// Runs a batch that another follows at once: it may return with its last operations in flight,
+    /// so that a queue stays full from batch to batch. The next batch then begins with them,
     /// and has others if it is executed by this again.
     fn execute_pipelined(
         &mut self,
@@ -186,7 +187,7 @@ pub trait Session: Send {
         self.execute(batch, stop, done)
     }
 
-    /// How many operations [`Session::execute_pipelined`] left under way.
+    /// Operations that [`Session::execute_pipelined`] left in flight.
     fn in_flight(&self) -> usize {
         0
     }
@@ -218,8 +219,8 @@ pub const CUT: &str = "cut";
 /// The code of a session that was to read before the trigger, or beside a run, when a signal came.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// What ended, in order. Reused from batch to batch: nothing is allocated per operation but the
-/// text of an error.
+/// Ended operations, in order. Reused from batch to batch: nothing is allocated per operation but
+/// the text of an error.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub ended: Vec<Outcome>,
@@ -230,7 +231,7 @@ pub struct Outcome {
     /// Index into the batch.
     pub operation: u32,
     pub latency_ns: u64,
-    /// When it ended, since the trigger, in nanoseconds.
+    /// Its end, in nanoseconds since the trigger.
     pub end_ns: u64,
     /// Rows as the database answered: counted or updated.
     pub rows: u64,
@@ -258,8 +259,8 @@ impl Outcome {
     }
 }
 
-/// When to stop: a deadline, a flag, and the trigger that times are counted from. Shared by all
-/// sessions of a run; cheap to ask between operations.
+/// The stop of a run: a deadline, a flag, and the trigger that times are counted from. Shared by
+/// all sessions of a run; cheap to ask between operations.
 #[derive(Debug, Clone)]
 pub struct Stop {
     trigger: Instant,
@@ -291,7 +292,7 @@ impl Stop {
         Self { trigger, deadline, level, cutting, enough: Arc::default() }
     }
 
-    /// The same, and due as soon as `enough` is set.
+    /// Adds a flag: the stop is due as soon as `enough` is set.
     pub fn or_when(self, enough: Arc<AtomicBool>) -> Self {
         Self { enough, ..self }
     }
@@ -301,7 +302,7 @@ impl Stop {
         self.is_requested() || self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// The same for an engine with a clock of its own, in nanoseconds since the trigger.
+    /// [`Stop::is_due`] for an engine with a clock of its own, in nanoseconds since the trigger.
     pub fn is_due_at(&self, since_trigger_ns: u64) -> bool {
         self.is_due(self.trigger + Duration::from_nanos(since_trigger_ns))
     }
@@ -321,7 +322,7 @@ impl Stop {
         u64::try_from(now.saturating_duration_since(self.trigger).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// From the trigger to the deadline; None without one.
+    /// The time from the trigger to the deadline; None without one.
     pub fn planned(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(self.trigger))
     }
@@ -332,7 +333,7 @@ impl Stop {
     }
 }
 
-/// What to load.
+/// The plan of a load.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
     /// Schema numbers to load, from 1.
@@ -353,7 +354,7 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// How many schemas are loaded at once.
+    /// The number of schemas that are loaded at once.
     pub fn loaders(&self) -> usize {
         (self.degree as usize).clamp(1, self.schemas.len().max(1))
     }
@@ -366,7 +367,7 @@ pub struct LoadSummary {
     /// Until rows and indexes of all schemas were durable, where that is told apart from
     /// [`LoadSummary::afterwards`].
     pub durable_seconds: Option<f64>,
-    /// What came after that, in seconds, in order.
+    /// Steps after that, in seconds, in order.
     pub afterwards: Vec<(&'static str, f64)>,
 }
 
@@ -378,7 +379,7 @@ pub struct LoadedSchemaSummary {
     pub placement: Placement,
 }
 
-/// How rows lie in blocks, counted by the database's own physical view.
+/// Rows and blocks, counted by the database's own physical view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     pub rows: u64,
@@ -388,7 +389,7 @@ pub struct Placement {
     /// Blocks that hold parts of rows, or none, where one row each should be; None where the
     /// database does not tell.
     pub overflow_blocks: Option<u64>,
-    /// What was asked, such as `dbstat`.
+    /// The view that was asked, such as `dbstat`.
     pub source: &'static str,
 }
 
@@ -410,13 +411,13 @@ pub struct ServerReport {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReportContent {
-    /// As the database made it.
+    /// The text, as the database made it.
     Text(String),
     /// Figures of its tables; a text for people is made of them.
     Interval(Box<DatabaseInterval>),
 }
 
-/// Where long work tells how far it is. Called from many threads.
+/// Shows how far long work is. Called from many threads.
 pub trait Progress: Sync {
     /// A new phase of `total` units (rows, or bytes); 0 when unknown.
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit);
@@ -440,7 +441,7 @@ impl Progress for Silent {
     fn note(&self, _: &str) {}
 }
 
-/// Why a session ended before its time.
+/// The error that ended a session before its time.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct SessionError {
@@ -449,7 +450,7 @@ pub struct SessionError {
     pub message: String,
 }
 
-/// What went wrong with a target, in the kinds on which a caller acts differently.
+/// An error of a target, in the kinds on which a caller acts differently.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A setting that this engine or target cannot honour: exit code 2.
@@ -458,7 +459,8 @@ pub enum EngineError {
     /// The target cannot be reached, refuses, is full or read-only: exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// What is there is not what is needed: damaged, foreign, of another shape: exit code 3.
+    /// The data there are not those that are needed: damaged, foreign, of another shape: exit code
+    /// 3.
     #[error("{0}")]
     Data(String),
     /// A schema that is needed is not loaded there: exit code 3.

@@ -20,7 +20,7 @@ use super::{
     Progress, Session, SessionError, Stop,
 };
 
-/// What the fake supports.
+/// The features of the fake.
 pub static SUPPORT: EngineSupport = EngineSupport {
     scheme: "fake",
     product: "Fake",
@@ -32,7 +32,7 @@ pub static SUPPORT: EngineSupport = EngineSupport {
     exceptions: &[],
 };
 
-/// What the fake does.
+/// The script of the fake.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     /// Latency of SELECT, scan and UPDATE.
@@ -44,7 +44,7 @@ pub struct Script {
     pub snapshot_fails: bool,
 }
 
-/// What goes wrong at the n-th operation (from 1) of a session.
+/// An error at the n-th operation (from 1) of a session.
 #[derive(Debug, Clone)]
 pub struct Fault {
     pub session: u32,

@@ -1,4 +1,4 @@
-//! What one petal holds against all others: an open file or folder with an advisory lock.
+//! A lock of one petal against all others: an open file or folder with an advisory lock.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -12,8 +12,8 @@ use rustix::io::Errno;
 pub struct FileLock(Arc<File>);
 
 impl FileLock {
-    /// None if another petal holds it. Where a file system has no such locks, two petals at once are
-    /// the user's to avoid.
+    /// Takes the lock. None if another petal holds it. Where a file system has no such locks, two
+    /// petals at once are the user's to avoid.
     pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
         let file = file.into();
         match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {

@@ -1,8 +1,9 @@
-//! What a run holds while it uses data, so that they are not loaded over or dropped under it.
+//! The mark of data in use, which a run holds so that they are not loaded over or dropped under it.
 
 use super::EngineError;
 
-/// Held from before a run settles until its figures are taken. While it lives, `setup --replace` and
+/// Held from before a run settles until its figures are taken. While it lives, `setup --replace`
+/// and
 /// `drop` are refused.
 pub trait DataUse: Send + Sync {
     /// Other petal runs that use the same data now, a line each.
@@ -10,13 +11,13 @@ pub trait DataUse: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Why the data are not those any more that the run began with; None where they are.
+    /// The reason why the data are no longer those that the run began with; None where they are.
     fn vanished(&self) -> Result<Option<String>, EngineError> {
         Ok(None)
     }
 }
 
-/// Of data that nobody can take away.
+/// The mark for data that nobody can take away.
 pub struct Unshared;
 
 impl DataUse for Unshared {}

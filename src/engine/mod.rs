@@ -1,8 +1,8 @@
 //! The contract between petal and a database: [`Engine`] and [`Session`].
 //!
-//! An engine is one folder here and one line in [`registry`]. It knows workload, stats and settings;
-//! never another engine, never runner, record or report. It does not choose operations and does
-//! not judge results: it executes what it is handed and tells what the database saw.
+//! An engine is one folder here and one line in [`registry`]. It knows workload, stats and
+//! settings; never another engine, never runner, record or report. It does not choose operations
+//! and does not judge results: it executes what it is handed and tells what the database saw.
 
 mod caller;
 mod contract;
@@ -11,10 +11,6 @@ pub mod device;
 pub mod fake;
 pub mod file_lock;
 pub mod in_use;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "oracle"))]
-mod loaders;
-#[cfg(any(feature = "postgres", feature = "oracle"))]
-mod meta_table;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]

@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use super::EngineError;
 use crate::settings::size::{format_bytes, parse_bytes};
 
-/// Stands for the value of an option that petal does not know: it may be a password.
+/// Shown in place of the value of an option that petal does not know: it may be a password.
 pub const HIDDEN: &str = "...";
 
-/// An option that is not as it must be: key, value, rule and way out.
+/// Refuses an option: names the key, its value, the rule and what to do.
 pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
     EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {hint}"))
 }

@@ -1,8 +1,9 @@
 //! The process group of a run's scripts: what they start ends with petal, however petal ends.
 //!
-//! The group's leader is a small watcher, a shell that reads from a pipe whose other end petal alone
-//! holds. When petal has ended, by `kill -9` too, the kernel closes that end, and the watcher ends the
-//! group. A parent-death signal would reach the script alone and not what the script started.
+//! The group's leader is a small watcher, a shell that reads from a pipe whose other end petal
+//! alone holds. When petal has ended, by `kill -9` too, the kernel closes that end, and the watcher
+//! ends the group. A parent-death signal would reach the script alone and not what the script
+//! started.
 
 use std::fs;
 use std::io;

@@ -2,8 +2,8 @@
 //! ended, with `end` when all files are written; waited for, within a limit; must exit 0.
 //!
 //! What it prints is kept in the run's folder; lines `name=value unit` enter the record. It runs in
-//! the run's [`HookGroup`], so that a time limit ends all that it started. What a script that exits 0
-//! leaves running (a monitor, to be ended at `post`) runs on until the run's end.
+//! the run's [`HookGroup`], so that a time limit ends all that it started. What a script that exits
+//! 0 leaves running (a monitor, to be ended at `post`) runs on until the run's end.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -273,8 +273,8 @@ impl StopControl {
     }
 }
 
-/// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to be
-/// had it works all the same: the second is kept, and signals are heard after it.
+/// Works on a thread of its own; `meanwhile` is called as long as that takes. Without a thread to
+/// be had it works all the same: the second is kept, and signals are heard after it.
 fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (tell_end, ended) = mpsc::channel::<()>();
     let on_its_own = &mut work;

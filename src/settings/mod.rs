@@ -62,8 +62,8 @@ macro_rules! unset_by_default {
 }
 
 unset_by_default! {
-    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded) is
-    /// checked again when the target is known.
+    /// Every parameter, validated once. What depends on the target (SCALE against what is loaded)
+    /// is checked again when the target is known.
     #[derive(Debug, Clone)]
     pub struct Settings {
         pub update_pct: u8,

@@ -2,7 +2,8 @@
 //!
 //! A column is printable ASCII. It begins with a stamp that differs for every write, so that no
 //! UPDATE writes what was there (databases skip redo for an unchanged value); the rest is constant,
-//! random, or a part of each. Loads and UPDATEs use the same filler: length and compressibility stay.
+//! random, or a part of each. Loads and UPDATEs use the same filler: length and compressibility
+//! stay.
 
 use rand::Rng as _;
 use rand::SeedableRng as _;

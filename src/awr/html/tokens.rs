@@ -1,13 +1,14 @@
-//! The two ends of the tokenizer. What it emits goes to a [`Builder`], without copies of attributes
-//! that nobody reads. What it reads leaves out the rows of tables that nobody reads, and cells
-//! without markup, which go to the builder as they stand.
+//! The two ends of the tokenizer. What it emits goes to a [`PageBuilder`]. What it reads leaves out
+//! the rows of tables that nobody reads, and cells without markup, which go to the builder as they
+//! stand.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 
-use html5gum::{Emitter, Error, Readable as _, Reader, State, StringReader, naive_next_state};
+use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
+use html5gum::{Emitter, ForwardingEmitter, Readable as _, Reader, Span, StringReader, Tokenizer};
 
-use super::Builder;
+use super::PageBuilder;
 
 /// What may stand in the rows of a table that is left out.
 const WITHIN_ROWS: [&[u8]; 18] = [
@@ -20,14 +21,14 @@ const BLANK: &str = "&#160;";
 
 /// What the reader and the emitter share.
 #[derive(Default)]
-pub struct Shared {
-    pub builder: RefCell<Builder>,
+struct Shared {
+    builder: RefCell<PageBuilder>,
     /// Set behind a tag of a table, outside of its cells.
     is_between: Cell<bool>,
 }
 
 /// Gives the tokenizer a text without what needs no tokenizer.
-pub struct RowReader<'t> {
+struct RowReader<'t> {
     text: &'t str,
     at: usize,
     inner: StringReader<'t>,
@@ -35,7 +36,7 @@ pub struct RowReader<'t> {
 }
 
 impl<'t> RowReader<'t> {
-    pub fn new(text: &'t str, shared: &'t Shared) -> Self {
+    fn new(text: &'t str, shared: &'t Shared) -> Self {
         Self { text, at: 0, inner: text.to_reader(), shared }
     }
 
@@ -154,119 +155,69 @@ impl Reader for RowReader<'_> {
     }
 }
 
-/// Puts tags together and hands them, and the text between them, to a builder.
-pub struct Tags<'b> {
-    shared: &'b Shared,
-    /// The content of `style`, `script` and their like is no markup.
-    hides: bool,
-    tag: Tag,
-    is_end: bool,
-    last_start: Vec<u8>,
-    attribute: Vec<u8>,
-}
-
 /// A start tag, with the attributes that are read.
 #[derive(Default)]
 pub struct Tag {
     pub name: Vec<u8>,
     pub colspan: Vec<u8>,
     pub summary: Vec<u8>,
+    attribute: Vec<u8>,
 }
 
-impl<'b> Tags<'b> {
-    pub fn new(shared: &'b Shared, hides: bool) -> Self {
-        let (tag, last_start, attribute) = Default::default();
-        Self { shared, hides, tag, is_end: false, last_start, attribute }
-    }
+/// Hands the tags of a text, and what stands between them, to a builder. With `hides`, the content
+/// of `style`, `script` and their like is no markup.
+pub fn tokenize(text: &str, hides: bool) -> PageBuilder {
+    let shared = Shared::default();
+    let mut tag = Tag::default();
+    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
+        shared.event(&mut tag, &event);
+        None
+    });
+    emitter.naively_switch_states(hides);
+    let reader = RowReader::new(text, &shared);
+    Tokenizer::new_with_emitter(reader, WithoutErrors(emitter)).for_each(drop);
+    shared.builder.into_inner()
+}
 
-    fn init_tag(&mut self, is_end: bool) {
-        self.is_end = is_end;
-        self.tag.name.clear();
-        self.tag.colspan.clear();
-        self.tag.summary.clear();
+impl Shared {
+    fn event(&self, tag: &mut Tag, event: &CallbackEvent<'_>) {
+        let mut builder = self.builder.borrow_mut();
+        match event {
+            CallbackEvent::String { value } => builder.string(value),
+            CallbackEvent::OpenStartTag { name } => {
+                *tag = Tag { name: name.to_vec(), ..Tag::default() };
+            }
+            CallbackEvent::AttributeName { name } => tag.attribute = name.to_vec(),
+            CallbackEvent::AttributeValue { value } => match tag.attribute.as_slice() {
+                b"colspan" => tag.colspan = value.to_vec(),
+                b"summary" => tag.summary = value.to_vec(),
+                _ => {}
+            },
+            CallbackEvent::CloseStartTag { .. } => {
+                builder.start(tag);
+                self.is_between.set(matches!(tag.name.as_slice(), b"tr" | b"table"));
+            }
+            CallbackEvent::EndTag { name } => {
+                builder.end(name);
+                self.is_between.set(matches!(*name, b"td" | b"th" | b"tr" | b"table"));
+            }
+            _ => {}
+        }
     }
 }
 
-impl Emitter for Tags<'_> {
+/// Looks for no errors of the markup, which nobody reads.
+struct WithoutErrors<F: Callback<Infallible, ()>>(CallbackEmitter<F>);
+
+impl<F: Callback<Infallible, ()>> ForwardingEmitter for WithoutErrors<F> {
     type Token = Infallible;
+
+    fn inner(&mut self) -> &mut impl Emitter<Token = Infallible> {
+        &mut self.0
+    }
 
     #[inline]
     fn should_emit_errors(&mut self) -> bool {
         false
     }
-
-    fn emit_string(&mut self, text: &[u8]) {
-        self.shared.builder.borrow_mut().string(text);
-    }
-
-    fn init_start_tag(&mut self) {
-        self.init_tag(false);
-    }
-
-    fn init_end_tag(&mut self) {
-        self.init_tag(true);
-    }
-
-    fn push_tag_name(&mut self, name: &[u8]) {
-        self.tag.name.extend_from_slice(name);
-    }
-
-    fn init_attribute(&mut self) {
-        self.attribute.clear();
-    }
-
-    fn push_attribute_name(&mut self, name: &[u8]) {
-        self.attribute.extend_from_slice(name);
-    }
-
-    fn push_attribute_value(&mut self, value: &[u8]) {
-        match self.attribute.as_slice() {
-            b"colspan" => self.tag.colspan.extend_from_slice(value),
-            b"summary" => self.tag.summary.extend_from_slice(value),
-            _ => {}
-        }
-    }
-
-    fn emit_current_tag(&mut self) -> Option<State> {
-        let mut builder = self.shared.builder.borrow_mut();
-        let name = self.tag.name.as_slice();
-        self.last_start.clear();
-        if self.is_end {
-            builder.end(name);
-        } else {
-            builder.start(&self.tag);
-            self.last_start.extend_from_slice(name);
-        }
-        let is_cell = matches!(name, b"td" | b"th");
-        self.shared.is_between.set(is_cell && self.is_end || matches!(name, b"tr" | b"table"));
-        (self.hides && !self.is_end).then(|| naive_next_state(name)).flatten()
-    }
-
-    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
-        self.is_end && !self.last_start.is_empty() && self.tag.name == self.last_start
-    }
-
-    fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
-        self.last_start = name.unwrap_or_default().to_vec();
-    }
-
-    fn pop_token(&mut self) -> Option<Infallible> {
-        None
-    }
-
-    // Not read: errors, comments, the document's type.
-    fn emit_error(&mut self, _: Error) {}
-    fn emit_eof(&mut self) {}
-    fn init_comment(&mut self) {}
-    fn push_comment(&mut self, _: &[u8]) {}
-    fn emit_current_comment(&mut self) {}
-    fn set_self_closing(&mut self) {}
-    fn init_doctype(&mut self) {}
-    fn set_force_quirks(&mut self) {}
-    fn push_doctype_name(&mut self, _: &[u8]) {}
-    fn set_doctype_public_identifier(&mut self, _: &[u8]) {}
-    fn set_doctype_system_identifier(&mut self, _: &[u8]) {}
-    fn push_doctype_public_identifier(&mut self, _: &[u8]) {}
-    fn push_doctype_system_identifier(&mut self, _: &[u8]) {}
-    fn emit_current_doctype(&mut self) {}
 }

@@ -15,7 +15,7 @@ fn texts(text: &str) -> Vec<Result<Report, AwrError>> {
 #[test]
 fn a_cluster_of_one_instance_has_no_sum() {
     let report = sample("awrg_one.txt");
-    assert_eq!((report.kind, report.instances.len()), (Kind::Awrg, 0));
+    assert_eq!((report.kind, report.instances.len()), (ReportKind::Awrg, 0));
     let expected = [
         ("logical_reads_per_s", 25_000.5),
         ("physical_read_blocks_per_s", 24_000.25),
@@ -63,7 +63,7 @@ fn each_instance_of_a_cluster_is_a_row_of_its_own() {
     let [one, two] = &report.instances[..] else { panic!("{:?}", report.instances) };
     assert_eq!(
         (one.kind, one.header.host.as_ref().unwrap().shown()),
-        (Kind::AwrgInstance, "field1".into())
+        (ReportKind::AwrgInstance, "field1".into())
     );
     for (column, figures) in [
         ("instance_number", [1.0, 2.0]),

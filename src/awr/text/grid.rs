@@ -173,7 +173,7 @@ impl RowReader<'_> {
     fn line(&mut self, line: &str) {
         let [first, ..] = self.rules else { return };
         if self.rules.len() == 1 {
-            self.done.extend(cells(first, &Line::new(line)).unwrap_or_default());
+            self.done.extend(cells(first, &CharacterLine::new(line)).unwrap_or_default());
             return;
         }
         let is_all_figures = line.split_whitespace().all(is_figure);
@@ -195,7 +195,7 @@ impl RowReader<'_> {
             self.unfinished = Some(open);
             return;
         }
-        let line = Line::new(line);
+        let line = CharacterLine::new(line);
         let Some(taken) = self.rules.get(open.lines).and_then(|rule| cells(rule, &line)) else {
             return;
         };
@@ -327,21 +327,21 @@ fn is_figure(word: &str) -> bool {
 
 /// The cells of a line. A number that reaches out of its column to the left belongs to it whole;
 /// a line whose words lie across columns otherwise is no row of this table.
-fn cells<'l>(rule: &Rule, line: &Line<'l>) -> Option<Vec<&'l str>> {
+fn cells<'l>(rule: &Rule, line: &CharacterLine<'l>) -> Option<Vec<&'l str>> {
     let mut cells = Vec::with_capacity(rule.spans.len());
     let mut taken_to = 0;
     for (at, span) in rule.spans.iter().enumerate() {
         let mut from = span.from.max(taken_to);
         // A word that begins before its column.
-        while at > 0 && from > taken_to && line.is_ink(from) && line.is_ink(from - 1) {
+        while at > 0 && from > taken_to && line.has_text_at(from) && line.has_text_at(from - 1) {
             from -= 1;
         }
         let is_last = at + 1 == rule.spans.len();
         let mut to = if is_last { usize::MAX } else { span.to };
-        if !is_last && line.is_ink(to) && line.is_ink(to.saturating_sub(1)) {
+        if !is_last && line.has_text_at(to) && line.has_text_at(to.saturating_sub(1)) {
             // The word goes on: it is the next column's number, or this is no row.
             let begin =
-                (from..to).rev().find(|&place| !line.is_ink(place)).map(|place| place + 1)?;
+                (from..to).rev().find(|&place| !line.has_text_at(place)).map(|place| place + 1)?;
             if !line.slice(begin, to).starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c))
             {
                 return None;
@@ -355,13 +355,13 @@ fn cells<'l>(rule: &Rule, line: &Line<'l>) -> Option<Vec<&'l str>> {
 }
 
 /// A line by its characters' places.
-struct Line<'l> {
+struct CharacterLine<'l> {
     text: &'l str,
     /// Where each character begins, if not every character is one byte.
     starts: Option<Vec<usize>>,
 }
 
-impl<'l> Line<'l> {
+impl<'l> CharacterLine<'l> {
     fn new(text: &'l str) -> Self {
         let starts = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
         Self { text, starts }
@@ -379,7 +379,7 @@ impl<'l> Line<'l> {
         self.text.get(self.byte(from)..self.byte(to)).unwrap_or("")
     }
 
-    fn is_ink(&self, place: usize) -> bool {
+    fn has_text_at(&self, place: usize) -> bool {
         self.text.as_bytes().get(self.byte(place)).is_some_and(|&byte| byte != b' ')
     }
 }

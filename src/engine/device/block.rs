@@ -20,19 +20,19 @@ const TAIL_BYTES: usize = 8;
 /// A column of incompressible bytes begins with its stamp.
 const STAMP_BYTES: usize = 8;
 
-/// What a block must say of itself.
+/// The identity that a block's header must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Its offset on the target.
     pub address: u64,
-    /// Of the load that wrote it.
+    /// The number of the load that wrote it.
     pub generation: u64,
     pub schema: u32,
-    /// From 1; of scan blocks their number.
+    /// The key, from 1; for a scan block its number.
     pub key: u64,
 }
 
-/// Why a block is not the one that was asked for.
+/// The reason why a block is not the one that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     #[error("it is no block of petal's")]
@@ -91,7 +91,7 @@ pub fn key(block: &[u8]) -> u64 {
     get64(block, 24)
 }
 
-/// Whether it is the block that was asked for, as far as `verify` looks.
+/// Checks that it is the block that was asked for, as far as `verify` looks.
 pub fn check(block: &[u8], identity: &Identity, verify: Verify) -> Result<u32, Flaw> {
     let version = get32(block, 32);
     if verify == Verify::None {
@@ -131,7 +131,7 @@ fn seal(block: &mut [u8], version: u32) {
     put32(block, 4, checksum(block));
 }
 
-/// Of everything but the checksum's own place.
+/// The checksum over everything but its own place.
 fn checksum(block: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&block[..4]);

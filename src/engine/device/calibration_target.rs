@@ -19,13 +19,13 @@ use crate::workload::scatter::mix;
 
 /// The stretch where nobody says how large: what fits the caches of most drives is far smaller.
 const BYTES_DEFAULT: u64 = 8 << 30;
-/// So many times the storage's cache: three reads in four then miss it.
+/// The stretch is so many times the storage's cache: three reads in four then miss it.
 const CACHES: u64 = 4;
 const BYTES_MIN: u64 = 16 << 20;
 /// Bytes of the requests in order, and of those that fill the stretch.
 pub const LARGE_BYTES: u32 = 1 << 20;
 pub const LARGE_DEPTH: u32 = 8;
-/// How large the stretch should be.
+/// The wanted size of the stretch.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     pub bytes: Option<u64>,
@@ -125,7 +125,7 @@ fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
     Ok(Some(Header { gauge_bytes, ..header }))
 }
 
-/// How many bytes to measure on.
+/// Bytes to measure on.
 fn stretch(
     shared: &Shared,
     wanted: &Wanted,
@@ -177,7 +177,7 @@ fn stretch(
     Ok(bytes)
 }
 
-/// Of a block device all of it, of a file system half of what is free.
+/// The most bytes to take: all of a block device, half of what is free of a file system.
 fn room(shared: &Shared) -> Result<u64, EngineError> {
     let path = &shared.path;
     if target::kind(path)? == Kind::BlockDevice {
@@ -210,7 +210,7 @@ impl CalibrationTarget {
         &self.target.direct
     }
 
-    /// How requests reach the kernel, in words.
+    /// The way in which requests reach the kernel, in words.
     pub fn requests_by(&self) -> String {
         self.backend.words()
     }

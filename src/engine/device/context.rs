@@ -1,5 +1,5 @@
-//! What all parts of a session work with: the data, the target, the counts, and what its errors
-//! are called. Blocks are looked at here, and nowhere else.
+//! The context of a session, which all its parts share: the data, the target, the counts, and what
+//! its errors are called. Blocks are looked at here, and nowhere else.
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Context {
         verified
     }
 
-    /// Whether a block that was read is the one that was asked for, and new enough.
+    /// Checks that a block that was read is the one that was asked for, and new enough.
     pub fn check(
         &self,
         area: &Area,

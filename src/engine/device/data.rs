@@ -50,19 +50,19 @@ impl Data {
 }
 
 impl Area {
-    /// Who the block of a key must be.
+    /// The identity of the block of a key.
     pub fn identity(&self, key: u64) -> Identity {
         let block = self.permutation.apply(key - 1);
         self.named(self.about.main_offset + block * self.block_bytes, key)
     }
 
-    /// Who the n-th main block must be, from 0.
+    /// The identity of the n-th main block, from 0.
     pub fn main_identity(&self, number: u64) -> Identity {
         let key = self.permutation.invert(number) + 1;
         self.named(self.about.main_offset + number * self.block_bytes, key)
     }
 
-    /// Who the n-th scan block must be, from 0.
+    /// The identity of the n-th scan block, from 0.
     pub fn scan_identity(&self, number: u64) -> Identity {
         self.named(self.about.scan_offset + number * self.block_bytes, number + 1)
     }
@@ -88,7 +88,7 @@ impl Area {
         self.versions.wrote(place, version);
     }
 
-    /// Whether a main block has this address.
+    /// True when a main block has this address.
     pub fn holds(&self, address: u64) -> bool {
         let bytes = self.about.rows * self.block_bytes;
         (self.about.main_offset..self.about.main_offset + bytes).contains(&address)

@@ -1,4 +1,4 @@
-//! What the engine states about its target before a run.
+//! Describes the target before a run.
 
 use std::os::unix::fs::FileExt as _;
 

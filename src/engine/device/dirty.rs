@@ -2,7 +2,7 @@
 //! bounded, and the thread that empties it at a depth of its own.
 //!
 //! A block in it is read from here; one that is being written stays here until its write ended.
-//! So no session reads from the target what a writer of petal's is about to change.
+//! No session therefore reads from the target what a writer of petal's is about to change.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const SHARDS: u64 = 16;
 
 struct Entry {
     image: Arc<Box<[u8]>>,
-    /// It changed again while it was being written.
+    /// The block changed again while it was being written.
     again: bool,
     writing: bool,
 }
@@ -47,12 +47,12 @@ pub struct Dirty {
     log_bytes: AtomicU64,
     log_bytes_max: AtomicU64,
     stopping: AtomicBool,
-    /// Why nothing can be made durable any more. Set once, and never made good.
+    /// The reason why nothing can be made durable any more. Set once, for good.
     failed: OnceLock<String>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Why an UPDATE got no room.
+/// The reason why an UPDATE got no room.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoRoom {
     Cut,

@@ -25,7 +25,7 @@ pub struct Filling<'a> {
     pub stop: &'a Stop,
 }
 
-/// Where a piece that was made goes, and how long it is.
+/// The offset and length of a piece that was made.
 pub struct Piece {
     pub offset: u64,
     pub bytes: u32,

@@ -1,4 +1,4 @@
-//! What a session has under way: its operations, and what each slot's request is for.
+//! Operations in flight of a session, and the purpose of each slot's request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::target::AlignedBuffer;
 use crate::engine::{CUT, EngineError, Needs, SessionError};
 use crate::workload::op::Operation;
 
-/// What is under way. The ring belongs to the thread that made it.
+/// Operations in flight. The ring belongs to the thread that made it.
 pub struct Flow {
     pub thread: ThreadId,
     pub queue: Queue,
@@ -29,7 +29,7 @@ pub struct Flow {
     pub first: u64,
 }
 
-/// What a slot's request is for.
+/// The purpose of a slot's request.
 #[derive(Clone, Copy)]
 pub enum Use {
     Read { operation: u64, identity: Identity, mark: u8, begin: Instant },
@@ -50,17 +50,17 @@ pub struct Pending {
     pub update: Option<Update>,
 }
 
-/// What an UPDATE holds until its end.
+/// The state of an UPDATE until its end.
 pub struct Update {
     pub staged: Vec<(u64, Box<[u8]>)>,
     pub step: Step,
     pub log_bytes_left: u64,
     pub log_bytes: u64,
-    /// Where a piece of its record is being written.
+    /// The place in the log where a piece of its record is being written.
     pub log_place: Option<u64>,
 }
 
-/// How far an UPDATE is.
+/// The stage of an UPDATE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Reading,
@@ -70,14 +70,14 @@ pub enum Step {
     Durable,
 }
 
-/// What comes next for a free slot.
+/// The next request for a free slot.
 pub enum Next {
     Read { operation: u64, identity: Identity, mark: u8 },
     Nothing,
 }
 
 impl Flow {
-    /// What each session's holds.
+    /// Memory that the buffers of one session hold.
     pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {
         let bytes = shared.io_depth as usize * block_bytes;
         let log_bytes = Self::log_slot_bytes(shared, block_bytes);
@@ -165,7 +165,7 @@ impl Flow {
 }
 
 impl Pending {
-    /// All of its blocks were asked for.
+    /// True when all of its blocks were asked for.
     pub fn is_asked(&self) -> bool {
         self.next_row == self.operation.rows
     }
@@ -176,12 +176,12 @@ impl Pending {
         self.next_row = self.operation.rows;
     }
 
-    /// All of its blocks are there.
+    /// True when all of its blocks are there.
     pub fn is_read(&self) -> bool {
         self.is_asked() && self.in_flight == 0
     }
 
-    /// Whether it goes on before anything else is asked for: at depth 1 nothing flows beside it.
+    /// True when it goes on before anything else is asked for: at depth 1 nothing flows beside it.
     pub fn comes_first(&self, is_single: bool) -> bool {
         let waits = |update: &Update| !matches!(update.step, Step::Reading | Step::Logged);
         self.is_read()

@@ -1,4 +1,4 @@
-//! Where things lie on the target, and the header that says so. Pure; no I/O here.
+//! The layout of the target, and the header that describes it. Pure; no I/O here.
 //!
 //! ```text
 //! 0        header area (1 MiB): petal's mark, checksum, length, the rest as JSON
@@ -20,7 +20,7 @@ pub const MARK: &[u8; 8] = b"PETALDEV";
 /// Grows when older petals cannot read the data.
 pub const FORMAT: u32 = 1;
 pub const HEADER_BYTES: u64 = 1 << 20;
-/// Where the second copy stands. The header is larger than what a device writes at once: a petal
+/// The offset of the second copy. The header is larger than what a device writes at once: a petal
 /// that is killed over it may leave the first copy torn, with loaded schemas behind it.
 pub const COPY_OFFSET: u64 = HEADER_BYTES / 2;
 /// Areas begin at multiples of this, so that large direct reads are aligned everywhere.
@@ -30,7 +30,7 @@ const END_MAX: u64 = i64::MAX as u64;
 /// Mark, checksum and length stand before the JSON.
 const PREFIX_BYTES: usize = 16;
 
-/// All that petal knows of a target.
+/// The header of a target: all that petal knows of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub format: u32,
@@ -54,11 +54,11 @@ pub struct SchemaArea {
     pub number: u32,
     pub rows: u64,
     pub scan_rows: u64,
-    /// Of the scatter permutation.
+    /// The seed of the scatter permutation.
     pub seed: u64,
     /// Drawn afresh by each load: a block of an earlier load has another.
     pub generation: u64,
-    /// As [`Filler::name`] tells it.
+    /// The filler, by [`Filler::name`].
     pub filler: String,
     pub main_offset: u64,
     pub scan_offset: u64,
@@ -81,14 +81,15 @@ impl Header {
         HEADER_BYTES
     }
 
-    /// Where the next schema begins.
+    /// The offset of the next schema.
     pub fn end(&self) -> u64 {
         let log_end = aligned(self.log_offset() + self.log_bytes);
         self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
     }
 
-    /// Whether its fields can be true of any target: sizes that petal makes, areas one after the
-    /// other, and an end that a file can have. A checksum tells only that they are what was written.
+    /// True when its fields can be true of any target: sizes that petal makes, areas one after the
+    /// other, and an end that a file can have. A checksum tells only that they are what was
+    /// written.
     fn is_sound(&self) -> bool {
         let block_bytes = u64::from(self.block_bytes);
         if !BLOCK_SIZES.contains(&self.block_bytes) {
@@ -127,7 +128,7 @@ impl Header {
         Some(bytes)
     }
 
-    /// What stands in a header area: the first copy, or the second where the first is torn.
+    /// Reads a header area: the first copy, or the second where the first is torn.
     pub fn find(area: &[u8]) -> Found {
         match Self::decode(area) {
             Found::Damaged => match area.get(COPY_OFFSET as usize..).map(Self::decode) {
@@ -159,7 +160,7 @@ impl Header {
     }
 }
 
-/// What stands at the start of a target.
+/// The contents of the start of a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// Petal's, with the complete schemas that are there; none while a load is under way.

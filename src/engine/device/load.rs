@@ -14,6 +14,7 @@ use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
 use super::target::{Kind, Target, unusable};
 use super::{Shared, block, placement, safety, target};
+use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
 };
@@ -80,12 +81,7 @@ impl Loader<'_> {
     /// The header to which schemas are added, after all refusals.
     fn header_before(&self) -> Result<Header, EngineError> {
         let (path, plan) = (&self.shared.path, self.plan);
-        if !support::DEVICE.block_sizes.contains(&plan.block_size) {
-            return Err(EngineError::Setting(format!(
-                "BLOCK_SZ={}: the device engine loads with 4K, 8K, 16K or 32K; choose one of them",
-                plan.block_size
-            )));
-        }
+        loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
         let new = || Header::new(plan.block_size, self.shared.options.log_bytes);
         let Some(found) = target::find(path)? else { return Ok(new()) };
         safety::refuse_in_use(path, &self.shared.roots)?;
@@ -94,11 +90,7 @@ impl Loader<'_> {
         let is_there = |number: &u32| header.schema(*number).is_some();
         if !plan.replace {
             return match plan.schemas.iter().find(|number| is_there(number)) {
-                Some(there) => Err(EngineError::Data(format!(
-                    "{}: schema {there} is loaded already; drop the data first (petal drop) or \
-                     load over it (petal setup --replace)",
-                    path.display()
-                ))),
+                Some(&there) => Err(already_loaded(path.display(), there)),
                 None if header.schemas.is_empty() => Ok(new()),
                 None if header.block_bytes != plan.block_size => Err(EngineError::Data(format!(
                     "{}: its schemas have blocks of {} bytes, not {}; load with those, or drop the \
@@ -178,16 +170,9 @@ impl Loader<'_> {
                 continue;
             };
             let placement = placement::prove(&target, &data, area, self.progress, self.stop)?;
-            if !placement.is_one_row_per_block() || placement.rows != about.rows {
-                return Err(EngineError::Database(format!(
-                    "{}: of the {} blocks that were written for schema {}, {} read back as they \
-                     should; the device does not keep what it is given",
-                    target.path.display(),
-                    about.rows,
-                    about.number,
-                    placement.rows
-                )));
-            }
+            let (place, what) = (target.path.display(), format!("schema {}", about.number));
+            let otherwise = "the device does not keep what it is given";
+            let placement = loader::prove(place, &what, placement, about.rows, otherwise)?;
             schemas.push(LoadedSchemaSummary {
                 schema: about.loaded(after.block_bytes),
                 scan_bytes: about.scan_rows * u64::from(after.block_bytes),

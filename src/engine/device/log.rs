@@ -19,7 +19,7 @@ const LITE_ROW_BYTES: u64 = 200;
 const HEAVY_ROW_BYTES: u64 = 2500;
 const RECORD_HEAD_BYTES: u64 = 48;
 const MARK: &[u8; 4] = b"PLOG";
-/// How long a wait sleeps before it looks whether it is cut.
+/// The interval at which a wait looks whether it is cut.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub fn row_bytes(redo_stress: RedoStress) -> u64 {
@@ -31,7 +31,7 @@ pub fn record_bytes(redo_stress: RedoStress, rows: u64) -> u64 {
     (RECORD_HEAD_BYTES + rows * row_bytes(redo_stress)).next_multiple_of(LOG_BLOCK_BYTES)
 }
 
-/// Where the next record goes.
+/// The offset of the next record.
 pub struct Log {
     offset: u64,
     bytes: u64,

@@ -1,5 +1,5 @@
-//! Requests on the calibrated stretch and what they came to: requests of one size, so many in flight, and a
-//! log's writes. Only what ended within the window of time is counted.
+//! Requests on the calibrated stretch and what they came to: requests of one size, so many in
+//! flight, and a log's writes. Only what ended within the window of time is counted.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::workload::deck::Deck;
 
 /// The smallest log record; each is synced before the next.
 pub const LOG_BYTES: u64 = LOG_BLOCK_BYTES;
-/// What is not counted at the start: this part of the time, and no more than this.
+/// The ramp at the start that is not counted: this part of the time, and no more than this.
 const RAMP_PART: u32 = 5;
 const RAMP_MAX: Duration = Duration::from_millis(250);
 /// Every sector of a write differs from what was there, so that nothing is spared by comparing.
@@ -43,7 +43,7 @@ pub struct Work {
     pub threads: u32,
 }
 
-/// What one stretch of work came to. Only what ended within `seconds` is in it.
+/// The results of one stretch of work. Only requests that ended within `seconds` are in it.
 #[derive(Debug, Default)]
 pub struct Measured {
     pub seconds: f64,
@@ -204,7 +204,7 @@ impl CalibrationTarget {
     }
 }
 
-/// When requests that end are counted.
+/// The time in which requests that end are counted.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     from: Instant,

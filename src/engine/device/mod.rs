@@ -74,7 +74,7 @@ pub struct Device {
     shared: Arc<Shared>,
 }
 
-/// What the engine, its sessions and its writer share.
+/// State that the engine, its sessions and its writer share.
 struct Shared {
     path: PathBuf,
     /// The path as the URL has it.
@@ -87,7 +87,7 @@ struct Shared {
     redo_stress: RedoStress,
     only_reads: bool,
     destroy_data: Option<PathBuf>,
-    /// How many times its own size a setup writes.
+    /// PRECONDITION: so many times its own size is written by a setup.
     precondition: u32,
     roots: Roots,
     statistics: Statistics,
@@ -96,7 +96,7 @@ struct Shared {
     flaws: Mutex<Vec<String>>,
 }
 
-/// What is found out once and kept until the data changes.
+/// The opened target, kept until the data changes.
 #[derive(Default)]
 struct Opened {
     target: Option<Target>,
@@ -134,7 +134,7 @@ impl Shared {
         Ok(backend)
     }
 
-    /// What is on the target; nothing where there is no target.
+    /// Reads what is on the target; nothing where there is no target.
     fn find(&self) -> Result<Option<Header>, EngineError> {
         let Some(found) = target::find(&self.path)? else { return Ok(None) };
         self.refuse_foreign(&found)?;
@@ -191,7 +191,7 @@ impl Shared {
         Ok(Arc::clone(self.opened.lock().data.get_or_insert(data)))
     }
 
-    /// What the header names must be there.
+    /// Checks that the target is as long as its header says.
     fn refuse_cut_off(&self, header: &Header, bytes: u64) -> Result<(), EngineError> {
         if bytes >= header.end() {
             return Ok(());
@@ -331,7 +331,10 @@ impl Engine for Device {
         })
     }
 
-    fn connect(&self, _seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        if self.shared.data()?.position(seat.schema).is_none() {
+            return Err(not_loaded(self.shared.path.display(), seat.schema));
+        }
         Ok(Box::new(DeviceSession::connect(&self.shared)?))
     }
 

@@ -1,4 +1,4 @@
-//! What the options of a `device:` URL say.
+//! The options of a `device:` URL.
 
 use std::collections::BTreeMap;
 

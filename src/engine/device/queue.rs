@@ -10,7 +10,7 @@ use super::request::{Call, Completion};
 use super::target::AlignedBuffer;
 use super::uring::Ring;
 
-/// How requests reach the kernel.
+/// The way in which requests reach the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backend {
     Uring {
@@ -22,7 +22,7 @@ pub enum Backend {
     },
 }
 
-/// What a person asked for.
+/// The choice of the user: `?io=`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackendChoice {
     /// io_uring where it works.
@@ -33,7 +33,8 @@ pub enum BackendChoice {
 }
 
 impl Backend {
-    /// What this process may use on this file. An error only where io_uring was insisted on.
+    /// The backend that this process may use on this file. An error only where io_uring was asked
+    /// for.
     pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
         if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
@@ -47,7 +48,7 @@ impl Backend {
         }
     }
 
-    /// How many threads of its own a queue of so many slots has.
+    /// The number of threads of a queue of so many slots.
     pub fn threads(&self, slots: usize) -> usize {
         match self {
             Self::Calls { .. } if slots > INLINE_SLOTS => slots,

@@ -38,7 +38,7 @@ pub struct Completion {
 /// A request that was cut short, or refused for the moment, is made so many times more.
 pub const TRIES_MORE: u8 = 3;
 
-/// What an attempt at a request came to.
+/// The result of an attempt at a request.
 #[derive(Debug)]
 pub enum Attempt {
     Ended(io::Result<()>),

@@ -1,4 +1,5 @@
-//! Whether a target may be overwritten. Petal never destroys what it did not make itself, unless
+//! Decides whether a target may be overwritten. Petal never destroys what it did not make itself,
+//! unless
 //! `--destroy-data` repeats the exact path; and never what is in use.
 
 use std::fs::{self, File};
@@ -148,7 +149,7 @@ pub fn refuse_foreign(
     )))
 }
 
-/// Where a signature stands and what it looks like: from the start, or from the end if negative.
+/// A signature and its offset: from the start, or from the end if negative.
 struct Signature {
     what: &'static str,
     offset: i64,
@@ -159,7 +160,7 @@ const fn signature(what: &'static str, offset: i64, bytes: &'static [u8]) -> Sig
     Signature { what, offset, bytes }
 }
 
-/// As the formats' own documents and libblkid know them.
+/// Signatures of file systems and volumes, from the formats' own documents and libblkid.
 const SIGNATURES: &[Signature] = &[
     signature("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xEF]),
     signature("an XFS file system", 0, b"XFSB"),
@@ -192,7 +193,7 @@ const MD_MAGIC: [u8; 4] = [0xFC, 0x4E, 0x2B, 0xA9];
 const ZFS_MAGIC: [u8; 8] = 0x00BA_B10Cu64.to_le_bytes();
 const ZFS_RING: std::ops::Range<u64> = 128 << 10..256 << 10;
 
-/// What bears witness that somebody's data is there.
+/// Evidence that somebody's data is there.
 pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
     let has = |offset: u64, wanted: &[u8]| {
         let mut found = vec![0; wanted.len()];

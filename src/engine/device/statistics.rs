@@ -1,4 +1,4 @@
-//! What the engine counts: its timed events and what they amount to.
+//! Statistics of the engine: its timed events, and the counters that come from them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ timed_events! {
 pub enum Count {
     /// Blocks visited.
     Visited,
-    /// Of these, found among the blocks that were still to be written.
+    /// Reads that found their block among those still to be written.
     DirtyHits,
     Commits,
     /// Blocks read once more because the first read met a write.

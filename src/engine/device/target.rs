@@ -46,7 +46,7 @@ impl AlignedBuffer {
     }
 }
 
-/// What a path is.
+/// The kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Missing,
@@ -68,7 +68,7 @@ pub fn kind(path: &Path) -> Result<Kind, EngineError> {
     }
 }
 
-/// What stands at its start; None where nothing is.
+/// The header at its start; None where there is none.
 pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
     if kind(path)? == Kind::Missing {
         return Ok(None);

@@ -218,11 +218,11 @@ fn every_wrong_block_is_found_and_no_other() {
         assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0]);
         session.flush_statistics().unwrap();
         // With several reads in flight they come in any order; each of the six is told once.
-        let told = engine.quiesce().unwrap_err().to_string();
+        let error = engine.quiesce().unwrap_err().to_string();
         for word in ["12 times", "at byte", "key 2", "misplaced", "no block of petal's"] {
-            assert!(told.contains(word), "{told}");
+            assert!(error.contains(word), "{error}");
         }
-        assert_eq!(told.matches("the block at byte").count(), 6, "{told}");
+        assert_eq!(error.matches("the block at byte").count(), 6, "{error}");
         assert_eq!(engine.snapshot().unwrap()[0].raw["commits"], 0);
         assert_eq!(place.block(1), wrong[0]);
     }

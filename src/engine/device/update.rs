@@ -15,7 +15,7 @@ use crate::workload::op::Operation;
 /// The outcome of an attempt to begin an UPDATE.
 pub enum Begun {
     Update(Update),
-    /// It was cut while it waited.
+    /// The operation was cut while it waited.
     Cut,
     /// Not now, but when what is in flight has ended.
     NotNow,

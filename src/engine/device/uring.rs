@@ -16,7 +16,7 @@ use super::target::AlignedBuffer;
 
 /// The registered file's place.
 const FILE: types::Fixed = types::Fixed(0);
-/// So many requests are submitted by one call. The target has nothing to do with a request that
+/// The most requests that one call submits. The target has nothing to do with a request that
 /// waits here for others: a call each would keep it busiest, and cost most.
 const SUBMIT_TOGETHER: usize = 2;
 
@@ -62,7 +62,8 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
-    /// That it answers: a kernel may let a ring be made and refuse its use. Nothing may be under way.
+    /// Checks that it answers: a kernel may let a ring be made and refuse its use. Nothing may be
+    /// in flight.
     pub fn prove(&mut self) -> io::Result<()> {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
@@ -75,7 +76,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What of it the kernel has registered, in words.
+    /// The parts that the kernel has registered, in words.
     pub fn registered(&self) -> &'static str {
         match (self.fixed_buffers, self.fixed_file) {
             (true, true) => "registered buffers and file",
@@ -246,8 +247,8 @@ fn has_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
 }
 
-/// Whether the kernel may be asked again: at once after a signal, after a pause where it had no room
-/// for the moment, not after another error or when all pauses are used up.
+/// True when the kernel may be asked again: at once after a signal, after a pause where it had no
+/// room for the moment, not after another error or when all pauses are used up.
 fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EINTR) {
         return Ok(());

@@ -183,8 +183,8 @@ impl Instance {
     }
 }
 
-/// V$SYSTEM_EVENT, microseconds. What sessions wait for is told without what background processes
-/// waited for beside them; their I/O is told in full. One that never occurred is left out.
+/// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
+/// processes, whose I/O is counted in full. One that never occurred is left out.
 fn wait(row: &Row) -> Option<Wait> {
     let class = wait_class(cell(row, 2));
     let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };

@@ -3,7 +3,7 @@
 //! What it does not do itself is done here. It knows no time limit for a peer that accepts a
 //! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
 //! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
-//! (once more for the answer to its break), not while it writes, and not for its goodbye: whoever
+//! (once more for the answer to its break), not while it writes, and not when it closes: whoever
 //! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
 //! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
 //! wants one provider of the process, and this build has two.
@@ -91,8 +91,8 @@ impl Connector for Driver {
     }
 }
 
-/// Once in a process: which of the two TLS providers is meant, and that a panic of the driver while
-/// it connects is told as an error, not as a trace.
+/// Chooses one of the two TLS providers, and turns a panic of the driver while it connects into an
+/// error instead of a trace. Once in a process.
 fn prepare_process() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! What errors mean: every one names the service, the database's own words and code, and a way out;
+//! What errors mean: every one names the service, the database's own words and code, and what to do;
 //! never the password.
 
 use super::link::{Kind, LinkError};
@@ -127,7 +127,7 @@ pub fn is_missing(error: &LinkError) -> bool {
 mod tests {
     use super::*;
 
-    fn told(code: u32, message: &str) -> String {
+    fn worded(code: u32, message: &str) -> String {
         let error = LinkError { code: Some(code), message: message.into(), kind: Kind::Database };
         let error = engine_error("db1:1521/svc", "connecting", &error);
         let exit = match &error {
@@ -139,19 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn words_code_place_and_way_out_are_told() {
-        insta::assert_snapshot!(told(1017, "ORA-01017: invalid username/password; logon denied"), @"3 db1:1521/svc: connecting: ORA-01017: invalid username/password; logon denied; check user and password (ORACLE_PASSWORD, SYSDBA_PASSWD)");
-        insta::assert_snapshot!(told(28000, "ORA-28000: The account is locked."), @"3 db1:1521/svc: connecting: ORA-28000: The account is locked.; the account is locked: ALTER USER ... ACCOUNT UNLOCK");
-        insta::assert_snapshot!(told(12514, "service \"x\" is not registered"), @r#"3 db1:1521/svc: connecting: service "x" is not registered (ORA-12514); name a service that the listener knows (lsnrctl services), after the host in the URL"#);
-        insta::assert_snapshot!(told(1950, "ORA-01950: no privileges on tablespace 'IOPS'"), @"3 db1:1521/svc: connecting: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
-        insta::assert_snapshot!(told(1653, "ORA-01653: unable to extend table"), @"3 db1:1521/svc: connecting: ORA-01653: unable to extend table; make room: add a data file to the tablespace or let it extend");
-        insta::assert_snapshot!(told(30036, "ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'"), @"3 db1:1521/svc: connecting: ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'; make room in the undo tablespace");
-        insta::assert_snapshot!(told(13716, "ORA-13716: Diagnostic Package License is needed for using this feature."), @"3 db1:1521/svc: connecting: ORA-13716: Diagnostic Package License is needed for using this feature.; control_management_pack_access keeps AWR from being used: set it only with the licence of the Diagnostics Pack, or use DATABASE_STATISTICS_TYPE=statspack");
-        insta::assert_snapshot!(told(2391, "ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit"), @"3 db1:1521/svc: connecting: ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit; the user's profile limits its sessions: ALTER PROFILE ... LIMIT SESSIONS_PER_USER");
-        insta::assert_snapshot!(told(28, "ORA-00028: your session has been killed"), @"3 db1:1521/svc: connecting: ORA-00028: your session has been killed; the session was killed, the instance ended, or the network broke: see the alert log");
-        insta::assert_snapshot!(told(3113, "ORA-03113: end-of-file on communication channel"), @"3 db1:1521/svc: connecting: ORA-03113: end-of-file on communication channel; the session was killed, the instance ended, or the network broke: see the alert log");
-        insta::assert_snapshot!(told(1555, "ORA-01555: snapshot too old"), @"1 db1:1521/svc: connecting: ORA-01555: snapshot too old; raise undo_retention or give the undo tablespace more room");
-        insta::assert_snapshot!(told(1578, "ORA-01578: data block corrupted"), @"3 db1:1521/svc: connecting: ORA-01578: data block corrupted; see the database's alert log");
-        insta::assert_snapshot!(told(600, "ORA-00600: internal error code"), @"1 db1:1521/svc: connecting: ORA-00600: internal error code; see the database's alert log");
+    fn words_code_place_and_what_to_do_are_named() {
+        insta::assert_snapshot!(worded(1017, "ORA-01017: invalid username/password; logon denied"), @"3 db1:1521/svc: connecting: ORA-01017: invalid username/password; logon denied; check user and password (ORACLE_PASSWORD, SYSDBA_PASSWD)");
+        insta::assert_snapshot!(worded(28000, "ORA-28000: The account is locked."), @"3 db1:1521/svc: connecting: ORA-28000: The account is locked.; the account is locked: ALTER USER ... ACCOUNT UNLOCK");
+        insta::assert_snapshot!(worded(12514, "service \"x\" is not registered"), @r#"3 db1:1521/svc: connecting: service "x" is not registered (ORA-12514); name a service that the listener knows (lsnrctl services), after the host in the URL"#);
+        insta::assert_snapshot!(worded(1950, "ORA-01950: no privileges on tablespace 'IOPS'"), @"3 db1:1521/svc: connecting: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
+        insta::assert_snapshot!(worded(1653, "ORA-01653: unable to extend table"), @"3 db1:1521/svc: connecting: ORA-01653: unable to extend table; make room: add a data file to the tablespace or let it extend");
+        insta::assert_snapshot!(worded(30036, "ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'"), @"3 db1:1521/svc: connecting: ORA-30036: unable to extend segment by 8 in undo tablespace 'UNDOTBS1'; make room in the undo tablespace");
+        insta::assert_snapshot!(worded(13716, "ORA-13716: Diagnostic Package License is needed for using this feature."), @"3 db1:1521/svc: connecting: ORA-13716: Diagnostic Package License is needed for using this feature.; control_management_pack_access keeps AWR from being used: set it only with the licence of the Diagnostics Pack, or use DATABASE_STATISTICS_TYPE=statspack");
+        insta::assert_snapshot!(worded(2391, "ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit"), @"3 db1:1521/svc: connecting: ORA-02391: exceeded simultaneous SESSIONS_PER_USER limit; the user's profile limits its sessions: ALTER PROFILE ... LIMIT SESSIONS_PER_USER");
+        insta::assert_snapshot!(worded(28, "ORA-00028: your session has been killed"), @"3 db1:1521/svc: connecting: ORA-00028: your session has been killed; the session was killed, the instance ended, or the network broke: see the alert log");
+        insta::assert_snapshot!(worded(3113, "ORA-03113: end-of-file on communication channel"), @"3 db1:1521/svc: connecting: ORA-03113: end-of-file on communication channel; the session was killed, the instance ended, or the network broke: see the alert log");
+        insta::assert_snapshot!(worded(1555, "ORA-01555: snapshot too old"), @"1 db1:1521/svc: connecting: ORA-01555: snapshot too old; raise undo_retention or give the undo tablespace more room");
+        insta::assert_snapshot!(worded(1578, "ORA-01578: data block corrupted"), @"3 db1:1521/svc: connecting: ORA-01578: data block corrupted; see the database's alert log");
+        insta::assert_snapshot!(worded(600, "ORA-00600: internal error code"), @"1 db1:1521/svc: connecting: ORA-00600: internal error code; see the database's alert log");
     }
 }

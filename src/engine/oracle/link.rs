@@ -1,17 +1,17 @@
-//! The narrow door to a database session: all that this engine asks of a driver. The real one is in
-//! `driver`, a scripted one in `scripted`; nothing else here knows which of them it speaks to.
+//! The narrow interface to a database session: all that this engine asks of a driver. `driver`
+//! implements it, and `scripted` for tests; nothing else here knows which of them it uses.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A value on its way in.
+/// A value that a statement binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     Text(&'a str),
     Number(i64),
 }
 
-/// A row on its way out, each column as text; NULL is None.
+/// A row of a result, each column as text; NULL is None.
 pub type Row = Vec<Option<String>>;
 
 /// One session of the database.

@@ -4,19 +4,18 @@
 //! without such rows, which nobody takes for data and which the next setup or drop removes: they
 //! bear petal's mark from their first moment on.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::errors::engine_error;
 use super::link::{Connector, Link, LinkError, Value};
-use super::meta::{self, Meta, Tables, cell, number};
+use super::meta::{self, Tables, cell, number};
 use super::{before_run, sql};
-use crate::engine::loaders::load_each;
-use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
-    Stop,
+use crate::engine::server::loader::{
+    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::row_layout::column_bytes;
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -29,33 +28,25 @@ const LOG_BYTES_MIN: u64 = 1 << 30;
 pub struct Loader<'a> {
     pub connector: &'a dyn Connector,
     pub place: &'a str,
-    pub plan: &'a LoadPlan,
-    /// As the dictionary has it.
+    /// The tablespace by its name in the dictionary.
     pub tablespace: &'a str,
-    pub progress: &'a dyn Progress,
-    pub stop: &'a Stop,
-}
-
-struct Complete {
-    meta: Meta,
-    summary: LoadedSchemaSummary,
+    pub load: Load<'a>,
 }
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
-        let begin = Instant::now();
         let mut link = self.connect("petal setup")?;
         self.check_names(link.as_mut())?;
-        redo_advice(link.as_mut()).iter().for_each(|line| self.progress.note(line));
-        let complete = self.load_all().inspect_err(|_| self.clean_up())?;
-        self.complete(link.as_mut(), &complete)?;
-        Ok(LoadSummary {
-            schemas: complete.into_iter().map(|schema| schema.summary).collect(),
-            seconds: begin.elapsed().as_secs_f64(),
-            // Index, statistics and proof of one schema go beside the load of another.
-            durable_seconds: None,
-            afterwards: Vec::new(),
-        })
+        redo_advice(link.as_mut()).iter().for_each(|line| self.load.progress.note(line));
+        self.load.show_loading();
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, state),
+            || self.complete(link.as_mut()),
+            || self.clean_up(),
+        )?;
+        // Index, statistics and proof of one schema go beside the load of another: the phases have no
+        // times of their own.
+        Ok(loaded.summary())
     }
 
     fn connect(&self, purpose: &str) -> Result<Box<dyn Link>, EngineError> {
@@ -74,17 +65,13 @@ impl Loader<'_> {
         let there = meta::own_tables(link, self.place)?;
         let complete = match meta::petals(link, self.place) {
             // What cannot be read, as of a later petal, is no reason to load over it unasked.
-            Err(error) if !self.plan.replace => return Err(error),
+            Err(error) if !self.load.plan.replace => return Err(error),
             complete => complete.unwrap_or_default(),
         };
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             let is_complete = complete.iter().any(|meta| meta.schema == schema);
-            if is_complete && !self.plan.replace {
-                return Err(EngineError::Data(format!(
-                    "{}: schema {schema} is loaded already; drop the data first (petal drop) or \
-                     load over it (petal setup --replace)",
-                    self.place
-                )));
+            if is_complete && !self.load.plan.replace {
+                return Err(already_loaded(self.place, schema));
             }
             let tables = Tables::petals(schema);
             for table in [tables.main, tables.scan] {
@@ -92,11 +79,8 @@ impl Loader<'_> {
                     continue;
                 }
                 if !marked.contains(&table.to_uppercase()) {
-                    return Err(EngineError::Data(format!(
-                        "{}: a table {table} without petal's mark is in the way, and petal leaves \
-                         it alone; rename it or load as another user",
-                        self.place
-                    )));
+                    let instead = "rename it or load as another user";
+                    return Err(without_mark(self.place, &format!("a table {table}"), instead));
                 }
             }
         }
@@ -108,7 +92,7 @@ impl Loader<'_> {
                 self.run_one(link, "making petal_meta", &filled(name, "petal_meta"))?;
             }
         }
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             self.forget(link, schema)?;
             let tables = Tables::petals(schema);
             for table in [tables.main, tables.scan] {
@@ -135,21 +119,13 @@ impl Loader<'_> {
         link.execute(sql, &[]).map(|_| ()).map_err(|error| self.error(doing, &error))
     }
 
-    fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
-        let plan = self.plan;
-        let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
-        self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
-        let failed = AtomicBool::new(false);
-        load_each(plan, &failed, |schema| self.load_schema(schema, &failed))
-    }
-
-    fn load_schema(&self, schema: u32, failed: &AtomicBool) -> Result<Complete, EngineError> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
         let begin = Instant::now();
         let mut link = self.connect(&format!("petal setup {schema}"))?;
         let link = link.as_mut();
-        let plan = self.plan;
+        let plan = self.load.plan;
         let tables = Tables::petals(schema);
-        let filling = Filling { loader: self, schema, failed };
+        let filling = Filling { loader: self, schema, state };
         filling.fill(link, &tables.main, plan.rows)?;
         filling.fill(link, &tables.scan, plan.scan_rows)?;
         let index = sql::create_index(&tables.main, plan.unique_index, Some(self.tablespace));
@@ -157,74 +133,47 @@ impl Loader<'_> {
         let logging = filled("index_logging", &tables.main);
         self.run_one(link, &format!("indexing {}", tables.main), &logging)?;
         for table in [&tables.main, &tables.scan] {
-            filling.go_on()?;
+            state.go_on()?;
             let doing = format!("gathering statistics of {table}");
             self.run_one(link, &doing, &filled("gather", table))?;
         }
-        filling.go_on()?;
+        state.go_on()?;
         let placement = placement(link, self.place, &tables.main)?;
-        if !placement.is_one_row_per_block() || placement.rows != plan.rows {
-            return Err(EngineError::Data(format!(
-                "{}: {} holds {} rows in {} blocks, up to {} in one, where {} rows in as many \
-                 blocks were loaded: this tablespace does not keep one row per block",
-                self.place,
-                tables.main,
-                placement.rows,
-                placement.blocks,
-                placement.rows_per_block_max,
-                plan.rows
-            )));
-        }
-        let sizes = sizes(link, self.place, &tables)?;
-        let meta = Meta {
-            schema,
-            rows: plan.rows,
-            scan_rows: plan.scan_rows,
-            block_bytes: plan.block_size,
-            width: column_bytes(plan.block_size),
-            filler: plan.filler,
-            tablespace: self.tablespace.to_owned(),
-            bytes: sizes[0],
-            index_bytes: sizes[1],
-            sizes_from: meta::SEGMENTS,
-            tables,
-            is_slobs: false,
-        };
+        let otherwise = "this tablespace does not keep one row per block";
+        let placement = loader::prove(self.place, &tables.main, placement, plan.rows, otherwise)?;
+        let [bytes, index_bytes, scan_bytes] = sizes(link, self.place, &tables)?;
         let summary = LoadedSchemaSummary {
-            schema: meta.loaded(),
-            scan_bytes: sizes[2],
+            schema: SchemaMeta::of_plan(plan, schema).loaded(bytes, index_bytes),
+            scan_bytes,
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };
-        Ok(Complete { meta, summary })
+        Ok(LoadedSchema { summary, durable: None })
     }
 
-    /// All schemas are proved: one transaction tells so.
-    fn complete(&self, link: &mut dyn Link, complete: &[Complete]) -> Result<(), EngineError> {
-        if self.stop.is_requested() {
-            self.clean_up();
-            return Err(EngineError::Interrupted);
-        }
+    /// All schemas are proved: one transaction says so.
+    fn complete(&self, link: &mut dyn Link) -> Result<(), EngineError> {
         let insert = sql::section(sql::LOAD, "insert_meta");
         let delete = sql::section(sql::LOAD, "delete_meta");
-        for Complete { meta, .. } in complete {
-            link.execute(&delete, &[Value::Number(meta.schema.into())])
-                .map_err(|error| self.error("writing petal_meta", &error))?;
-            for (key, value) in meta.entries(self.plan.seed, self.plan.unique_index) {
-                let binds =
-                    [Value::Number(meta.schema.into()), Value::Text(key), Value::Text(&value)];
-                link.execute(&insert, &binds)
-                    .map_err(|error| self.error("writing petal_meta", &error))?;
+        let entries = meta::entries(self.load.plan, self.tablespace);
+        let mut write = || {
+            for &schema in &self.load.plan.schemas {
+                let number = Value::Number(schema.into());
+                link.execute(&delete, &[number])?;
+                for (key, value) in &entries {
+                    link.execute(&insert, &[number, Value::Text(key), Value::Text(value)])?;
+                }
             }
-        }
-        link.commit().map_err(|error| self.error("writing petal_meta", &error))
+            link.commit()
+        };
+        write().map_err(|error| self.error("writing petal_meta", &error))
     }
 
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
         let Ok(mut link) = self.connect("petal setup") else { return };
         let Ok(marked) = marked_tables(link.as_mut(), self.place) else { return };
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             let tables = Tables::petals(schema);
             for table in [tables.main, tables.scan] {
                 if marked.contains(&table.to_uppercase()) {
@@ -286,7 +235,7 @@ pub fn placement(link: &mut dyn Link, place: &str, table: &str) -> Result<Placem
         rows: number(&row, 0),
         blocks: number(&row, 1),
         rows_per_block_max: number(&row, 2),
-        // A ROWID tells where a row begins, and not whether it goes on elsewhere.
+        // A ROWID names the block where a row begins, not whether the row goes on elsewhere.
         overflow_blocks: None,
         source: "DBMS_ROWID",
     })
@@ -312,10 +261,10 @@ pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
         && number(row, 1) > 0
     {
         let (groups, smallest) = (number(row, 0), number(row, 1));
-        let told = crate::stats::units::bytes(smallest);
+        let size = crate::stats::units::bytes(smallest);
         if smallest < LOG_BYTES_MIN {
             lines.push(format!(
-                "{groups} redo log groups, the smallest of {told}: logs under 1 GiB switch too \
+                "{groups} redo log groups, the smallest of {size}: logs under 1 GiB switch too \
                  often for a write test; ALTER DATABASE ADD LOGFILE SIZE 4G, then drop the small \
                  ones"
             ));
@@ -342,20 +291,13 @@ pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
 struct Filling<'a> {
     loader: &'a Loader<'a>,
     schema: u32,
-    failed: &'a AtomicBool,
+    state: &'a LoadState<'a>,
 }
 
 impl Filling<'_> {
-    fn go_on(&self) -> Result<(), EngineError> {
-        match self.loader.stop.is_requested() || self.failed.load(Ordering::Relaxed) {
-            true => Err(EngineError::Interrupted),
-            false => Ok(()),
-        }
-    }
-
     /// Makes a table and fills it in the order of its blocks, keys scattered.
     fn fill(&self, link: &mut dyn Link, table: &str, rows: u64) -> Result<(), EngineError> {
-        let (loader, plan) = (self.loader, self.loader.plan);
+        let (loader, plan) = (self.loader, self.loader.load.plan);
         let width = column_bytes(plan.block_size);
         let create = sql::create_table(table, width, Some(loader.tablespace));
         loader.run_one(link, &format!("making {table}"), &create)?;
@@ -366,7 +308,7 @@ impl Filling<'_> {
         let insert = sql::insert("insert_rows", table);
         let mut at = 0;
         while at < rows {
-            self.go_on()?;
+            self.state.go_on()?;
             // The first row alone: it sets how many a block may take.
             let count = if at == 0 { 1 } else { ROWS_PER_CALL.min(rows - at) };
             made.make((at..at + count).map(|row| keys.apply(row) + 1));
@@ -380,7 +322,7 @@ impl Filling<'_> {
                 let minimize = filled("minimize", table);
                 loader.run_one(link, &format!("preparing {table}"), &minimize)?;
             }
-            loader.progress.advance(count * u64::from(plan.block_size));
+            loader.load.progress.advance(count * u64::from(plan.block_size));
             at += count;
         }
         loader.run_one(link, &format!("finishing {table}"), &filled("logging", table))

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::sql;
-use crate::engine::EngineError;
-use crate::engine::meta_table::MetaValues;
+use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
+use crate::engine::server::row_layout::column_bytes;
+use crate::engine::{EngineError, LoadPlan};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
-/// What tells the sizes of petal's own tables.
+/// The view that the sizes of petal's own tables come from.
 pub const SEGMENTS: &str = "USER_SEGMENTS";
 
-/// The layout's version.
-const FORMAT: u32 = 1;
 /// The key that a load begins with and that its end takes away.
 pub const LOADING: &str = "loading";
 
@@ -52,7 +51,7 @@ pub struct Meta {
     pub tablespace: String,
     pub bytes: u64,
     pub index_bytes: u64,
-    /// What told the two sizes.
+    /// The view that the two sizes come from.
     pub sizes_from: &'static str,
     /// Made by SLOB: used as it is, never dropped.
     pub is_slobs: bool,
@@ -70,25 +69,17 @@ impl Meta {
         }
     }
 
-    /// The rows of `petal_meta` that make a schema complete.
-    pub fn entries(&self, seed: u64, unique_index: bool) -> Vec<(&'static str, String)> {
-        vec![
-            ("format", FORMAT.to_string()),
-            ("petal", env!("CARGO_PKG_VERSION").to_owned()),
-            ("rows", self.rows.to_string()),
-            ("scan_rows", self.scan_rows.to_string()),
-            ("block_size", self.block_bytes.to_string()),
-            ("width", self.width.to_string()),
-            ("filler", self.filler.name()),
-            ("tablespace", self.tablespace.clone()),
-            ("scatter_seed", seed.to_string()),
-            ("unique_index", unique_index.to_string()),
-        ]
-    }
-
     pub fn filler_name(&self) -> String {
         if self.is_slobs { "SLOB's own".to_owned() } else { self.filler.name() }
     }
+}
+
+/// The rows of `petal_meta` that make a schema complete.
+pub fn entries(plan: &LoadPlan, tablespace: &str) -> Vec<(&'static str, String)> {
+    let mut entries = SchemaMeta::entries(plan);
+    entries.push(("width", column_bytes(plan.block_size).to_string()));
+    entries.push(("tablespace", tablespace.to_owned()));
+    entries
 }
 
 /// A column of a row that must be there.
@@ -108,7 +99,7 @@ pub fn petals(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError
     if !tables.iter().any(|table| table == "PETAL_META") {
         return Ok(Vec::new());
     }
-    let mut by_schema = entries(link, place)?;
+    let mut by_schema = read_entries(link, place)?;
     by_schema.retain(|_, values| !values.contains_key(LOADING));
     let segments: BTreeMap<String, u64> = link
         .query(&sql::section(sql::LOOK, "segments"), &[])
@@ -126,7 +117,7 @@ pub fn petals(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError
 }
 
 /// What `petal_meta` says of each schema.
-fn entries(
+fn read_entries(
     link: &mut dyn Link,
     place: &str,
 ) -> Result<BTreeMap<u32, BTreeMap<String, String>>, EngineError> {
@@ -143,7 +134,7 @@ fn entries(
 
 /// Schemas whose load did not end.
 pub fn loading(link: &mut dyn Link, place: &str) -> Result<Vec<u32>, EngineError> {
-    let entries = entries(link, place)?.into_iter();
+    let entries = read_entries(link, place)?.into_iter();
     Ok(entries.filter(|(_, values)| values.contains_key(LOADING)).map(|(n, _)| n).collect())
 }
 
@@ -162,7 +153,6 @@ fn petal(
     there: &[String],
     segments: &BTreeMap<String, u64>,
 ) -> Result<Meta, EngineError> {
-    kept.check_format(FORMAT)?;
     let tables = Tables::petals(schema);
     for table in [&tables.main, &tables.scan] {
         if !there.contains(&table.to_uppercase()) {
@@ -172,14 +162,15 @@ fn petal(
             )));
         }
     }
+    let SchemaMeta { rows, scan_rows, block_bytes, filler, .. } = SchemaMeta::read(schema, kept)?;
     let size = |name: String| segments.get(&name.to_uppercase()).copied().unwrap_or(0);
     Ok(Meta {
         schema,
-        rows: kept.get("rows")?,
-        scan_rows: kept.get("scan_rows")?,
-        block_bytes: kept.get("block_size")?,
+        rows,
+        scan_rows,
+        block_bytes,
         width: kept.get("width")?,
-        filler: kept.filler()?,
+        filler,
         tablespace: kept.text("tablespace")?.to_owned(),
         bytes: size(tables.main.clone()),
         index_bytes: size(format!("{}_custid", tables.main)),

@@ -1,4 +1,4 @@
-//! Oracle Database, 12.2 and later: where the method was born.
+//! Oracle Database, 12.2 and later, for which the SLOB method was made.
 //!
 //! - `options`, `errors`: how petal connects, and what errors mean
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
@@ -11,7 +11,7 @@
 //!
 //! Nothing is stored in the database but tables of the user who connects: no users, no procedures.
 //! Three traits of Oracle shape every result. A COMMIT inside PL/SQL does not wait for the log
-//! unless told to (COMMIT_WAIT). It may collect rows of an index range and read several blocks at
+//! unless it says so (COMMIT_WAIT). It may collect rows of an index range and read several blocks at
 //! once, which underscore parameters turn off. And its own clock says how long an operation of the
 //! loop inside it took.
 
@@ -43,6 +43,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
+use crate::engine::server::loader::Load;
 use crate::engine::server::row_layout;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport, Session, Stop,
@@ -250,10 +251,8 @@ impl Engine for Oracle {
         load::Loader {
             connector: self.timed.as_ref(),
             place: self.place(),
-            plan,
             tablespace: &tablespace,
-            progress,
-            stop,
+            load: Load { plan, progress, stop },
         }
         .run()
     }
@@ -270,7 +269,7 @@ impl Engine for Oracle {
             return Ok(None);
         };
         let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
-        // Each endpoint may be an instance of its own; the view tells of one.
+        // Each endpoint may be an instance of its own; the view shows one.
         let each = free.map(|free| free.saturating_sub(PETALS_OWN) * u64::from(self.endpoints()));
         Ok(each.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
     }

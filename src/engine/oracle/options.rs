@@ -25,7 +25,7 @@ const OPTIONS: [&str; 4] = ["connect_timeout", "protocol", "tablespace", "wallet
 pub struct Place {
     /// As messages name it: `host:1521/service`, or an alias.
     pub name: String,
-    /// As the driver wants it.
+    /// The connect string that the driver takes.
     pub connect_string: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Options {
     pub endpoints: Vec<Place>,
     pub admin_place: Place,
     pub user: Login,
-    /// Who reads statistics and settles: DBA_PRIV_USER, else the URL's user.
+    /// The user who reads statistics and settles: DBA_PRIV_USER, else the URL's.
     pub admin: Login,
     pub connect_timeout: Duration,
     pub tns_admin: Option<String>,

@@ -29,7 +29,8 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
     Ok(cell(&row, 0).trim().to_owned())
 }
 
-/// What cannot be done is told when it was asked for by name: most databases have no Statspack.
+/// Takes the snapshot that begins a report. Most databases have no Statspack: whether that is an error
+/// depends on whether the user asked for it by name.
 pub fn begin(link: &mut dyn Link, place: &str, kind: StatisticsType) -> Result<Begun, EngineError> {
     snapshot(link, kind).map(|snapshot| Begun { kind, snapshot }).map_err(|error| {
         engine_error(place, &format!("taking a snapshot for {}", name(kind)), &error)

@@ -23,7 +23,7 @@ pub struct State {
     /// The texts of the loops that were called.
     pub blocks: Vec<String>,
     /// Operations that the loop executes before its text is full.
-    pub told_max: Option<usize>,
+    pub ended_max: Option<usize>,
     pub limits: Vec<Option<Duration>>,
 }
 
@@ -92,7 +92,7 @@ impl Scripted {
     }
 
     fn keep(&self, what: &str, sql: &str, binds: &[Value<'_>]) {
-        let told: Vec<String> = binds
+        let shown: Vec<String> = binds
             .iter()
             .map(|bind| match bind {
                 Value::Text(text) => format!("'{}'", text.chars().take(20).collect::<String>()),
@@ -100,9 +100,9 @@ impl Scripted {
             })
             .collect();
         let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
-        let line = match told.is_empty() {
+        let line = match shown.is_empty() {
             true => format!("{what} {sql}"),
-            false => format!("{what} {sql} [{}]", told.join(", ")),
+            false => format!("{what} {sql} [{}]", shown.join(", ")),
         };
         self.1.keep(line);
     }
@@ -151,7 +151,7 @@ impl Link for Scripted {
         }
         let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| *value).collect();
         self.keep("call", "the loop", &binds);
-        assert_eq!(outs, ["told", "errors"]);
+        assert_eq!(outs, ["ended", "errors"]);
         let mut state = self.0.lock();
         state.blocks.push(block.to_owned());
         if let Some(error) = state.call_fails.take() {
@@ -197,23 +197,24 @@ fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
     } else {
         assert!(updates == 0 || fillers.len().is_multiple_of(updates * width), "whole columns");
     }
-    let (mut told, mut errors) = (String::new(), String::new());
-    for at in 0..total.min(state.told_max.unwrap_or(total)) {
-        let op = std::str::from_utf8(ops[at]).unwrap();
+    let (mut ended, mut errors) = (String::new(), String::new());
+    let taken = total.min(state.ended_max.unwrap_or(total));
+    for (op, position) in ops.iter().take(taken).zip(1..) {
+        let op = std::str::from_utf8(op).unwrap();
         let (first, last): (u64, u64) = (op[1..13].parse().unwrap(), op[13..].parse().unwrap());
         let rows = if op[..1].eq_ignore_ascii_case("C") { 48 } else { last - first + 1 };
         match state.faults.pop_front().flatten() {
-            None => told.push_str(&format!("{},{rows};", rows * 10)),
+            None => ended.push_str(&format!("{},{rows};", rows * 10)),
             Some(code) => {
-                told.push_str("5,0;");
-                errors.push_str(&format!("{} -{code} ORA-{code:05}: scripted\n", at + 1));
+                ended.push_str("5,0;");
+                errors.push_str(&format!("{} -{code} ORA-{code:05}: scripted\n", position));
                 if !TRANSIENT.contains(&format!("ORA-{code:05}").as_str()) {
                     break;
                 }
             }
         }
     }
-    vec![Some(told), (!errors.is_empty()).then_some(errors)]
+    vec![Some(ended), (!errors.is_empty()).then_some(errors)]
 }
 
 /// The length of a stamp as the block cuts it from the fillers, and steps over it.

@@ -16,8 +16,8 @@ use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements>,
-    /// COMMIT_WAIT=TRUE says so in SQL; else the driver's own commit, which waits unless the
-    /// instance is told otherwise.
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a parameter
+    /// of the instance says otherwise.
     commit: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl ClientLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        statement_loop::run(batch, 0, stop, done, &mut |operation| {
+        statement_loop::run(batch, stop, done, &mut |operation| {
             work.limit_calls(stop, Instant::now())?;
             let statements = self.statements(work, operation.schema)?;
             self.run(work, statements, operation)

@@ -10,7 +10,9 @@ use super::link::{Kind as Failed, LinkError, Row, Value};
 use super::meta::cell;
 use super::session::Work;
 use super::sql;
-use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys};
+use crate::engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+};
 use crate::engine::server::failure::Failure;
 use crate::engine::server::row_layout::{STAMP_BYTES, split_stamp};
 use crate::engine::{EngineError, Outcomes, SessionError, Stop};
@@ -52,7 +54,8 @@ impl ServerLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        batch_loop::run(work.home, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
+        let split = by_schema(work.home);
+        batch_loop::run(&split, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
             self.call(work, part, budget, stop, executed)
         })
     }
@@ -69,7 +72,7 @@ impl ServerLoop {
         self.make_block(work, part.home)?;
         let total = self.fill(work, part.home, part.operations);
         let block = self.blocks.get(&part.home).map_or("", String::as_str);
-        let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
+        let budget_us = budget_us(budget);
         let answer = work.link.call(
             block,
             &[
@@ -80,7 +83,7 @@ impl ServerLoop {
                 ("total", Value::Number(total as i64)),
                 ("budget_us", Value::Number(budget_us)),
             ],
-            &["told", "errors"],
+            &["ended", "errors"],
         );
         let answer = answer.and_then(|row| Answer::read(&row, total));
         let answer = answer.map_err(|error| work.failure(&error, stop))?;
@@ -196,8 +199,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(told: &str, errors: Option<&str>) -> Row {
-        vec![Some(told.to_owned()), errors.map(str::to_owned)]
+    fn row(ended: &str, errors: Option<&str>) -> Row {
+        vec![Some(ended.to_owned()), errors.map(str::to_owned)]
     }
 
     #[test]
@@ -219,8 +222,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn odd_answers_are_refused_and_never_panic(told in "[0-9,;-]{0,40}", errors in ".{0,40}") {
-            if let Ok(answer) = Answer::read(&row(&told, Some(&errors)), 5) {
+        fn odd_answers_are_refused_and_never_panic(ended in "[0-9,;-]{0,40}", errors in ".{0,40}") {
+            if let Ok(answer) = Answer::read(&row(&ended, Some(&errors)), 5) {
                 prop_assert!(answer.ended.len() <= 5);
             }
         }

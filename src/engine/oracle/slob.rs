@@ -10,7 +10,7 @@ use crate::engine::EngineError;
 use crate::engine::server::row_layout::COLUMN_BYTES;
 use crate::workload::row::Filler;
 
-/// What tells a size, the best first.
+/// Where a size comes from, the best first.
 const SEGMENTS: &str = "DBA_SEGMENTS";
 const STATISTICS: &str = "the dictionary's statistics, which may be old (grant SELECT on DBA_SEGMENTS \
     for real sizes)";
@@ -116,8 +116,9 @@ impl Found<'_> {
         self.segments.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == name)
     }
 
-    /// A tablespace on which the user has no quota is not in USER_TABLESPACES: then the segment
-    /// tells, else the database's own block size, which a tablespace of another one belies.
+    /// The block size of the tablespace. One on which the user has no quota is not in
+    /// USER_TABLESPACES: the segment then shows it, else the database's own block size is taken, which
+    /// is wrong for a tablespace of another size.
     fn block_bytes(&self, link: &mut dyn Link, place: &str) -> Result<u32, EngineError> {
         let of_segment = self.segment("CF1").and_then(|row| {
             let (bytes, blocks) = (number(row, 2), number(row, 3));
@@ -141,7 +142,7 @@ impl Found<'_> {
         )))
     }
 
-    /// Bytes of main table and index, and what told them.
+    /// Bytes of main table and index, and where they come from.
     fn sizes(&self, rows: u64, block_bytes: u32) -> (u64, u64, &'static str) {
         let block = u64::from(block_bytes);
         let index = cell(self.index, 1);

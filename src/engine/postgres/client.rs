@@ -1,8 +1,9 @@
-//! A connection as the thread sees it that works with it: it asks, and waits for the answer. The
-//! driver's future is polled by that thread alone; nothing goes on between two questions.
+//! One connection. The thread that works with it sends a statement and waits for the answer; it alone
+//! polls the driver's future, so nothing goes on between two statements.
 //!
-//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that ends
-//! a session says why and closes; both may arrive at once, and the close must not hide the words.
+//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that
+//! ends a session says why and closes; both may arrive at once, and the close must not hide the
+//! words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -25,15 +26,15 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::lock_wait::{self, LOCK_TIMEOUT};
+use super::long_work::{LOCK_LIMIT, LOCK_TIMEOUT};
 use super::session::CANCELLED;
 use crate::engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TICK, TimeoutPolicy,
 };
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
-/// How long a connection may take to say goodbye.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// How long closing a connection may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
@@ -93,7 +94,7 @@ impl Error {
 
 /// One connection.
 pub struct Client {
-    // Dropped first: then the connection says goodbye.
+    // Dropped first: the connection then sends its end.
     asker: tokio_postgres::Client,
     wire: Wire,
 }
@@ -172,7 +173,7 @@ impl Client {
     /// Waits so long for each lock from now on, unless the role or the URL said how long.
     pub fn raise_lock_limit(&mut self, limit: Duration) -> Result<(), Error> {
         let monitor = self.wire.monitor.as_mut();
-        let Some(monitor) = monitor.filter(|monitor| monitor.limit == lock_wait::LIMIT) else {
+        let Some(monitor) = monitor.filter(|monitor| monitor.limit == LOCK_LIMIT) else {
             return Ok(());
         };
         monitor.limit = limit;
@@ -231,7 +232,8 @@ impl Client {
         self.wire.wait(self.asker.simple_query(sql))
     }
 
-    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of it.
+    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of
+    /// it.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
         let sink = self.wire.wait(self.asker.copy_in(sql))?;
         Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })
@@ -372,22 +374,22 @@ fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
 }
 
 impl Drop for Wire {
-    /// Says goodbye, so that the server ends the session now.
+    /// Closes the connection, so that the server ends the session now.
     fn drop(&mut self) {
         let Self { runtime, connection, is_over, abort_handle, .. } = self;
         if *is_over || abort_handle.reason().is_some() {
             return;
         }
-        let goodbye = poll_fn(|context| {
+        let closed = poll_fn(|context| {
             poll(connection, is_over, context);
             if *is_over { Poll::Ready(()) } else { Poll::Pending }
         });
         // A peer that does not take it is left.
-        let _ = runtime.block_on(async { timeout(GOODBYE, goodbye).await });
+        let _ = runtime.block_on(async { timeout(CLOSE_LIMIT, closed).await });
     }
 }
 
-/// Rows on their way to a table.
+/// Rows that COPY writes to a table.
 pub struct CopyIn<'a> {
     wire: &'a mut Wire,
     sink: Pin<Box<CopyInSink<Bytes>>>,
@@ -404,7 +406,7 @@ impl CopyIn<'_> {
     }
 }
 
-/// Rows on their way out of a table.
+/// Rows that COPY reads from a table.
 pub struct CopyOut<'a> {
     wire: &'a mut Wire,
     stream: Pin<Box<CopyOutStream>>,
@@ -446,7 +448,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// On a connection of its own. The server does not tell whether it heard.
+    /// On a connection of its own. The server does not answer whether it did.
     pub fn cancel(&self) -> Result<(), Error> {
         let asked = self.token.cancel_query(self.tls.clone());
         match runtime()?.block_on(async { timeout(self.limit, asked).await }) {

@@ -1,5 +1,5 @@
 //! Connections, and what failures mean: every error names the server, the database's own words and
-//! code, and a way out; never the password.
+//! code, and what to do; never the password.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
 use super::client::{CancelToken, Client, Error};
-use super::lock_wait;
+use super::long_work;
 use super::options::{Options, SslMode, Wanted};
 use super::tls;
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
@@ -21,7 +21,7 @@ use crate::engine::{Caller, EngineError};
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;
-/// The first server that can be told to report a session's statistics at once.
+/// The first server whose sessions report their statistics when asked.
 pub const FLUSH_VERSION_MIN: u32 = 150_000;
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub struct Endpoint {
     /// Why a password file was left alone, if one was.
     notes: Vec<String>,
     wanted: Wanted,
-    /// What all connections are called, where they are not to tell what each is for.
+    /// The name of all connections in the server's views; None: each is named for its use.
     application_name: Option<String>,
     connect_timeout: Duration,
     /// It was found to be silent, and has not answered since.
@@ -83,7 +83,7 @@ impl Endpoint {
                 .user(&options.user)
                 .dbname(&options.database)
                 .channel_binding(options.channel_binding)
-                // A server that vanishes without a word is found out within half a minute.
+                // A server that vanishes without closing is found out within half a minute.
                 .keepalives_idle(KEEPALIVE)
                 .keepalives_interval(KEEPALIVE / 2)
                 .keepalives_retries(3)
@@ -133,7 +133,7 @@ impl Endpoint {
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
         let limit = self.connect_limit();
         let mut client = self
-            .reach(application, limit, lock_wait::LOOK_LIMIT, None)
+            .reach(application, limit, long_work::LOOK_LOCK_LIMIT, None)
             .map_err(|error| self.refusal(&error))?
             .client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
@@ -143,7 +143,7 @@ impl Endpoint {
     /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
     /// is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
-        self.reach(application, BRIEF, lock_wait::LOOK_LIMIT, None)
+        self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None)
             .map(|opened| opened.client)
             .map_err(|error| self.refusal(&error))
     }
@@ -153,7 +153,7 @@ impl Endpoint {
     pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
         let caller = self.caller.get();
         let mut opened = self
-            .reach(application, self.connect_limit(), lock_wait::LIMIT, caller)
+            .reach(application, self.connect_limit(), long_work::LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
         let token = self.cancel_token(&opened.client);
@@ -234,8 +234,8 @@ impl Endpoint {
 
     /// Asks for which lock a connection of petal's waits; None also where no answer comes.
     fn who_blocks(&self, process: i32) -> Option<LockWait> {
-        let rows = self.ask(BRIEF, |client| client.query(lock_wait::QUERY, &[&process]));
-        lock_wait::of(&rows.ok()?)
+        let rows = self.ask(BRIEF, |client| client.query(long_work::LOCK_HOLDERS, &[&process]));
+        long_work::lock_wait(&rows.ok()?)
     }
 
     /// A question about another connection, on one of its own.
@@ -244,7 +244,7 @@ impl Endpoint {
         limit: Duration,
         question: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut opened = self.reach("petal check", limit, lock_wait::LOOK_LIMIT, None)?;
+        let mut opened = self.reach("petal check", limit, long_work::LOOK_LOCK_LIMIT, None)?;
         opened.client.set_policy(TimeoutPolicy::AnswerSoon);
         question(&mut opened.client)
     }
@@ -259,13 +259,14 @@ impl Endpoint {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
-            // Whatever it is, such as a setting of PGOPTIONS that the server has not: no way in.
+            // Whatever it is, such as a setting of PGOPTIONS that the server has not: petal cannot
+            // connect.
             (EngineError::Database(text), _) => EngineError::Environment(text),
             (other, _) => other,
         }
     }
 
-    /// Whether the server is on this host as far as the address tells.
+    /// Whether the server is on this host as far as the address shows.
     pub fn is_on_this_host(&self) -> bool {
         if let Some(ip) = self.address.ip {
             return ip.is_loopback();
@@ -334,8 +335,8 @@ fn database_words(error: &DbError) -> String {
     text
 }
 
-/// The other side went away without a word, as a server that is killed does. Under TLS that is
-/// another error than without.
+/// Whether the other side went away without a message, as a server that is killed does. Under TLS
+/// that is another error than without.
 fn is_cut_short(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -16,7 +16,7 @@ use super::waits::Waits;
 use crate::engine::EngineError;
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
-/// How long the statistics collector of 14 and before may take to show what it was told.
+/// How long the statistics collector of 14 and before may take to show what sessions reported.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
 const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
@@ -155,8 +155,8 @@ impl CounterReader {
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
 
-    /// At such a server, ends the sessions, which then report all that they counted; elsewhere they
-    /// have been told to.
+    /// Ends the sessions of such a server, which then report all that they counted. Sessions of later
+    /// versions have reported when petal asked them to.
     pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
         if !self.lags() {
             return Ok(());
@@ -340,7 +340,7 @@ impl Facts<'_> {
 
     fn io(&self) -> IoCounts {
         let bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * self.block_bytes);
-        // Of petal's own tables: others' reads in the same database are told apart.
+        // Of petal's own tables: others' reads in the same database are not in it.
         let own = own_blocks(self.raw);
         let read_blocks = own.map(|(_, read)| read);
         let written = self.written_blocks();
@@ -541,8 +541,8 @@ mod tests {
             sync_is_counted: true,
         };
         let waits = |version| -> Vec<_> {
-            let told = |wait: Wait| (wait.name, wait.waits, wait.time_ns / 1000);
-            facts(version).waits().into_iter().map(told).collect()
+            let facts_of = |wait: Wait| (wait.name, wait.waits, wait.time_ns / 1000);
+            facts(version).waits().into_iter().map(facts_of).collect()
         };
         let expected = |name: &str, waits, time_us| (name.to_owned(), Some(waits), time_us);
         let reads = expected(READ_EVENT, 40, 4000);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::client::Client;
 use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
-use super::meta::Meta;
 use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{advice, host, plan};
+use super::{advice, plan, servers};
 use crate::engine::EngineError;
+use crate::engine::server::meta_table::SchemaMeta;
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
@@ -59,7 +59,7 @@ pub(super) const UNTIMED: &str = "Set track_io_timing and track_wal_io_timing on
 pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
-    metas: &[Meta],
+    metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails), EngineError> {
     let server = endpoint.name.as_str();
     let Some(first) = metas.first() else {
@@ -81,13 +81,13 @@ pub fn describe(
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = if endpoint.is_on_this_host() {
-        let told = get("data_directory");
-        let data_directory = match told.is_empty() {
-            true => host::data_directory(&mut client).unwrap_or_default(),
-            false => told.clone(),
+        let shown = get("data_directory");
+        let data_directory = match shown.is_empty() {
+            true => servers::data_directory(&mut client).unwrap_or_default(),
+            false => shown.clone(),
         };
         let files = data_files(&mut client, server, &data_directory)?;
-        let why = files.is_empty().then(|| unseen(&told));
+        let why = files.is_empty().then(|| unseen(&shown));
         (files, why)
     } else {
         (Vec::new(), None)
@@ -160,7 +160,7 @@ fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String
 
 fn listed(
     shared: &Shared,
-    meta: &Meta,
+    meta: &SchemaMeta,
     settings: &BTreeMap<String, String>,
 ) -> Vec<(String, String)> {
     let mut listed: Vec<(String, String)> = SETTINGS
@@ -195,7 +195,7 @@ fn unseen(data_directory: &str) -> String {
     match data_directory {
         "" => {
             "the database's address is this host's, but the role may not know where its data lie \
-               (GRANT pg_read_all_settings tells it)"
+               (GRANT pg_read_all_settings shows it)"
                 .to_owned()
         }
         folder => format!(

@@ -1,22 +1,24 @@
-//! One schema made and filled, in one transaction: tables, rows by binary COPY from a stream made
-//! on the fly, index, `petal_meta`. When it returns, all of it is durable.
+//! One schema made and filled, in one transaction: tables, rows, index, `petal_meta`. When it
+//! returns, all of it is durable.
 //!
-//! Table and COPY in one transaction, with FREEZE: reads find nothing to write later, and with
-//! wal_level=minimal PostgreSQL writes no log for it. The tables are logged always.
+//! Rows go by binary COPY (<https://www.postgresql.org/docs/current/sql-copy.html>), made on the fly
+//! in scattered order. Table and COPY are one transaction, with FREEZE: reads find nothing to write
+//! later, and with wal_level=minimal PostgreSQL writes no log for it. The tables are logged always.
 
 use super::client::{Client, Error};
 use super::connect::{Endpoint, engine_error};
 use super::load_progress::{IndexWatch, LoadProgress};
-use super::meta::Meta;
-use super::{copy, schema};
+use super::schema;
+use crate::engine::server::loader::LoadState;
 use crate::engine::server::row_layout::column_bytes;
 use crate::engine::{EngineError, LoadPlan};
+use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
 /// What is sent at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With wal_level=minimal the commit syncs the tables themselves: the server is told to begin
+/// With wal_level=minimal the commit syncs the tables themselves: petal has the server begin
 /// writing while it copies, so that the commit need not wait for all of it.
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
@@ -25,14 +27,13 @@ pub struct Filling<'a> {
     pub plan: &'a LoadPlan,
     pub tablespace: Option<&'a str>,
     pub schema: u32,
-    pub load_progress: &'a LoadProgress<'a>,
+    pub progress: &'a LoadProgress<'a>,
     pub index: &'a IndexWatch<'a>,
-    /// The load is stopped, or another loader failed.
-    pub is_over: &'a (dyn Fn() -> bool + Sync),
+    pub state: &'a LoadState<'a>,
 }
 
 impl Filling<'_> {
-    pub fn run(&self, client: &mut Client) -> Result<Meta, EngineError> {
+    pub fn run(&self, client: &mut Client) -> Result<(), EngineError> {
         let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let tablespace = self.tablespace;
@@ -51,18 +52,9 @@ impl Filling<'_> {
         let index = schema::create_index(&name, plan.unique_index, tablespace);
         self.batch(client, "creating the index", &index)?;
         self.index.end(plan.rows * u64::from(plan.block_size));
-        let meta = Meta {
-            schema: self.schema,
-            rows: plan.rows,
-            scan_rows: plan.scan_rows,
-            block_bytes: plan.block_size,
-            filler: plan.filler,
-            scatter_seed: plan.seed,
-            unique_index: plan.unique_index,
-        };
-        meta.write(client).map_err(|error| self.error("writing petal_meta", &error))?;
-        self.batch(client, "committing", "COMMIT")?;
-        Ok(meta)
+        schema::write_meta(client, plan, self.schema)
+            .map_err(|error| self.error("writing petal_meta", &error))?;
+        self.batch(client, "committing", "COMMIT")
     }
 
     /// Rows in the order of their blocks, keys scattered.
@@ -77,10 +69,10 @@ impl Filling<'_> {
         let mut writer = client.copy_in(&sql).map_err(|error| self.error(&doing, &error))?;
         let keys = Permutation::new(rows, plan.seed);
         let column_bytes = column_bytes(plan.block_size);
-        let mut row_writer = copy::RowWriter::new(self.schema, plan.filler, column_bytes);
+        let mut row_writer = RowWriter::new(self.schema, plan.filler, column_bytes);
         let buffer = || Vec::with_capacity(BUFFER_BYTES + (BUFFER_BYTES >> 4));
         let mut rows_ready = buffer();
-        rows_ready.extend_from_slice(copy::HEADER);
+        rows_ready.extend_from_slice(HEADER);
         let mut pending_rows = 0;
         for row in 0..rows {
             row_writer.append(keys.apply(row) + 1, &mut rows_ready);
@@ -88,18 +80,16 @@ impl Filling<'_> {
             if rows_ready.len() < BUFFER_BYTES && row + 1 < rows {
                 continue;
             }
-            if (self.is_over)() {
-                // A writer that is dropped without its end makes the server forget all of it.
-                return Err(EngineError::Interrupted);
-            }
+            // A writer that is dropped without its end makes the server forget all of it.
+            self.state.go_on()?;
             if row + 1 == rows {
-                rows_ready.extend_from_slice(&copy::TRAILER);
+                rows_ready.extend_from_slice(&TRAILER);
             }
-            // The reason of a failure is told by the writer's end.
+            // Ending the writer returns the reason of a failure.
             if writer.send(std::mem::replace(&mut rows_ready, buffer())).is_err() {
                 break;
             }
-            self.load_progress.copied(pending_rows * u64::from(plan.block_size));
+            self.progress.copied(pending_rows * u64::from(plan.block_size));
             pending_rows = 0;
         }
         let written = writer.finish().map_err(|error| self.error(&doing, &error))?;
@@ -118,5 +108,65 @@ impl Filling<'_> {
 
     fn error(&self, doing: &str, error: &Error) -> EngineError {
         engine_error(&self.endpoint.name, doing, error)
+    }
+}
+
+pub const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+pub const TRAILER: [u8; 2] = (-1i16).to_be_bytes();
+
+/// Writes rows of one schema, the same shape each.
+pub struct RowWriter {
+    schema: u32,
+    filler: Filler,
+    column_bytes: usize,
+    /// The row under way; lengths and counts stand in it from the start.
+    row: Vec<u8>,
+}
+
+const KEY_AT: usize = 2 + 4;
+const COLUMNS_AT: usize = KEY_AT + 8;
+
+impl RowWriter {
+    pub fn new(schema: u32, filler: Filler, column_bytes: usize) -> Self {
+        let mut row = Vec::with_capacity(COLUMNS_AT + COLUMNS * (4 + column_bytes));
+        row.extend_from_slice(&(COLUMNS as i16 + 1).to_be_bytes());
+        row.extend_from_slice(&8i32.to_be_bytes());
+        row.extend_from_slice(&[0; 8]);
+        for _ in 0..COLUMNS {
+            row.extend_from_slice(&(column_bytes as i32).to_be_bytes());
+            row.resize(row.len() + column_bytes, 0);
+        }
+        Self { schema, filler, column_bytes, row }
+    }
+
+    pub fn append(&mut self, key: u64, to: &mut Vec<u8>) {
+        let stamp = load_stamp(self.schema, key);
+        let (head, columns) = self.row.split_at_mut(COLUMNS_AT);
+        head[KEY_AT..].copy_from_slice(&key.to_be_bytes());
+        for (field, column) in columns.chunks_exact_mut(4 + self.column_bytes).zip(2..) {
+            self.filler.fill(&mut field[4..], stamp, column);
+        }
+        to.extend_from_slice(&self.row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_its_key_and_nineteen_columns() {
+        let mut writer = RowWriter::new(3, Filler::Constant, 16);
+        let mut rows = Vec::new();
+        writer.append(7, &mut rows);
+        writer.append(8, &mut rows);
+        assert_eq!(rows.len(), 2 * (2 + 12 + 19 * 20));
+        let second = &rows[rows.len() / 2..];
+        assert_eq!(&second[..14], [0, 20, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 8]);
+        assert_eq!(&second[14..18], [0, 0, 0, 16]);
+        let mut text = [0u8; 16];
+        Filler::Constant.fill(&mut text, load_stamp(3, 8), 2);
+        assert_eq!(&second[18..34], text);
+        assert_eq!(HEADER.len(), 19);
     }
 }

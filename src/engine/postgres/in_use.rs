@@ -18,7 +18,7 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const SHARED: &str = "SELECT pg_try_advisory_lock_shared(hashtext('petal setup'))";
 const ALONE: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
-/// Whoever else holds the lock here, and whether alone.
+/// The other holders of the lock in this database, and whether each holds it alone.
 const HOLDERS: &str = "\
 SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
        coalesce(to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), ''),
@@ -71,7 +71,7 @@ fn refusal(client: &mut Client, server: &str) -> EngineError {
 /// Each in words, and whether it holds the lock alone.
 fn holders(client: &mut Client) -> Result<Vec<(String, bool)>, Error> {
     let rows = client.query(HOLDERS, &[])?;
-    let told = rows.iter().map(|row| {
+    let holders = rows.iter().map(|row| {
         let (process, name): (i32, String) = (row.get(0), row.get(1));
         let (address, since): (String, String) = (row.get(2), row.get(3));
         let is_alone = row.get(4);
@@ -85,7 +85,7 @@ fn holders(client: &mut Client) -> Result<Vec<(String, bool)>, Error> {
         }
         (words + ")", is_alone)
     });
-    Ok(told.collect())
+    Ok(holders.collect())
 }
 
 /// One run's hold on the data.
@@ -125,12 +125,12 @@ impl TablesInUse {
 
 impl DataUse for TablesInUse {
     fn other_runs(&self) -> Result<Vec<String>, EngineError> {
-        let told = self.ask(holders).map_err(|error| {
+        let holders = self.ask(holders).map_err(|error| {
             let doing =
                 "looking for other petal runs (the lock that keeps setup and drop away is lost)";
             engine_error(&self.endpoint.name, doing, &error)
         })?;
-        Ok(told.into_iter().filter(|(_, is_alone)| !is_alone).map(|(who, _)| who).collect())
+        Ok(holders.into_iter().filter(|(_, is_alone)| !is_alone).map(|(who, _)| who).collect())
     }
 
     fn vanished(&self) -> Result<Option<String>, EngineError> {

@@ -1,5 +1,5 @@
-//! How options are refused, and what libpq reads that petal does not do: refused by its name, so that
-//! nobody believes it to be in force. What only names libpq's own default asks for nothing, and passes.
+//! Options of libpq's that petal does not have. They are refused by name, so that nobody believes them
+//! to be in force. A value that is libpq's own default asks for nothing, and passes.
 
 use super::address::Environment;
 use crate::engine::EngineError;
@@ -39,7 +39,7 @@ const LEFT: [Left; 16] = [
     left("sslsni", "PGSSLSNI", &["1"]),
 ];
 
-/// An option that cannot be heeded: its value, the rule and the way out.
+/// Refuses an option: names its value, the rule and what to do.
 pub fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
     EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {hint}"))
 }

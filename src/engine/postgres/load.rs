@@ -2,37 +2,32 @@
 //! proved; at the end one transaction gives all of them their names. A load that is cut off leaves
 //! at most schemas under their loading names, which nobody takes for data and which the next setup
 //! or drop removes.
+//!
+//! What a load needs is asked before its first row is written: a server that takes writes,
+//! privileges, the tablespace, free space, and the locks on what it is going to replace.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::before_load::BeforeLoad;
 use super::client::{Client, Error};
 use super::connect::{Endpoint, Opened, engine_error};
 use super::filling::Filling;
 use super::load_progress::{IndexWatch, LoadProgress};
-use super::meta::relation_bytes;
+use super::schema::relation_bytes;
 use super::session_server::make_routine;
-use super::{in_use, lock_wait, long_work, placement, schema};
-use crate::engine::loaders::load_each;
-use crate::engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
-    Stop,
+use super::{in_use, long_work, placement, schema, servers};
+use crate::engine::server::loader::{
+    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, ProgressUnit};
+use crate::stats::units::bytes;
 
 /// One load under way.
 pub struct Loader<'a> {
     pub endpoint: &'a Endpoint,
-    pub plan: &'a LoadPlan,
     pub tablespace: Option<&'a str>,
-    pub progress: &'a dyn Progress,
-    pub stop: &'a Stop,
-}
-
-/// A schema that is durable and proved under its loading name.
-struct Complete {
-    summary: LoadedSchemaSummary,
-    durable: Instant,
+    pub load: Load<'a>,
 }
 
 impl Loader<'_> {
@@ -40,27 +35,31 @@ impl Loader<'_> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         in_use::hold_alone(&mut client, &self.endpoint.name)?;
-        let (endpoint, plan, tablespace) = (self.endpoint, self.plan, self.tablespace);
+        let (endpoint, plan, tablespace) = (self.endpoint, self.load.plan, self.tablespace);
         BeforeLoad { endpoint, plan, tablespace }.check(&mut client)?;
         self.check_names(&mut client)?;
-        let complete = self.load_all().and_then(|complete| {
-            let proved = Instant::now();
-            self.give_final_names(&mut client)?;
-            Ok((complete, proved))
-        });
-        let (complete, proved) = complete.inspect_err(|_| self.clean_up())?;
-        let named = Instant::now();
+        let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
+        let progress = LoadProgress::open(
+            self.load.progress,
+            bytes(plan.rows + plan.scan_rows),
+            bytes(plan.rows),
+        );
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, &progress, state),
+            || self.give_final_names(&mut client),
+            || self.clean_up(),
+        )?;
         self.finish(&mut client)?;
-        let durable = complete.iter().map(|schema| schema.durable).max().unwrap_or(begin);
-        let naming = if self.plan.replace { "dropping what was there" } else { "giving names" };
+        let durable = loaded.durable.unwrap_or(begin);
+        let naming = if plan.replace { "dropping what was there" } else { "giving names" };
         Ok(LoadSummary {
-            schemas: complete.into_iter().map(|schema| schema.summary).collect(),
+            schemas: loaded.schemas,
             seconds: begin.elapsed().as_secs_f64(),
             durable_seconds: Some((durable - begin).as_secs_f64()),
             afterwards: vec![
-                ("proof", (proved - durable).as_secs_f64()),
-                (naming, (named - proved).as_secs_f64()),
-                ("vacuum", named.elapsed().as_secs_f64()),
+                ("proof", (loaded.proved - durable).as_secs_f64()),
+                (naming, (loaded.named - loaded.proved).as_secs_f64()),
+                ("vacuum", loaded.named.elapsed().as_secs_f64()),
             ],
         })
     }
@@ -69,25 +68,19 @@ impl Loader<'_> {
     /// is to be replaced. Leftovers of a load that was cut off go.
     fn check_names(&self, client: &mut Client) -> Result<(), EngineError> {
         let there = marked_schemas(client, &self.endpoint.name)?;
-        for &number in &self.plan.schemas {
+        for &number in &self.load.plan.schemas {
             for (name, is_petals) in &there {
                 let is_final = *name == schema::name(number);
                 if !is_final && *name != schema::loading_name(number) {
                     continue;
                 }
+                let server = &self.endpoint.name;
                 if !is_petals {
-                    return Err(EngineError::Data(format!(
-                        "{}: a schema {name} without petal's mark is in the way, and petal leaves \
-                         it alone; rename it or load into another database",
-                        self.endpoint.name
-                    )));
+                    let instead = "rename it or load into another database";
+                    return Err(without_mark(server, &format!("a schema {name}"), instead));
                 }
-                if is_final && !self.plan.replace {
-                    return Err(EngineError::Data(format!(
-                        "{}: schema {name} is loaded already; drop the data first (petal drop) or \
-                         load over it (petal setup --replace)",
-                        self.endpoint.name
-                    )));
+                if is_final && !self.load.plan.replace {
+                    return Err(already_loaded(server, number));
                 }
             }
         }
@@ -100,102 +93,62 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
-        let plan = self.plan;
-        let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
-        let load_progress =
-            LoadProgress::open(self.progress, bytes(plan.rows + plan.scan_rows), bytes(plan.rows));
-        let failed = AtomicBool::new(false);
-        load_each(plan, &failed, |schema| self.load_schema(schema, &load_progress, &failed))
-    }
-
     fn load_schema(
         &self,
         schema: u32,
-        load_progress: &LoadProgress<'_>,
-        failed: &AtomicBool,
-    ) -> Result<Complete, EngineError> {
+        progress: &LoadProgress<'_>,
+        state: &LoadState<'_>,
+    ) -> Result<LoadedSchema, EngineError> {
         let begin = Instant::now();
         let Opened { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
-        let index = IndexWatch::new(load_progress, self.endpoint, process, self.plan.block_size);
-        let is_over = || self.stop.is_requested() || failed.load(Ordering::Relaxed);
-        let filling = Filling {
-            endpoint: self.endpoint,
-            plan: self.plan,
-            tablespace: self.tablespace,
-            schema,
-            load_progress,
-            index: &index,
-            is_over: &is_over,
-        };
-        // Making an index and counting pages take their time, and end only when they are told to.
-        let look = || index.look();
+        let plan = self.load.plan;
+        let index = IndexWatch::new(progress, self.endpoint, process, plan.block_size);
+        let (endpoint, tablespace) = (self.endpoint, self.tablespace);
+        let filling =
+            Filling { endpoint, plan, tablespace, schema, progress, index: &index, state };
+        // Making an index and counting pages take their time, and end only when cancelled.
+        let (is_over, look) = (|| state.is_over(), || index.look());
         long_work::until_over(self.endpoint, &mut client, &is_over, &look, |client| {
-            self.load_by(&filling, client, begin)
+            filling.run(client)?;
+            let durable = Some(Instant::now());
+            state.go_on()?;
+            let summary = self.prove(client, schema, progress, begin)?;
+            Ok(LoadedSchema { summary, durable })
         })
     }
 
-    /// Fills it until it is durable, then proves it.
-    fn load_by(
-        &self,
-        filling: &Filling<'_>,
-        client: &mut Client,
-        begin: Instant,
-    ) -> Result<Complete, EngineError> {
-        let meta = filling.run(client)?;
-        let durable = Instant::now();
-        if (filling.is_over)() {
-            return Err(EngineError::Interrupted);
-        }
-        let name = schema::loading_name(filling.schema);
-        let server = &self.endpoint.name;
-        client
-            .batch_execute(&schema::analyze(&name))
-            .map_err(|error| self.error(&format!("analyzing {name}"), &error))?;
-        let placement = self.prove(client, &name, filling.load_progress)?;
-        let summary = LoadedSchemaSummary {
-            schema: meta.loaded(client, server, &name)?,
-            scan_bytes: relation_bytes(client, server, &format!("{name}.cf2"))?,
-            seconds: begin.elapsed().as_secs_f64(),
-            placement,
-        };
-        if (filling.is_over)() {
-            return Err(EngineError::Interrupted);
-        }
-        Ok(Complete { summary, durable })
-    }
-
+    /// Proves one row per block in a schema that is durable.
     fn prove(
         &self,
         client: &mut Client,
-        name: &str,
-        load_progress: &LoadProgress<'_>,
-    ) -> Result<Placement, EngineError> {
-        let (plan, server) = (self.plan, &self.endpoint.name);
-        let block_bytes = u64::from(plan.block_size);
-        let told = |rows: u64| load_progress.read(rows * block_bytes);
-        let placement = placement::count(client, server, name, plan.block_size, &told)?;
-        if placement.is_one_row_per_block() && placement.rows == plan.rows {
-            return Ok(placement);
-        }
-        Err(EngineError::Database(format!(
-            "{server}: {name}: not one row per block after the load: {} rows in {} blocks, up to \
-             {} in one, {} blocks without a row between them (ctid); please report this with the \
-             version",
-            placement.rows,
-            placement.blocks,
-            placement.rows_per_block_max,
-            placement.overflow_blocks.unwrap_or(0)
-        )))
+        schema: u32,
+        progress: &LoadProgress<'_>,
+        begin: Instant,
+    ) -> Result<LoadedSchemaSummary, EngineError> {
+        let (plan, server, name) =
+            (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
+        client
+            .batch_execute(&schema::analyze(&name))
+            .map_err(|error| self.error(&format!("analyzing {name}"), &error))?;
+        let read = |rows: u64| progress.read(rows * u64::from(plan.block_size));
+        let placement = placement::count(client, server, &name, plan.block_size, &read)?;
+        let otherwise = "please report this with the server's version";
+        let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
+        Ok(LoadedSchemaSummary {
+            schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, server, &name)?,
+            scan_bytes: relation_bytes(client, server, &format!("{name}.cf2"))?,
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        })
     }
 
     /// All schemas are proved: in one transaction each takes its name, over the one it replaces.
     fn give_final_names(&self, client: &mut Client) -> Result<(), EngineError> {
         let mut sql = String::from("BEGIN; ");
-        for &number in &self.plan.schemas {
+        for &number in &self.load.plan.schemas {
             let (from, to) = (schema::loading_name(number), schema::name(number));
-            if self.plan.replace {
+            if self.load.plan.replace {
                 sql.push_str(&format!("DROP SCHEMA IF EXISTS {to} CASCADE; "));
             }
             sql.push_str(&format!("ALTER SCHEMA {from} RENAME TO {to}; "));
@@ -203,7 +156,7 @@ impl Loader<'_> {
         sql.push_str("COMMIT");
         // All is loaded: it would be lost.
         client
-            .raise_lock_limit(lock_wait::REPLACE_LIMIT)
+            .raise_lock_limit(long_work::REPLACE_LOCK_LIMIT)
             .map_err(|error| self.error("naming the schemas", &error))?;
         client.batch_execute(&sql).map_err(|error| self.error("naming the schemas", &error))
     }
@@ -211,22 +164,22 @@ impl Loader<'_> {
     /// Hint bits and visibility are settled, so that a read test does not write; the routine that
     /// runs operations is made.
     fn finish(&self, client: &mut Client) -> Result<(), EngineError> {
-        let tables = self.plan.schemas.len() as u64 * 2;
-        self.progress.phase("vacuuming", tables, ProgressUnit::Items);
-        for &number in &self.plan.schemas {
+        let tables = self.load.plan.schemas.len() as u64 * 2;
+        self.load.progress.phase("vacuuming", tables, ProgressUnit::Items);
+        for &number in &self.load.plan.schemas {
             for table in ["cf1", "cf2"] {
                 let name = format!("{}.{table}", schema::name(number));
-                let is_over = || self.stop.is_requested();
+                let is_over = || self.load.stop.is_requested();
                 long_work::until_over(self.endpoint, client, &is_over, &|| (), |client| {
                     client
                         .batch_execute(&format!("VACUUM (FREEZE) {name}"))
                         .map_err(|error| self.error(&format!("vacuuming {name}"), &error))
                 })?;
-                self.progress.advance(1);
+                self.load.progress.advance(1);
             }
             // The data are there without it, and LOOP=client needs none.
             if let Err(error) = make_routine(client, &self.endpoint.name, number) {
-                self.progress.note(&error.to_string());
+                self.load.progress.note(&error.to_string());
             }
         }
         Ok(())
@@ -235,7 +188,7 @@ impl Loader<'_> {
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
         let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
-        for &number in &self.plan.schemas {
+        for &number in &self.load.plan.schemas {
             let name = schema::loading_name(number);
             let _ = client.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE"));
         }
@@ -246,8 +199,8 @@ impl Loader<'_> {
     }
 }
 
-/// Drops every schema with petal's mark, each for itself; tells what was dropped, also where one
-/// cannot be.
+/// Drops every schema with petal's mark, each for itself, and returns what was dropped; an error names
+/// it too.
 pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, EngineError> {
     let mut dropped: Vec<String> = Vec::new();
     for (name, is_petals) in marked_schemas(client, server)? {
@@ -282,4 +235,174 @@ pub fn block_bytes(client: &mut Client, server: &str) -> Result<u32, EngineError
         .query_one("SELECT current_setting('block_size')::integer", &[])
         .map_err(|error| engine_error(server, "asking for its block size", &error))?;
     Ok(row.get::<_, i32>(0).cast_unsigned())
+}
+
+/// The index has about so much of its table's bytes, at the smallest block size that servers have.
+const INDEX_SHARE: f64 = 0.01;
+
+/// A load that is about to begin.
+pub struct BeforeLoad<'a> {
+    pub endpoint: &'a Endpoint,
+    pub plan: &'a LoadPlan,
+    pub tablespace: Option<&'a str>,
+}
+
+impl BeforeLoad<'_> {
+    /// Refuses a load that is sure to fail.
+    pub fn check(&self, client: &mut Client) -> Result<(), EngineError> {
+        self.check_writable(client)?;
+        let folder = self.check_tablespace(client)?;
+        self.check_owner(client)?;
+        self.check_room(client, &folder)?;
+        if self.plan.replace { self.check_locks(client) } else { Ok(()) }
+    }
+
+    fn check_writable(&self, client: &mut Client) -> Result<(), EngineError> {
+        let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
+                   has_database_privilege(current_database(), 'CREATE'), current_user::text, \
+                   current_database()::text";
+        let row = client.query_one(sql, &[]).map_err(|error| self.failed("looking", &error))?;
+        let (role, database): (&str, &str) = (row.get(3), row.get(4));
+        if row.get(0) {
+            return Err(self.refused("is a standby, which only reads; name its primary"));
+        }
+        if row.get(1) {
+            return Err(self.refused(&format!(
+                "role {role} only reads (default_transaction_read_only); load with another role"
+            )));
+        }
+        if !row.get::<_, bool>(2) {
+            return Err(self.refused(&format!(
+                "role {role} may not create schemas in database {database}; GRANT CREATE ON \
+                 DATABASE {database} TO {role}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The tablespace must be there, and be open to the role. Its folder; empty: the server's own.
+    fn check_tablespace(&self, client: &mut Client) -> Result<String, EngineError> {
+        // Without a name the session's default goes before the database's.
+        let sql = "SELECT pg_tablespace_location(oid), \
+                          has_tablespace_privilege(oid, 'CREATE') OR oid = (SELECT dattablespace \
+                              FROM pg_database WHERE datname = current_database()) \
+                   FROM pg_tablespace WHERE spcname = coalesce($1, \
+                       nullif(current_setting('default_tablespace'), ''), \
+                       (SELECT spcname FROM pg_database d JOIN pg_tablespace t ON t.oid = dattablespace \
+                        WHERE datname = current_database()))";
+        let doing = "asking for the tablespace";
+        let rows =
+            client.query(sql, &[&self.tablespace]).map_err(|error| self.failed(doing, &error))?;
+        let Some(row) = rows.first() else {
+            let all = "SELECT string_agg(spcname, ', ' ORDER BY spcname) FROM pg_tablespace \
+                       WHERE spcname <> 'pg_global'";
+            let there: Option<String> =
+                client.query_one(all, &[]).map_err(|error| self.failed(doing, &error))?.get(0);
+            return Err(self.refused(&format!(
+                "there is no tablespace {}; name one of {} (CREATE TABLESPACE makes one)",
+                self.tablespace.unwrap_or("of default_tablespace"),
+                there.unwrap_or_default()
+            )));
+        };
+        match row.get(1) {
+            true => Ok(row.get(0)),
+            false => Err(self.refused(&format!(
+                "the role may not use tablespace {}; GRANT CREATE ON TABLESPACE to it",
+                self.tablespace.unwrap_or_default()
+            ))),
+        }
+    }
+
+    /// What is replaced, and what a load left that was cut off, can be dropped only by its owner.
+    fn check_owner(&self, client: &mut Client) -> Result<(), EngineError> {
+        for name in self.to_drop(client)? {
+            let sql = "SELECT pg_has_role(nspowner, 'USAGE'), pg_get_userbyid(nspowner)::text \
+                       FROM pg_namespace WHERE nspname = $1";
+            let rows = client
+                .query(sql, &[&name])
+                .map_err(|error| self.failed(&format!("asking who owns {name}"), &error))?;
+            let Some(row) = rows.first().filter(|row| !row.get::<_, bool>(0)) else { continue };
+            return Err(self.refused(&format!(
+                "schema {name} is in the way and belongs to role {}, who alone may drop it; load \
+                 with that role",
+                row.get::<_, &str>(1)
+            )));
+        }
+        Ok(())
+    }
+
+    /// Schemas of petal's that this load drops.
+    fn to_drop(&self, client: &mut Client) -> Result<Vec<String>, EngineError> {
+        let marked = marked_schemas(client, &self.endpoint.name)?;
+        let replaced = |name: &str| {
+            self.plan.replace
+                && schema::number(name).is_some_and(|number| self.plan.schemas.contains(&number))
+        };
+        let dropped = |name: &str| name.ends_with("_loading") || replaced(name);
+        let names = marked.into_iter().filter(|(name, petals)| *petals && dropped(name));
+        Ok(names.map(|(name, _)| name).collect())
+    }
+
+    /// Where the folder of the data is seen from here. The data that are replaced stay until the
+    /// new ones are there.
+    fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<(), EngineError> {
+        let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
+            return Ok(());
+        };
+        let folder = match tablespace {
+            "" => data_directory,
+            folder => PathBuf::from(folder),
+        };
+        let Some(free_bytes) = free_bytes(&folder) else { return Ok(()) };
+        let needed_bytes = needed_bytes(self.plan);
+        if free_bytes >= needed_bytes {
+            return Ok(());
+        }
+        Err(self.refused(&format!(
+            "the load needs {}, and {} are free in {}; use fewer or smaller schemas, make room, or \
+             name another tablespace",
+            bytes(needed_bytes),
+            bytes(free_bytes),
+            folder.display()
+        )))
+    }
+
+    /// Finds who holds a lock on what is to be replaced, before anything is loaded.
+    fn check_locks(&self, client: &mut Client) -> Result<(), EngineError> {
+        for name in self.to_drop(client)? {
+            let doing = format!("locking {name}, which is to be replaced");
+            let failed = |error: Error| self.failed(&doing, &error);
+            let sql = "SELECT string_agg(format('%I.%I', $1::text, relname), ', ') FROM pg_class \
+                       WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' \
+                       AND pg_has_role(relowner, 'USAGE')";
+            let tables: Option<String> = client.query_one(sql, &[&name]).map_err(failed)?.get(0);
+            let Some(tables) = tables else { continue };
+            let sql = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; ROLLBACK");
+            client.batch_execute(&sql).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, why: &str) -> EngineError {
+        EngineError::Environment(format!("{}: {why}", self.endpoint.name))
+    }
+
+    fn failed(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.endpoint.name, doing, error)
+    }
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let room = rustix::fs::statvfs(folder).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// Tables and index of all schemas; the log comes on top.
+fn needed_bytes(plan: &LoadPlan) -> u64 {
+    let block_bytes = u64::from(plan.block_size);
+    let main_bytes = plan.rows.saturating_mul(block_bytes);
+    let index_bytes = (main_bytes as f64 * INDEX_SHARE) as u64;
+    let scan_bytes = plan.scan_rows.saturating_mul(block_bytes);
+    let schema_bytes = main_bytes.saturating_add(index_bytes).saturating_add(scan_bytes);
+    schema_bytes.saturating_mul(plan.schemas.len() as u64)
 }

@@ -10,7 +10,7 @@ use super::connect::Endpoint;
 use crate::engine::{Progress, ProgressUnit};
 
 /// An index that takes longer than this is asked how far it is.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ASK_AFTER: Duration = Duration::from_secs(1);
 const INDEX_BLOCKS: &str =
     "SELECT coalesce(max(blocks_done), 0) FROM pg_stat_progress_create_index WHERE pid = $1";
 
@@ -64,7 +64,7 @@ pub struct IndexWatch<'a> {
 
 struct Building {
     since: Instant,
-    told_bytes: u64,
+    shown_bytes: u64,
     client: Option<Client>,
 }
 
@@ -80,21 +80,21 @@ impl<'a> IndexWatch<'a> {
     }
 
     pub fn begin(&self) {
-        let building = Building { since: Instant::now(), told_bytes: 0, client: None };
+        let building = Building { since: Instant::now(), shown_bytes: 0, client: None };
         *self.state.lock() = Some(building);
     }
 
     /// Its table has `bytes`, all of which were read.
     pub fn end(&self, bytes: u64) {
-        let told = self.state.lock().take().map_or(0, |building| building.told_bytes);
-        self.load_progress.read(bytes.saturating_sub(told));
+        let shown = self.state.lock().take().map_or(0, |building| building.shown_bytes);
+        self.load_progress.read(bytes.saturating_sub(shown));
     }
 
-    /// Asks the server how far it is. What cannot be asked is not told.
+    /// Asks the server how far it is. Without an answer nothing is shown.
     pub fn look(&self) {
         let mut state = self.state.lock();
         let Some(building) = state.as_mut() else { return };
-        if building.since.elapsed() < PATIENCE {
+        if building.since.elapsed() < ASK_AFTER {
             return;
         }
         if building.client.is_none() {
@@ -106,8 +106,8 @@ impl<'a> IndexWatch<'a> {
             return;
         };
         let done = row.get::<_, i64>(0).cast_unsigned() * self.block_bytes;
-        self.load_progress.read(done.saturating_sub(building.told_bytes));
-        building.told_bytes = done.max(building.told_bytes);
+        self.load_progress.read(done.saturating_sub(building.shown_bytes));
+        building.shown_bytes = done.max(building.shown_bytes);
     }
 }
 

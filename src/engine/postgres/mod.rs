@@ -1,50 +1,42 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `address`, `hosts`, `options`, `libpq`, `service`, `password_file`, `tls`, `connect`, `servers`:
-//!   the way in, and what errors mean
+//! - `address`, `options`, `libpq`, `libpq_files`, `tls`, `connect`, `servers`: how petal connects, and
+//!   what errors mean
+//! - `client`: questions and answers on one connection; `long_work`: those of unknown length, and
+//!   whose locks they wait for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
-//! - `client`, `patience`, `wait_monitor`, `lock_wait`, `long_work`: questions and answers, and how
-//!   waiting for one ends
-//! - `schema`, `meta`, `before_load`, `load`, `filling`, `load_progress`, `copy`, `placement`: the data, how
-//!   it is made, how far that is, its proof
-//! - `before_run`; `session` with `session_server`, `session_client`, `session_set`; `work`,
-//!   `routine`, `plan`: work
-//! - `counters`, `waits`, `describe`, `host`, `settle`: what the server says and is told
+//! - `schema`, `load`, `filling`, `load_progress`, `placement`: the data, how they are made, how far
+//!   that is, their proof
+//! - `before_run`, `plan`: what is asked and paid before a run
+//! - `session` with `session_server`, `session_client`: a session, and the sides of its loop
+//! - `counters`, `waits`, `describe`: what the server reports
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
-//! which report when told to. And the first change of a block after a checkpoint logs all of it.
+//! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
 
 mod address;
 mod advice;
-mod before_load;
 mod before_run;
 mod client;
 mod connect;
-mod copy;
 mod counters;
 mod describe;
 mod filling;
-mod host;
-mod hosts;
 mod in_use;
 mod libpq;
+mod libpq_files;
 mod load;
 mod load_progress;
-mod lock_wait;
 mod long_work;
-mod meta;
 mod options;
-mod password_file;
 mod placement;
 mod plan;
 mod schema;
 mod servers;
-mod service;
 mod session;
 mod session_client;
 mod session_server;
-mod settle;
 mod tls;
 mod waits;
 
@@ -53,6 +45,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::server::loader::Load;
+use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
@@ -67,7 +61,7 @@ use client::Client;
 use connect::{Endpoint, check_version};
 use counters::CounterReader;
 use in_use::TablesInUse;
-use meta::{Meta, relation_bytes};
+use schema::relation_bytes;
 use servers::{Servers, free_connections, is_standby};
 use session::{PostgresSession, Shared};
 use waits::Waits;
@@ -181,10 +175,10 @@ impl Postgres {
 
     /// Every complete schema, or as many of them as the run asked for: what is beyond may be closed
     /// to this role.
-    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+    fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
         let (mut client, server) = self.connect_first()?;
         let numbers = self.numbers(&mut client, server)?;
-        numbers.into_iter().map(|number| Meta::read(&mut client, server, number)).collect()
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
     }
 
     fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>, EngineError> {
@@ -233,7 +227,7 @@ impl Engine for Postgres {
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
-        let of = |meta: &Meta| meta.loaded(&mut client, server, &schema::name(meta.schema));
+        let of = |meta| schema::with_sizes(meta, &mut client, server, &schema::name(meta.schema));
         metas.iter().map(of).collect()
     }
 
@@ -245,11 +239,11 @@ impl Engine for Postgres {
 
     fn server_processes(&self) -> Vec<ServerProcesses> {
         let counted = self.counted().unwrap_or(self.endpoints);
-        host::processes_of_all(self.servers.iter().take(counted))
+        servers::processes_of_all(self.servers.iter().take(counted))
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
-        host::clock_ahead_s(self.first().ok()?)
+        servers::clock_ahead_s(self.first().ok()?)
     }
 
     fn load(
@@ -262,7 +256,7 @@ impl Engine for Postgres {
         let endpoint = self.first()?;
         self.counters.iter().for_each(CounterReader::disconnect);
         let tablespace = self.tablespace.as_deref();
-        load::Loader { endpoint, plan, tablespace, progress, stop }.run()
+        load::Loader { endpoint, tablespace, load: Load { plan, progress, stop } }.run()
     }
 
     fn endpoints(&self) -> u32 {
@@ -303,8 +297,13 @@ impl Engine for Postgres {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        settle::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
-            .run(&numbers)
+        before_run::Settling {
+            endpoint: self.first()?,
+            autovacuum: self.autovacuum,
+            progress,
+            stop,
+        }
+        .run(&numbers)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {

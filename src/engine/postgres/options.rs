@@ -9,7 +9,7 @@ use tokio_postgres::config::ChannelBinding;
 
 use super::address::{Address, Environment, process_environment};
 use super::libpq::refused;
-use super::{hosts, libpq, password_file, service};
+use super::{address, libpq, libpq_files};
 use crate::engine::EngineError;
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
@@ -93,7 +93,7 @@ pub struct Options {
     pub wanted: Wanted,
     /// Settings for every session, as the server's command line has them.
     pub session_options: Option<String>,
-    /// What the server's views call petal's connections, where they are not to tell what each is for.
+    /// The name of all of petal's connections in the server's views; None: each is named for its use.
     pub application_name: Option<String>,
     /// What a person should know, such as a password file that is open to others.
     pub notes: Vec<String>,
@@ -105,7 +105,7 @@ impl Options {
         let mut given = Given::of(url)?;
         let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
         if let Some(name) = named {
-            let entries = service::find(&name, environment)?.ok_or_else(|| {
+            let entries = libpq_files::service_entries(&name, environment)?.ok_or_else(|| {
                 let hint = "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
                 refused("service", &name, "is in no service file", hint)
             })?;
@@ -126,7 +126,7 @@ impl Options {
             given.options.remove(name);
         }
         given.server.hosts.clear();
-        match service::find(name, environment)? {
+        match libpq_files::service_entries(name, environment)? {
             Some(entries) => {
                 given.options.remove("port");
                 given.add(entries)?;
@@ -181,7 +181,7 @@ impl Given {
             options.get(option).cloned().or_else(|| environment(variable))
         };
         libpq::check_environment(environment)?;
-        let addresses = hosts::addresses(&server.hosts, &given)?;
+        let addresses = address::addresses(&server.hosts, &given)?;
         let user = match server.user.or_else(|| given("user", "PGUSER")).or_else(os_user) {
             Some(user) => user,
             None => {
@@ -288,7 +288,7 @@ fn passwords(
     let Some(path) = path.filter(|path| path.exists()) else {
         return Ok(vec![None; addresses.len()]);
     };
-    if let Some(note) = password_file::open_to_others(&path) {
+    if let Some(note) = libpq_files::open_to_others(&path) {
         notes.push(note);
         return Ok(vec![None; addresses.len()]);
     }
@@ -298,7 +298,7 @@ fn passwords(
             path.display()
         ))
     })?;
-    let find = |address| password_file::find(&text, address, user, database).map(Secret::new);
+    let find = |address| libpq_files::password(&text, address, user, database).map(Secret::new);
     Ok(addresses.iter().map(find).collect())
 }
 
@@ -493,7 +493,7 @@ mod tests {
         let file = file.display().to_string();
         let environment = |name: &str| (name == "PGSERVICEFILE").then(|| file.clone());
         let url = TargetUrl::parse("postgres://u@h:1/?port=7000&sslmode=require").unwrap();
-        let told = |name: &str| {
+        let options = |name: &str| {
             let options = Options::of_service(&url, name, &environment).unwrap();
             let password = options.passwords[0].is_some();
             (options.addresses[0].name(), options.user, options.database, password)
@@ -501,10 +501,10 @@ mod tests {
         let expected = |address: &str, database: &str, password| {
             (address.to_owned(), "u".to_owned(), database.to_owned(), password)
         };
-        assert_eq!(told("node1"), expected("one.example:6001", "of_one", true));
-        assert_eq!(told("node2"), expected("10.0.0.2:5432", "u", false));
+        assert_eq!(options("node1"), expected("one.example:6001", "of_one", true));
+        assert_eq!(options("node2"), expected("10.0.0.2:5432", "u", false));
         // In no file: a host.
-        assert_eq!(told("node3"), expected("node3:7000", "u", false));
+        assert_eq!(options("node3"), expected("node3:7000", "u", false));
         let url = TargetUrl::parse("postgres:///?service=node2").unwrap();
         let options = Options::new(&url, &environment).unwrap();
         assert_eq!(

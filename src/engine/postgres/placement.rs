@@ -5,17 +5,17 @@ use std::io::{BufRead, Read as _};
 
 use super::client::{Client, Error};
 use super::connect::engine_error;
-use super::copy;
-use super::meta::relation_bytes;
+use super::filling;
+use super::schema::relation_bytes;
 use crate::engine::{EngineError, Placement};
 
-/// Rows between two words about how far it is.
-const TELL_EVERY: u64 = 4096;
+/// Rows between two reports of progress.
+const REPORT_EVERY: u64 = 4096;
 /// One row of one address in binary COPY: fields, length, block, place in the block.
 const FIELDS_BYTES: usize = 2;
 const ADDRESS_BYTES: usize = 4 + 4 + 2;
 
-/// Reads the whole main table; `read` is told how many rows were read since it was last told.
+/// Reads the whole main table, and calls `read` with the rows that were read since it was last called.
 pub fn count(
     client: &mut Client,
     server: &str,
@@ -59,24 +59,24 @@ struct Tally {
 impl Tally {
     fn of(mut from: impl BufRead, read: &dyn Fn(u64)) -> std::io::Result<Self> {
         let mut tally = Self::default();
-        std::io::copy(&mut (&mut from).take(copy::HEADER.len() as u64), &mut std::io::sink())?;
+        std::io::copy(&mut (&mut from).take(filling::HEADER.len() as u64), &mut std::io::sink())?;
         let mut fields = [0; FIELDS_BYTES];
         let mut address = [0; ADDRESS_BYTES];
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             from.read_exact(&mut fields)?;
-            if fields == copy::TRAILER {
+            if fields == filling::TRAILER {
                 break;
             }
             from.read_exact(&mut address)?;
             let [_, _, _, _, block @ .., _, _] = address;
             tally.add(u32::from_be_bytes(block).into())?;
-            if tally.rows - told >= TELL_EVERY {
-                read(tally.rows - told);
-                told = tally.rows;
+            if tally.rows - reported >= REPORT_EVERY {
+                read(tally.rows - reported);
+                reported = tally.rows;
             }
         }
-        read(tally.rows - told);
+        read(tally.rows - reported);
         // What follows is the end of the statement, with its error if there was one.
         std::io::copy(&mut from, &mut std::io::sink())?;
         Ok(tally)
@@ -85,7 +85,7 @@ impl Tally {
     fn add(&mut self, block: u64) -> std::io::Result<()> {
         self.rows += 1;
         if self.rows > 1 && block + 1 < self.end {
-            return Err(std::io::Error::other("the server told its rows out of order"));
+            return Err(std::io::Error::other("the server returned its rows out of order"));
         }
         if self.rows == 1 || block >= self.end {
             self.blocks += 1;
@@ -115,16 +115,16 @@ mod tests {
     use super::*;
 
     fn tally(blocks: &[u32]) -> std::io::Result<Tally> {
-        let mut stream = copy::HEADER.to_vec();
+        let mut stream = filling::HEADER.to_vec();
         for block in blocks {
             stream.extend_from_slice(&[0, 1, 0, 0, 0, 6]);
             stream.extend_from_slice(&block.to_be_bytes());
             stream.extend_from_slice(&[0, 1]);
         }
-        stream.extend_from_slice(&copy::TRAILER);
-        let told = std::cell::Cell::new(0);
-        let tally = Tally::of(stream.as_slice(), &|rows| told.set(told.get() + rows))?;
-        assert_eq!(told.get(), blocks.len() as u64);
+        stream.extend_from_slice(&filling::TRAILER);
+        let read = std::cell::Cell::new(0);
+        let tally = Tally::of(stream.as_slice(), &|rows| read.set(read.get() + rows))?;
+        assert_eq!(read.get(), blocks.len() as u64);
         Ok(tally)
     }
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_its_end_is_no_proof() {
-        let stream = [copy::HEADER, &[0, 1, 0, 0, 0, 6, 0, 0][..]].concat();
+        let stream = [filling::HEADER, &[0, 1, 0, 0, 0, 6, 0, 0][..]].concat();
         assert!(Tally::of(stream.as_slice(), &|_| ()).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! The plan is forced, not hoped for: what every session sets, and EXPLAIN's word that it worked.
+//! The plan of the SELECT: which settings force it in every session, and the check by EXPLAIN that
+//! they did.
 
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;

@@ -1,5 +1,14 @@
-//! The data's layout in SQL: names, tables, statements of the method, and the routine's text.
+//! The data's layout in SQL: names, tables, statements of the method, the routine's text; and what a
+//! load leaves about itself in a schema's `petal_meta`, without which a schema is not petal's.
 
+use tokio_postgres::error::SqlState;
+
+use super::client::{Client, Error};
+use super::connect::engine_error;
+use crate::engine::server::failure::not_loaded;
+use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
+use crate::engine::{EngineError, LoadPlan};
+use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
 
 /// Every schema of petal's begins its comment with this.
@@ -115,6 +124,71 @@ fn columns(each: impl Fn(usize) -> String) -> String {
 
 fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
     (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(between)
+}
+
+/// Writes what a load of this plan leaves about itself.
+pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), Error> {
+    let name = loading_name(schema);
+    let sql = format!("INSERT INTO {name}.petal_meta VALUES ($1, $2)");
+    for (key, value) in SchemaMeta::entries(plan) {
+        client.execute(&sql, &[&key, &value])?;
+    }
+    Ok(())
+}
+
+pub fn read_meta(
+    client: &mut Client,
+    server: &str,
+    schema: u32,
+) -> Result<SchemaMeta, EngineError> {
+    let name = name(schema);
+    let rows = client.query(&format!("SELECT key, value FROM {name}.petal_meta"), &[]).map_err(
+        |error| match error.code() {
+            Some(code) if *code == SqlState::UNDEFINED_TABLE => not_loaded(server, schema),
+            _ => engine_error(server, &format!("reading {name}.petal_meta"), &error),
+        },
+    )?;
+    let values = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let of = format!("{name}.petal_meta");
+    SchemaMeta::read(schema, &MetaValues { values, place: server, of })
+}
+
+/// The schema under this name with its sizes as they are now.
+pub fn with_sizes(
+    meta: &SchemaMeta,
+    client: &mut Client,
+    server: &str,
+    name: &str,
+) -> Result<LoadedSchema, EngineError> {
+    let main = relation_bytes(client, server, &format!("{name}.cf1"))?;
+    let index = relation_bytes(client, server, &format!("{name}.cf1_custid"))?;
+    relation_bytes(client, server, &format!("{name}.cf2"))?;
+    if main < meta.rows * u64::from(meta.block_bytes) {
+        return Err(EngineError::Data(format!(
+            "{server}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it anew \
+             (petal setup --replace)",
+            meta.rows
+        )));
+    }
+    Ok(meta.loaded(main, index))
+}
+
+/// Bytes of a table or index that must be there.
+pub fn relation_bytes(
+    client: &mut Client,
+    server: &str,
+    relation: &str,
+) -> Result<u64, EngineError> {
+    client
+        .query_one("SELECT pg_relation_size(to_regclass($1))", &[&relation])
+        .map_err(|error| engine_error(server, &format!("asking the size of {relation}"), &error))?
+        .get::<_, Option<i64>>(0)
+        .map(i64::cast_unsigned)
+        .ok_or_else(|| {
+            EngineError::Data(format!(
+                "{server}: {relation} is missing; load the data anew (petal setup --replace)"
+            ))
+        })
 }
 
 #[cfg(test)]

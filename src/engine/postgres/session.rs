@@ -12,15 +12,15 @@ use super::client::{Client, Error};
 use super::connect::{
     Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, hint, hint_of, server_version, words,
 };
-use super::meta::Meta;
 use super::session_client::{ClientLoop, SetLoop};
 use super::session_server::ServerLoop;
 use super::waits::Waits;
-use super::{lock_wait, plan};
+use super::{long_work, plan, schema};
 use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
 use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
@@ -30,7 +30,7 @@ use crate::workload::row::changed_columns;
 use crate::workload::seat::Seat;
 
 /// Serialization failure, deadlock, lock timeout: a session goes on after these.
-pub const TRANSIENT: &[&str] = &["40001", "40P01", lock_wait::LOCK_TIMEOUT];
+pub const TRANSIENT: &[&str] = &["40001", "40P01", long_work::LOCK_TIMEOUT];
 /// The SQLSTATE of a statement that was cancelled.
 pub const CANCELLED: &str = "57014";
 
@@ -71,7 +71,7 @@ pub struct Work {
     pub server: String,
     /// The number of the session's own schema.
     pub home: u32,
-    metas: BTreeMap<u32, Meta>,
+    metas: BTreeMap<u32, SchemaMeta>,
     control: Arc<SessionControl>,
     /// The new text of an UPDATE.
     pub text: UpdateText,
@@ -141,7 +141,7 @@ impl Connected {
         });
         match &mut self.side {
             Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, 0, stop, done),
+            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
             Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
         }
     }
@@ -200,11 +200,11 @@ impl Session for PostgresSession {
 
 impl Work {
     /// What is known of a schema; read when it is first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&Meta, EngineError> {
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
-                Ok(place.insert(Meta::read(&mut self.client, &self.server, number)?))
+                Ok(place.insert(schema::read_meta(&mut self.client, &self.server, number)?))
             }
         }
     }

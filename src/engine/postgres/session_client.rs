@@ -6,7 +6,7 @@
 //! UPDATE its own commit.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
@@ -16,10 +16,10 @@ use super::connect::engine_error;
 use super::schema;
 use super::session::Work;
 use super::session_server::Micros;
-use crate::engine::server::batch_loop::keys;
+use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, budget_us, keys};
 use crate::engine::server::failure::Failure;
 use crate::engine::server::statement_loop;
-use crate::engine::{EngineError, Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{EngineError, Outcomes, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 /// LOOP=client.
@@ -57,24 +57,32 @@ impl ClientLoop {
         Ok(statements)
     }
 
-    /// Executes some operations of a batch, of which the first has the position `from`.
     pub fn execute(
         &mut self,
         work: &mut Work,
-        operations: &[Operation],
-        from: usize,
+        batch: &[Operation],
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        statement_loop::run(operations, from, stop, done, &mut |operation| {
-            let statements = self.prepare(work, operation.schema)?;
-            let (first, last) = keys(operation);
-            match operation.kind {
-                Kind::Select => count(work, &statements.select, &[&first, &last], stop),
-                Kind::Scan => count(work, &statements.scan, &[], stop),
-                Kind::Update => update(work, &statements.update, operation, stop),
-            }
+        statement_loop::run(batch, stop, done, &mut |operation| {
+            self.execute_one(work, operation, stop)
         })
+    }
+
+    /// One operation; an UPDATE is a transaction of its own.
+    fn execute_one(
+        &mut self,
+        work: &mut Work,
+        operation: &Operation,
+        stop: &Stop,
+    ) -> Result<u64, Failure> {
+        let statements = self.prepare(work, operation.schema)?;
+        let (first, last) = keys(operation);
+        match operation.kind {
+            Kind::Select => count(work, &statements.select, &[&first, &last], stop),
+            Kind::Scan => count(work, &statements.scan, &[], stop),
+            Kind::Update => update(work, &statements.update, operation, stop),
+        }
     }
 }
 
@@ -94,7 +102,6 @@ fn count(
     rows.map_err(|error| work.failure(&error, stop))
 }
 
-/// An UPDATE is a transaction of its own.
 fn update(
     work: &mut Work,
     statement: &Statement,
@@ -129,9 +136,6 @@ FROM (SELECT low, high FROM unnest($1::bigint[], $2::bigint[]) AS ranges (low, h
 CROSS JOIN LATERAL (SELECT count(c2) AS rows FROM {schema}.cf1
                     WHERE custid BETWEEN low AND high) AS visited";
 
-/// The budget of a statement where the run has no deadline, far from an overflow.
-const BUDGET_MAX_US: i64 = i64::MAX >> 10;
-
 impl SetLoop {
     pub fn new(work: &mut Work) -> Result<Self, EngineError> {
         let mut side = Self { single: ClientLoop::new(work)?, selects: BTreeMap::new() };
@@ -156,60 +160,59 @@ impl SetLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
-            if stop.is_due(Instant::now()) {
-                break;
-            }
-            let schema = rest[0].schema;
-            let selects = rest
-                .iter()
-                .take_while(|next| next.kind == Kind::Select && next.schema == schema)
-                .count();
-            let before = done.ended.len();
-            if selects == 0 {
-                self.single.execute(work, &rest[..1], from, stop, done)?;
-            } else {
-                self.select_all(work, &rest[..selects], from, stop, done)?;
-            }
-            from += done.ended.len() - before;
-        }
-        Ok(())
+        batch_loop::run(
+            &selects_or_one,
+            BUDGET_MAX,
+            batch,
+            stop,
+            done,
+            &mut |part, budget, executed| match part.operations {
+                [one] if one.kind != Kind::Select => {
+                    executed.push(timed(|| self.single.execute_one(work, one, stop)));
+                    Ok(())
+                }
+                _ => self.select_all(work, part, budget, stop, executed),
+            },
+        )
     }
 
     fn select_all(
         &mut self,
         work: &mut Work,
-        operations: &[Operation],
-        from: usize,
+        part: &BatchPart<'_>,
+        budget: Duration,
         stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        let Some(schema) = operations.first().map(|operation| operation.schema) else {
-            return Ok(());
-        };
-        let statement = self.prepare(work, schema)?;
-        let (lows, highs): (Vec<i64>, Vec<i64>) = operations.iter().map(keys).unzip();
-        let left_us = stop
-            .time_left(Instant::now())
-            .map_or(BUDGET_MAX_US, |left| i64::try_from(left.as_micros()).unwrap_or(BUDGET_MAX_US));
-        let answer = work.client.query(&statement, &[&lows, &highs, &left_us]);
-        let returned_ns = stop.since_trigger_ns(Instant::now());
+        executed: &mut Vec<Executed>,
+    ) -> Result<(), Failure> {
+        let statement = self.prepare(work, part.home)?;
+        let (lows, highs): (Vec<i64>, Vec<i64>) = part.operations.iter().map(keys).unzip();
+        let budget_us = budget_us(budget);
+        let answer = work.client.query(&statement, &[&lows, &highs, &budget_us]);
         let ended = answer.and_then(|rows| rows.iter().map(read).collect::<Result<Vec<_>, _>>());
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                return match work.failure(&error, stop) {
-                    Failure::Fatal(error) => Err(error),
-                    Failure::Counted(code) => {
-                        done.ended.push(Outcome::of_failed_call(from, returned_ns, code));
-                        Ok(())
-                    }
-                };
-            }
-        };
-        fold(&ended, from, returned_ns, done);
+        let ended = ended.map_err(|error| work.failure(&error, stop))?;
+        let mut begin = ended.first().map(|&(started, ..)| started);
+        executed.extend(ended.into_iter().map(|(_, end, rows)| {
+            let latency_ns = begin.replace(end).map_or(0, |begin| end.since_ns(begin));
+            Executed { latency_ns, rows, failure: None }
+        }));
         Ok(())
+    }
+}
+
+/// All the SELECTs that follow each other in one schema, or one other operation.
+fn selects_or_one(rest: &[Operation]) -> (u32, usize) {
+    let schema = rest.first().map_or(1, |first| first.schema);
+    let is_like = |next: &&Operation| next.kind == Kind::Select && next.schema == schema;
+    (schema, rest.iter().take_while(is_like).count().max(1))
+}
+
+fn timed(execute: impl FnOnce() -> Result<u64, Failure>) -> Executed {
+    let begin = Instant::now();
+    let result = execute();
+    let latency_ns = begin.elapsed().as_nanos() as u64;
+    match result {
+        Ok(rows) => Executed { latency_ns, rows, failure: None },
+        Err(failure) => Executed { latency_ns, rows: 0, failure: Some(failure) },
     }
 }
 
@@ -220,17 +223,21 @@ fn read(row: &Row) -> Result<Ended, Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, row.try_get::<_, i64>(2)?.cast_unsigned()))
 }
 
-fn fold(ended: &[Ended], from: usize, returned_ns: u64, done: &mut Outcomes) {
-    let (Some(&(started, ..)), Some(&(_, last, _))) = (ended.first(), ended.last()) else { return };
-    let mut begin = started;
-    for (&(_, end, rows), at) in ended.iter().zip(from..) {
-        done.ended.push(Outcome {
-            operation: at as u32,
-            latency_ns: end.since_ns(begin),
-            end_ns: returned_ns.saturating_sub(last.since_ns(end)),
-            rows,
-            error: None,
-        });
-        begin = end;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::server::scripted::operation;
+
+    #[test]
+    fn selects_of_one_schema_go_together_and_all_else_alone() {
+        use Kind::{Scan, Select, Update};
+        let of = |kinds: &[(Kind, u32)]| -> (u32, usize) {
+            let all: Vec<Operation> =
+                kinds.iter().map(|&(kind, schema)| operation(kind, schema, 1, 1)).collect();
+            selects_or_one(&all)
+        };
+        assert_eq!(of(&[(Select, 2), (Select, 2), (Select, 1)]), (2, 2));
+        assert_eq!(of(&[(Update, 3), (Update, 3)]), (3, 1));
+        assert_eq!(of(&[(Scan, 1), (Select, 1)]), (1, 1));
     }
 }

@@ -13,7 +13,9 @@ use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::schema::{self, ROUTINE_VERSION};
 use super::session::Work;
-use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys};
+use crate::engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+};
 use crate::engine::server::failure::Failure;
 use crate::engine::server::row_layout::split_stamp;
 use crate::engine::{EngineError, Outcomes, SessionError, Stop};
@@ -92,6 +94,7 @@ impl ServerLoop {
         if let Some(call) = self.calls.get(&number) {
             return Ok(call.clone());
         }
+        work.meta(number)?;
         ensure_routine(work, number)?;
         let sql = format!(
             "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
@@ -112,8 +115,8 @@ impl ServerLoop {
         stop: &Stop,
         done: &mut Outcomes,
     ) -> Result<(), SessionError> {
-        let (home, budget_max) = (work.home, self.budget_max);
-        batch_loop::run(home, budget_max, batch, stop, done, &mut |part, budget, executed| {
+        let (split, budget_max) = (by_schema(work.home), self.budget_max);
+        batch_loop::run(&split, budget_max, batch, stop, done, &mut |part, budget, executed| {
             self.call(work, part, budget, stop, executed)
         })
     }
@@ -129,7 +132,7 @@ impl ServerLoop {
         let call = self.prepare(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
-        let budget_us = i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1);
+        let budget_us = budget_us(budget);
         let answer = work
             .client
             .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);

@@ -40,7 +40,7 @@ pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, EngineError>
                 .load_private_key(secret)
                 .map_err(|error| unusable(key, &error))?;
             let own = CertifiedKey::new(chain, signing);
-            // Whether one of version 1 belongs to its key cannot be asked; the server will tell.
+            // Whether one of version 1 belongs to its key cannot be asked; the server will refuse it.
             if let Err(error @ Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
                 own.keys_match()
             {
@@ -90,7 +90,7 @@ fn own_root() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// Who is trusted, and the certificates of a file as they are.
+/// The trusted authorities, and the certificates of a file as they are.
 fn roots(
     options: &TlsOptions,
 ) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), EngineError> {

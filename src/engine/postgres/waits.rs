@@ -145,7 +145,7 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
             .collect();
         for (endpoint, processes) in watched {
             let name = endpoint.name.clone();
-            // A server that cannot be asked has no samples: the run itself tells of it.
+            // A server that cannot be asked has no samples: the run itself reports why.
             let client = clients.entry(name.clone()).or_insert_with(|| prepared(&endpoint));
             let Some((asked, sample)) = client.as_mut() else { continue };
             let asking = Instant::now();

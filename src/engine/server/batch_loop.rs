@@ -1,6 +1,6 @@
 //! The frame of LOOP=server: petal hands the operations of a batch to a routine inside the server,
 //! which returns how long each of them took. There is one SQL execution per operation, and no round
-//! trip between them.
+//! trip between them. LOOP=set uses it too, with another split.
 //!
 //! The server's clock measures how long an operation took. When it ended, on petal's clock, is
 //! counted back from the moment when the call returned.
@@ -14,10 +14,10 @@ use crate::workload::op::{Kind, Operation};
 /// The budget of one call where the run has no deadline.
 pub const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
-/// Operations of a batch that go in one call: a routine knows the tables of one schema, its home,
-/// and those of schema 1, the hot one.
+/// Operations of a batch that go in one call.
 #[derive(Debug)]
 pub struct BatchPart<'a> {
+    /// The schema whose routine executes them.
     pub home: u32,
     pub operations: &'a [Operation],
     /// The position of the first in the batch.
@@ -37,9 +37,25 @@ pub struct Executed {
 pub type Call<'a> =
     dyn FnMut(&BatchPart<'_>, Duration, &mut Vec<Executed>) -> Result<(), Failure> + 'a;
 
-/// Executes a batch for a session whose own schema is `home`. No call gets more than `budget_max`.
+/// The schema that the next call works in, and how many of these operations it takes.
+pub type Split<'a> = dyn Fn(&[Operation]) -> (u32, usize) + 'a;
+
+/// Splits by schema, for a session whose own schema is `home`: a routine knows the tables of one
+/// schema, its home, and those of schema 1, the hot one.
+pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
+    move |rest| {
+        let of = |operation: &Operation| match operation.schema {
+            1 => home,
+            schema => schema,
+        };
+        let schema = rest.first().map_or(home, of);
+        (schema, rest.iter().take_while(|operation| of(operation) == schema).count())
+    }
+}
+
+/// Executes a batch, a call for each part of it. No call gets a longer budget than `budget_max`.
 pub fn run(
-    home: u32,
+    split: &Split<'_>,
     budget_max: Duration,
     batch: &[Operation],
     stop: &Stop,
@@ -47,7 +63,7 @@ pub fn run(
     call: &mut Call<'_>,
 ) -> Result<(), SessionError> {
     let (mut from, mut executed) = (0, Vec::new());
-    while let Some(part) = next_part(home, batch, from) {
+    while let Some(part) = next_part(split, batch, from) {
         let called = Instant::now();
         if stop.is_due(called) {
             break;
@@ -74,11 +90,9 @@ pub fn run(
 }
 
 /// The part that begins at a position of the batch.
-fn next_part(home: u32, batch: &[Operation], from: usize) -> Option<BatchPart<'_>> {
-    let of = |operation: &Operation| if operation.schema == 1 { home } else { operation.schema };
-    let rest = batch.get(from..)?;
-    let home = of(rest.first()?);
-    let length = rest.iter().take_while(|operation| of(operation) == home).count();
+fn next_part<'a>(split: &Split<'_>, batch: &'a [Operation], from: usize) -> Option<BatchPart<'a>> {
+    let rest = batch.get(from..).filter(|rest| !rest.is_empty())?;
+    let (home, length) = split(rest);
     Some(BatchPart { home, operations: rest.get(..length)?, from })
 }
 
@@ -108,6 +122,11 @@ fn fold(
         });
     }
     Ok(ended)
+}
+
+/// A budget as routines take it, in microseconds.
+pub fn budget_us(budget: Duration) -> i64 {
+    i64::try_from(budget.as_micros()).unwrap_or(i64::MAX).max(1)
 }
 
 /// The bounds of an operation's keys as databases have them, in signed integers. A scan has none.
@@ -140,7 +159,9 @@ mod tests {
     #[test]
     fn the_hot_schema_is_reached_from_home() {
         let batch = batch(&[2, 1, 2, 5, 5, 1]);
-        let part = |from| next_part(2, &batch, from).map(|part| (part.home, part.operations.len()));
+        let part = |from| {
+            next_part(&by_schema(2), &batch, from).map(|part| (part.home, part.operations.len()))
+        };
         assert_eq!(part(0), Some((2, 3)));
         assert_eq!(part(3), Some((5, 2)));
         assert_eq!(part(6), None);
@@ -151,7 +172,7 @@ mod tests {
         fn parts_are_the_batch_in_order(schemas in prop::collection::vec(1u32..5, 0..40), home in 1u32..5) {
             let all = batch(&schemas);
             let mut from = 0;
-            while let Some(part) = next_part(home, &all, from) {
+            while let Some(part) = next_part(&by_schema(home), &all, from) {
                 prop_assert!(part.from == from && !part.operations.is_empty());
                 let of = |schema| schema == part.home || schema == 1 && part.home == home;
                 prop_assert!(part.operations.iter().all(|one| of(one.schema)));
@@ -169,7 +190,7 @@ mod tests {
                 ended.extend(part.operations.iter().take(takes).map(|_| executed(7)));
                 Ok(())
             };
-            run(1, BUDGET_MAX, &batch(&schemas), &unlimited(), &mut done, &mut call).unwrap();
+            run(&by_schema(1), BUDGET_MAX, &batch(&schemas), &unlimited(), &mut done, &mut call).unwrap();
             let operations: Vec<u32> = done.ended.iter().map(|one| one.operation).collect();
             prop_assert_eq!(operations, (0..schemas.len() as u32).collect::<Vec<_>>());
             prop_assert!(done.ended.is_sorted_by_key(|one| one.end_ns));
@@ -179,7 +200,7 @@ mod tests {
     #[test]
     fn ends_are_counted_back_from_the_return_and_never_before_the_call() {
         let batch = batch(&[1, 1, 1]);
-        let part = next_part(1, &batch, 0).unwrap();
+        let part = next_part(&by_schema(1), &batch, 0).unwrap();
         let mut done = Outcomes::default();
         let mut all = vec![executed(500), executed(30), executed(20)];
         assert_eq!(fold(&part, &mut all, [960, 1000], &mut done).unwrap(), 3);
@@ -202,7 +223,8 @@ mod tests {
             ended.push(Executed { failure: Some(session_error("gone").into()), ..executed(1) });
             Ok(())
         };
-        let lost = run(1, BUDGET_MAX, &batch, &unlimited(), &mut done, &mut call).unwrap_err();
+        let lost =
+            run(&by_schema(1), BUDGET_MAX, &batch, &unlimited(), &mut done, &mut call).unwrap_err();
         assert_eq!(lost.code, "gone");
         let codes: Vec<Option<&str>> = done.ended.iter().map(|one| one.error.as_deref()).collect();
         assert_eq!(codes, [Some("busy"), Some("deadlock"), None]);
@@ -221,7 +243,7 @@ mod tests {
         let stop = Stop::until(trigger, Some(trigger + hour), Arc::default(), Arc::default());
         for budget_max in [second, 2 * hour] {
             let mut done = Outcomes::default();
-            run(1, budget_max, &batch(&[1, 1]), &stop, &mut done, &mut call).unwrap();
+            run(&by_schema(1), budget_max, &batch(&[1, 1]), &stop, &mut done, &mut call).unwrap();
             assert!(done.ended.is_empty());
         }
         assert_eq!(budgets[0], second);

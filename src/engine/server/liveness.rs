@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_on_both_connections_is_told_in_the_words_of_the_second() {
+    fn silence_on_both_connections_is_named_in_the_words_of_the_second() {
         let (check, connection) = (check(), AbortHandle::new());
         check.judge(&ServerState::Silent("timed out".into()), &connection, SILENCE);
         insta::assert_snapshot!(connection.reason().unwrap(), @"no answer for 10 s, and none on another connection: timed out");

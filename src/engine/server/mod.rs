@@ -16,6 +16,8 @@ pub mod batch_loop;
 pub mod detached_worker;
 pub mod failure;
 pub mod liveness;
+pub mod loader;
+pub mod meta_table;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;

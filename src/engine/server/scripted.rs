@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::engine::SessionError;
 use crate::workload::op::{Kind, Operation};
 
-/// A row on its way out, each column as text; NULL is None.
+/// A row of a result, each column as text; NULL is None.
 pub type Row = Vec<Option<String>>;
 
 /// What a statement that contains a text is answered with; `E` is the engine's error.
@@ -19,8 +19,11 @@ pub enum Answer<E> {
     Rows(Vec<Row>),
     Fails(E),
     /// No answer until this says so.
-    Hangs(Arc<dyn Fn(&Script<E>) -> bool + Send + Sync>),
+    Hangs(Arc<IsOver<E>>),
 }
+
+/// Whether a server answers again.
+pub type IsOver<E> = dyn Fn(&Script<E>) -> bool + Send + Sync;
 
 impl<E: Clone> Clone for Answer<E> {
     fn clone(&self) -> Self {

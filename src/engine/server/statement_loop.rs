@@ -11,16 +11,15 @@ use crate::workload::op::Operation;
 /// fails, it leaves no transaction open.
 pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
 
-/// Executes a batch, or the part of one whose first operation has the position `from`.
+/// Executes a batch.
 pub fn run(
-    operations: &[Operation],
-    from: usize,
+    batch: &[Operation],
     stop: &Stop,
     done: &mut Outcomes,
     execute: &mut Execute<'_>,
 ) -> Result<(), SessionError> {
     let mut begin = Instant::now();
-    for (operation, index) in operations.iter().zip(from as u32..) {
+    for (operation, index) in batch.iter().zip(0..) {
         if stop.is_due(begin) {
             break;
         }
@@ -51,7 +50,7 @@ mod tests {
         let batch: Vec<Operation> =
             (1..=4).map(|first| operation(Kind::Select, 1, first, 1)).collect();
         let mut done = Outcomes::default();
-        run(&batch, 10, &stop, &mut done, &mut |operation| match operation.first {
+        run(&batch, &stop, &mut done, &mut |operation| match operation.first {
             2 => Err(Failure::Counted("busy".into())),
             3 => {
                 level.store(1, Ordering::Relaxed);
@@ -60,11 +59,11 @@ mod tests {
             first => Ok(first),
         })
         .unwrap();
-        let told: Vec<(u32, u64, Option<&str>)> =
+        let ended: Vec<(u32, u64, Option<&str>)> =
             done.ended.iter().map(|one| (one.operation, one.rows, one.error.as_deref())).collect();
-        assert_eq!(told, [(10, 1, None), (11, 0, Some("busy")), (12, 9, None)]);
+        assert_eq!(ended, [(0, 1, None), (1, 0, Some("busy")), (2, 9, None)]);
         level.store(0, Ordering::Relaxed);
-        let lost = run(&batch, 0, &stop, &mut done, &mut |_| Err(session_error("gone").into()));
+        let lost = run(&batch, &stop, &mut done, &mut |_| Err(session_error("gone").into()));
         assert_eq!((lost.unwrap_err().code.as_str(), done.ended.len()), ("gone", 3));
     }
 }

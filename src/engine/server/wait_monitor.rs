@@ -1,6 +1,6 @@
 //! What happens while a connection waits for an answer outside of a run's operations. A signal ends
-//! the wait and has the server cancel the statement. A wait for somebody's lock is told, with who
-//! holds it, and ends after a limit.
+//! the wait and has the server cancel the statement. The caller is told of a wait for somebody's
+//! lock, and who holds it; the wait ends after a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,11 +54,11 @@ pub struct State {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What the server said last, and what a person was told.
+/// What the server said last, and which holders were noted to the caller.
 #[derive(Default)]
 struct Seen {
     blocked: Option<LockWait>,
-    told: Vec<i64>,
+    noted: Vec<i64>,
 }
 
 /// How a statement that failed is to be understood.
@@ -127,7 +127,7 @@ impl WaitMonitor {
         self.state.cancelling.start("cancels", move || cancel());
     }
 
-    /// Asks who holds the lock, and tells it once.
+    /// Asks who holds the lock, and notes it to the caller once.
     fn ask(&self) {
         let (state, who_blocks) = (Arc::clone(&self.state.seen), Arc::clone(&self.who_blocks));
         let (caller, server, limit) = (self.caller.clone(), self.server.clone(), self.limit);
@@ -135,14 +135,14 @@ impl WaitMonitor {
             let blocked = who_blocks();
             let mut seen = state.lock();
             if let Some(blocked) = &blocked
-                && let Some(caller) = caller.filter(|_| seen.told != blocked.holders)
+                && let Some(caller) = caller.filter(|_| seen.noted != blocked.holders)
             {
                 (caller.note)(&format!(
                     "{server}: waiting for {}; petal gives up after {:.0} s",
                     blocked.text,
                     limit.as_secs_f64()
                 ));
-                seen.told.clone_from(&blocked.holders);
+                seen.noted.clone_from(&blocked.holders);
             }
             seen.blocked = blocked;
         });
@@ -172,8 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_lock_is_told_once_and_again_in_the_error() {
-        let (notes, told) = channel();
+    fn who_holds_the_lock_is_noted_once_and_named_in_the_error() {
+        let (notes, noted) = channel();
         let mut monitor = monitor(&Arc::default(), notes);
         let connection = AbortHandle::new();
         assert!(monitor.begin());
@@ -185,11 +185,11 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        insta::assert_snapshot!(told.recv().unwrap(), @"db1: waiting for a lock behind process 7; petal gives up after 60 s");
+        insta::assert_snapshot!(noted.recv().unwrap(), @"db1: waiting for a lock behind process 7; petal gives up after 60 s");
         assert_eq!(monitor.end(false, true), WaitEnd::Failed, "somebody else cancelled it");
         let WaitEnd::Blocked(Some(by)) = monitor.end(true, false) else { panic!("not blocked") };
         assert_eq!(by.holders, [7]);
-        assert!(told.try_recv().is_err());
+        assert!(noted.try_recv().is_err());
     }
 
     #[test]

@@ -22,7 +22,8 @@ use super::io::{Context, Count, Event, Recorder, Role};
 use crate::engine::EngineError;
 use crate::engine::threads::Thread;
 
-/// How long a checkpoint's RESTART waits for readers and writers before it leaves the WAL as it is.
+/// The longest wait of a checkpoint's RESTART for readers and writers; then it leaves the WAL as it
+/// is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.
@@ -32,7 +33,7 @@ const FRAME_HEADER_BYTES: u64 = 24;
 /// Writers may be as fast as the checkpoint; then passes do not get shorter.
 const PASSES_MAX: usize = 5;
 
-/// What PRAGMA wal_checkpoint answers.
+/// The answer of PRAGMA wal_checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Something prevented it from doing all.
@@ -168,7 +169,7 @@ impl Checkpointers {
         *self.failure.lock() = Some(error);
     }
 
-    /// What the last checkpoint that failed met, once.
+    /// The error of the last checkpoint that failed, once.
     pub fn take_failure(&self) -> Option<EngineError> {
         self.failure.lock().take()
     }

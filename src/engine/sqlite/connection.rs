@@ -11,7 +11,7 @@ use super::io::{Context, take_failure};
 use super::vfs;
 use crate::engine::EngineError;
 
-/// How a file is opened.
+/// The ways to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Without locks or WAL: for what never changes after the load. Works on read-only mounts.
@@ -95,7 +95,7 @@ pub fn code_name(error: &rusqlite::Error) -> &'static str {
     }
 }
 
-/// What a person can do about a failure.
+/// The advice after a failure.
 pub fn hint(error: &rusqlite::Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "free some room, or use another folder (--db sqlite:DIR)",

@@ -1,4 +1,4 @@
-//! What the engine states about its target before a run.
+//! Describes the target before a run.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::stats::compression;
 use crate::stats::devices;
 use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
-/// Of the first of `metas`, which must be those of the run.
+/// Describes the files of `metas`, which must be those of the run.
 pub fn describe(
     shared: &Shared,
     metas: &[Meta],
@@ -80,14 +80,15 @@ pub fn describe(
     Ok((target, details))
 }
 
-/// Of each connection, the database file and its WAL.
+/// Open files of each connection: the database file and its WAL.
 const FILES_PER_CONNECTION: u64 = 2;
-/// Of each schema: direct, buffered and shared memory, and a checkpointer's connection.
+/// Open files of each schema: direct, buffered and shared memory, and a checkpointer's connection.
 const FILES_PER_SCHEMA: u64 = 5;
-/// Of each loader: the database file, its folder, and SQLite's sorter's temporary files.
+/// Open files of each loader: the database file, its folder, and temporary files of SQLite's
+/// sorter.
 const FILES_PER_LOADER: u64 = 5;
 
-/// What the sessions' connections hold. A cache holds no more than there is.
+/// Files and memory of the sessions' connections. A cache holds no more than there is.
 pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
     let connections = sum_of_connections(shared, metas, sessions, &|_| 1);
     let cache = |meta: &Meta| cache_bytes_of(shared, meta).min(meta.loaded().bytes);
@@ -98,7 +99,7 @@ pub fn needs(shared: &Shared, metas: &[Meta], sessions: u32) -> Needs {
     }
 }
 
-/// What the loaders' connections hold, and the claims on files that are loaded over.
+/// Files of the loaders' connections, and the locks on files that are loaded over.
 pub fn load_needs(plan: &LoadPlan) -> Needs {
     let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
     let claims = if plan.replace { schemas } else { 0 };

@@ -74,8 +74,8 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system fails:
-/// the next call tries again.
+/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system
+/// fails: the next call tries again.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
     let mut files = FILES.lock();
@@ -88,11 +88,12 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     Ok(found)
 }
 
-/// Where the kernel does not say (before 6.1), this serves every common device.
+/// The alignment that serves every common device, for kernels that do not name one (before 6.1).
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
-/// A call that was interrupted, refused for the moment or served in part is made so many times more.
+/// A call that was interrupted, refused for the moment or served in part is made so many times
+/// more.
 const TRIES_MORE: u32 = 3;
 
 /// An O_DIRECT descriptor, proved by a read.
@@ -104,8 +105,8 @@ pub struct DirectFile {
 }
 
 impl DirectFile {
-    /// The file if its file system has direct I/O; else why not. A descriptor that is of no use goes
-    /// to `unused`.
+    /// The file if its file system has direct I/O; else why not. A descriptor that is of no use
+    /// goes to `unused`.
     fn open(path: &Path, unused: &mut Vec<File>) -> io::Result<Result<Arc<Self>, String>> {
         let file = match open_direct(path) {
             Ok(file) => file,
@@ -128,7 +129,7 @@ impl DirectFile {
         Ok(Err(format!("a direct read is refused: {error}")))
     }
 
-    /// Whether a call of this size at this place can go direct.
+    /// True when a call of this size at this place can go direct.
     pub fn takes(&self, offset: u64, bytes: usize) -> bool {
         offset.is_multiple_of(self.offset_alignment as u64)
             && bytes.is_multiple_of(self.offset_alignment)
@@ -192,7 +193,7 @@ fn open_direct(path: &Path) -> io::Result<File> {
     })
 }
 
-/// What a file system without direct I/O answers.
+/// True for a file system's answer that it has no direct I/O.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }

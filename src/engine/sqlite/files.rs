@@ -29,7 +29,7 @@ pub struct Named {
 }
 
 const LOADING: &str = ".loading";
-/// What SQLite puts beside a database file.
+/// Files that SQLite puts beside a database file.
 const SIDES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 impl Folder {
@@ -131,7 +131,7 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
     (schema > 0 && schema.to_string() == number).then_some((schema, loading))
 }
 
-/// Where a device that failed is told of.
+/// Where to read about a device that failed.
 pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
 
 /// A system error about a path, with what a person can do.
@@ -161,7 +161,7 @@ fn rounded(bytes: u64) -> String {
     }
 }
 
-/// What the first hundred bytes of a file say.
+/// The kind of a file, by its first hundred bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     Empty,
@@ -211,8 +211,8 @@ pub fn leave_page_cache(path: &Path) {
     }
 }
 
-/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It goes
-/// through the descriptor that is kept (see [`direct`]).
+/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It
+/// goes through the descriptor that is kept (see [`direct`]).
 pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
     let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
     if !has_locks_apart(&file) {

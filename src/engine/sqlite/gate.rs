@@ -17,8 +17,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::engine::Stop;
 
 const RETRY: Duration = Duration::from_millis(1);
-/// Who has waited so long goes before sessions with new work. Far above a commit, so that passing
-/// the lock on (a wake-up each) costs little; far below what a user calls a stall.
+/// A session that has waited so long goes before sessions with new work. Far above a commit, so
+/// that passing the lock on (a wake-up each) costs little; far below what a user calls a stall.
 const STARVED: Duration = Duration::from_millis(100);
 /// After this long the operation ends as busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl Gate {
 pub struct Waiter {
     gate: Arc<Gate>,
     seen: AtomicU64,
-    /// When the operation first met the lock; None if it did not.
+    /// The time at which the operation first met the lock; None if it did not.
     since: Mutex<Option<Instant>>,
     met: AtomicBool,
     is_starved: AtomicBool,
@@ -119,7 +119,7 @@ impl Waiter {
         Ok(())
     }
 
-    /// How long it waited, if it did.
+    /// The time that it waited, if it did.
     pub fn take_wait(&self) -> Option<Duration> {
         if !self.met.swap(false, Ordering::Relaxed) {
             return None;

@@ -1,4 +1,4 @@
-//! The files that a run uses: claimed by inode, and looked for again at its end.
+//! The files that a run uses: locked by inode, and looked for again at its end.
 
 use std::path::PathBuf;
 

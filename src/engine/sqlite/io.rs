@@ -1,8 +1,8 @@
-//! What the VFS shim saw, on the safe side: the kinds of events, one recorder per connection, and
+//! Events of the VFS shim, in safe code: their kinds, one recorder per connection, and
 //! the statistics of the engine that they are folded into.
 //!
-//! How events are kept and folded is [`crate::stats::event_stats`]'s affair. Nothing here knows SQLite's
-//! types.
+//! How events are kept and folded is [`crate::stats::event_stats`]'s affair. Nothing here knows
+//! SQLite's types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub enum Role {
     Loader,
 }
 
-/// What kind of file an I/O goes to, by the flags SQLite opened it with.
+/// The kind of a file, by the flags SQLite opened it with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     Main,
@@ -114,7 +114,7 @@ const COUNTS: [(Count, &str); 10] = [
     (Count::IoErrors, CommonCounter::IoErrors.name()),
 ];
 
-/// All that an engine counted since it was opened.
+/// Counts of an engine since it was opened.
 pub struct Statistics {
     stats: Arc<EventStats>,
     counts: [AtomicU64; COUNTS.len()],
@@ -235,13 +235,13 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
     ]
 }
 
-/// What one connection did. Only the connection itself records (SQLite allows one thread at a
+/// Events of one connection. Only the connection itself records (SQLite allows one thread at a
 /// time in it); anybody may fold.
 pub struct Recorder {
     pub role: Role,
     events: Arc<event_stats::Recorder>,
     statistics: Arc<Statistics>,
-    /// Where this connection's last write to the WAL ended: the WAL's size in use.
+    /// The end of this connection's last write to the WAL: the WAL's size in use.
     wal_end_bytes: AtomicU64,
 }
 
@@ -270,7 +270,7 @@ impl Recorder {
     }
 }
 
-/// How files that SQLite opens on this thread are served.
+/// The settings by which files that SQLite opens on this thread are served.
 #[derive(Clone, Default)]
 pub struct Context {
     /// None: not counted (describing, proving, settling).
@@ -290,7 +290,7 @@ pub fn keep_failure(what: String) {
     FAILURE.with(|failure| *failure.borrow_mut() = Some(what));
 }
 
-/// What the system said of this thread's last call that failed, once.
+/// The system's error of this thread's last call that failed, once.
 pub fn take_failure() -> Option<String> {
     FAILURE.with(|failure| failure.borrow_mut().take())
 }

@@ -6,10 +6,10 @@ use crate::workload::row::{COLUMNS, changed_columns};
 
 /// In every petal database file's header: `petl`.
 pub const APPLICATION_ID: u32 = 0x7065_746C;
-/// What stands in petal_meta; grows when older petals cannot read the files.
+/// The format number in petal_meta; it grows when older petals cannot read the files.
 pub const FORMAT: u32 = 1;
 
-/// Of the usable page, the part that a row's columns fill, in per cent: two rows never fit in one
+/// The part of a usable page that a row's columns fill, in per cent: two rows never fit in one
 /// page, and none needs an overflow page (a table leaf takes cells up to the page less 35 bytes).
 const ROW_PERCENT: usize = 72;
 /// Record header (a size, custid's type, nineteen types of two bytes), custid and cell header.

@@ -1,10 +1,9 @@
-//! Loading: each schema into a file of its own beside the final name, proved, then renamed. Until
+//! Loading: each schema goes into a file of its own beside the final name, proved, then renamed. Until
 //! the last schema is proved nothing has its final name, so that a load that is cut off leaves
 //! only `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -15,13 +14,12 @@ use super::files::{self, Folder, Header};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
-use super::placement::{Pages, count_pages};
+use super::placement::count_pages;
 use crate::engine::file_lock::FileLock;
-use crate::engine::loaders::load_each;
-use crate::engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
-    Stop,
+use crate::engine::server::loader::{
+    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement};
 use crate::settings::table::support;
 use crate::workload::row::{COLUMNS, load_stamp};
 use crate::workload::scatter::Permutation;
@@ -39,58 +37,38 @@ const STEPS_PER_LOOK: i32 = 100_000;
 /// One load under way.
 pub struct Loader<'a> {
     pub folder: &'a Folder,
-    pub plan: &'a LoadPlan,
     pub statistics: &'a Arc<Statistics>,
     /// Runs will go past the page cache: loaded pages need not stay in it.
     pub direct: bool,
-    pub progress: &'a dyn Progress,
-    pub stop: &'a Stop,
-}
-
-/// A schema that is complete under its `.loading` name.
-struct Complete {
-    meta: Meta,
-    placement: Placement,
-    seconds: f64,
+    pub load: Load<'a>,
 }
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
-        let begin = Instant::now();
-        self.check_plan()?;
+        loader::check_block_size(
+            support::SQLITE.block_sizes,
+            self.load.plan,
+            "SQLite files are loaded",
+        )?;
         self.folder.create()?;
         let _alone = self.folder.lock()?;
         self.check_names()?;
         let _locks = self.lock_replaced()?;
         self.folder.check_room(self.bytes_needed())?;
-        let complete = self.load_all().and_then(|complete| {
-            self.give_final_names()?;
-            Ok(complete)
-        });
-        let complete = complete.inspect_err(|_| self.clean_up())?;
-        Ok(LoadSummary {
-            schemas: complete.into_iter().map(|schema| summary(&schema)).collect(),
-            seconds: begin.elapsed().as_secs_f64(),
-            ..LoadSummary::default()
-        })
-    }
-
-    fn check_plan(&self) -> Result<(), EngineError> {
-        let plan = self.plan;
-        if support::SQLITE.block_sizes.contains(&plan.block_size) {
-            return Ok(());
-        }
-        Err(EngineError::Setting(format!(
-            "BLOCK_SZ={}: SQLite files are loaded with 4K, 8K, 16K or 32K; choose one of them",
-            plan.block_size
-        )))
+        self.load.show_loading();
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, state),
+            || self.give_final_names(),
+            || self.clean_up(),
+        )?;
+        Ok(loaded.summary())
     }
 
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless
     /// it is to be replaced.
     fn check_names(&self) -> Result<(), EngineError> {
         let foreign = files::remove_leftovers(self.folder)?;
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             let loading = self.folder.loading(schema);
             if foreign.contains(&loading) {
                 return Err(foreign_file(&loading));
@@ -100,13 +78,9 @@ impl Loader<'_> {
                 continue;
             }
             match files::header(&path)? {
-                Header::Petal { .. } if self.plan.replace => {}
+                Header::Petal { .. } if self.load.plan.replace => {}
                 Header::Petal { .. } => {
-                    return Err(EngineError::Data(format!(
-                        "{}: schema {schema} is loaded already; drop the data first (petal drop) \
-                         or load over it (petal setup --replace)",
-                        path.display()
-                    )));
+                    return Err(already_loaded(path.display(), schema));
                 }
                 Header::Empty | Header::Foreign => return Err(foreign_file(&path)),
             }
@@ -116,16 +90,16 @@ impl Loader<'_> {
 
     /// No run uses what is to be replaced, nor begins to.
     fn lock_replaced(&self) -> Result<Vec<FileLock>, EngineError> {
-        let paths = self.plan.schemas.iter().map(|&schema| self.folder.database(schema));
-        let claims: Result<Vec<_>, _> =
+        let paths = self.load.plan.schemas.iter().map(|&schema| self.folder.database(schema));
+        let locks: Result<Vec<_>, _> =
             paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
-        Ok(claims?.into_iter().flatten().collect())
+        Ok(locks?.into_iter().flatten().collect())
     }
 
     /// A page for each row, interior pages, and the index at under 24 bytes a row with its pages'
     /// slack.
     fn bytes_needed(&self) -> u64 {
-        let plan = self.plan;
+        let plan = self.load.plan;
         let block = u64::from(plan.block_size);
         let rows = plan.rows + plan.scan_rows;
         let table = rows.saturating_mul(block);
@@ -133,35 +107,31 @@ impl Loader<'_> {
         schema.saturating_mul(plan.schemas.len() as u64)
     }
 
-    fn load_all(&self) -> Result<Vec<Complete>, EngineError> {
-        let plan = self.plan;
-        let rows = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
-        self.progress.phase("loading", rows * u64::from(plan.block_size), ProgressUnit::Bytes);
-        let failed = Arc::new(AtomicBool::new(false));
-        load_each(plan, &failed, |schema| self.load_schema(schema, &failed))
-    }
-
-    fn load_schema(&self, schema: u32, failed: &Arc<AtomicBool>) -> Result<Complete, EngineError> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
         let begin = Instant::now();
         let path = self.folder.loading(schema);
         let context =
             Context { recorder: Some(self.statistics.recorder(Role::Loader)), direct: false };
         let (meta, placement) = context.during(|| {
             let mut connection = open(&path, Access::Create, &context)?;
-            let (stop, failed) = (self.stop.clone(), Arc::clone(failed));
-            let is_over = move || stop.is_requested() || failed.load(Ordering::Relaxed);
             connection
-                .progress_handler(STEPS_PER_LOOK, Some(is_over.clone()))
+                .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
                 .map_err(|error| engine_error("setting up the load", &path, &error))?;
             let filling =
-                Filling { loader: self, schema, path: &path, connection: &connection, is_over };
+                Filling { loader: self, schema, path: &path, connection: &connection, state };
             let (meta, placement) = filling.run()?;
             drop(connection);
             set_wal_mode(&path, &context)?;
             Ok::<_, EngineError>((meta, placement))
         })?;
         self.make_durable(&path)?;
-        Ok(Complete { meta, placement, seconds: begin.elapsed().as_secs_f64() })
+        let summary = LoadedSchemaSummary {
+            schema: meta.loaded(),
+            scan_bytes: meta.scan_pages * u64::from(meta.block_bytes),
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        };
+        Ok(LoadedSchema { summary, durable: None })
     }
 
     fn make_durable(&self, path: &Path) -> Result<(), EngineError> {
@@ -173,9 +143,9 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// All schemas are proved: each takes its name, over the one it replaces.
+    /// Gives each schema its name, over the one it replaces. All are proved by now.
     fn give_final_names(&self) -> Result<(), EngineError> {
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             let (from, to) = (self.folder.loading(schema), self.folder.database(schema));
             let replaced = direct::FileId::of(&to).ok();
             if replaced.is_some() {
@@ -189,28 +159,15 @@ impl Loader<'_> {
 
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
-        for &schema in &self.plan.schemas {
+        for &schema in &self.load.plan.schemas {
             let _ = files::remove(&self.folder.loading(schema));
         }
     }
 }
 
-fn summary(complete: &Complete) -> LoadedSchemaSummary {
-    let meta = &complete.meta;
-    LoadedSchemaSummary {
-        schema: meta.loaded(),
-        scan_bytes: meta.scan_pages * u64::from(meta.block_bytes),
-        seconds: complete.seconds,
-        placement: complete.placement.clone(),
-    }
-}
-
 fn foreign_file(path: &Path) -> EngineError {
-    EngineError::Data(format!(
-        "{}: a file without petal's mark is in the way, and petal leaves it alone; move it away \
-         or load into another folder (--db sqlite:DIR)",
-        path.display()
-    ))
+    let instead = "move it away or load into another folder (--db sqlite:DIR)";
+    without_mark(path.display(), "a file", instead)
 }
 
 /// The mode stays in the file's header.
@@ -247,17 +204,17 @@ fn empty_wal(path: &Path) -> Result<(), EngineError> {
 }
 
 /// One file being filled.
-struct Filling<'a, F: Fn() -> bool> {
+struct Filling<'a> {
     loader: &'a Loader<'a>,
     schema: u32,
     path: &'a PathBuf,
     connection: &'a Connection,
-    is_over: F,
+    state: &'a LoadState<'a>,
 }
 
-impl<F: Fn() -> bool> Filling<'_, F> {
+impl Filling<'_> {
     fn run(&self) -> Result<(Meta, Placement), EngineError> {
-        let plan = self.loader.plan;
+        let plan = self.loader.load.plan;
         self.batch("creating the tables", &self.set_up())?;
         let permutation = Permutation::new(plan.rows.max(1), plan.seed);
         self.fill("cf1", plan.rows, &permutation)?;
@@ -267,7 +224,9 @@ impl<F: Fn() -> bool> Filling<'_, F> {
         let index = layout::create_index(plan.unique_index);
         self.batch("creating the index", &format!("PRAGMA cache_size = -{SORT_KIB}; {index}"))?;
         let main = count_pages(self.connection, self.path, "cf1")?;
-        let placement = self.prove(main)?;
+        let otherwise = "please report this with the SQLite version";
+        let place = self.path.display();
+        let placement = loader::prove(place, "cf1", main.into(), plan.rows, otherwise)?;
         let meta = Meta {
             schema: self.schema,
             rows: plan.rows,
@@ -290,7 +249,7 @@ impl<F: Fn() -> bool> Filling<'_, F> {
             "PRAGMA page_size = {}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; \
              PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -{CACHE_KIB}; \
              BEGIN; PRAGMA application_id = {}; {} COMMIT",
-            self.loader.plan.block_size,
+            self.loader.load.plan.block_size,
             layout::APPLICATION_ID,
             layout::create_tables()
         )
@@ -298,20 +257,18 @@ impl<F: Fn() -> bool> Filling<'_, F> {
 
     /// Rows in rowid order: each append takes a page of its own.
     fn fill(&self, table: &str, rows: u64, keys: &Permutation) -> Result<(), EngineError> {
-        let bytes_per_row = u64::from(self.loader.plan.block_size);
+        let bytes_per_row = u64::from(self.loader.load.plan.block_size);
         let mut from = 0;
         while from < rows {
-            if (self.is_over)() {
-                return Err(EngineError::Interrupted);
-            }
+            self.state.go_on()?;
             let to = (from + ROWS_PER_COMMIT).min(rows);
             self.batch("beginning a transaction", "BEGIN")?;
             let mut step = from;
-            while step < to && !(self.is_over)() {
+            while step < to && !self.state.is_over() {
                 let until = (step + ROWS_PER_STEP).min(to);
                 self.insert(table, step..until, keys)
                     .map_err(|error| self.error("writing rows", &error))?;
-                self.loader.progress.advance((until - step) * bytes_per_row);
+                self.loader.load.progress.advance((until - step) * bytes_per_row);
                 step = until;
             }
             self.batch("writing rows", "COMMIT")?;
@@ -326,7 +283,7 @@ impl<F: Fn() -> bool> Filling<'_, F> {
         rows: std::ops::Range<u64>,
         keys: &Permutation,
     ) -> rusqlite::Result<()> {
-        let plan = self.loader.plan;
+        let plan = self.loader.load.plan;
         let mut statement = self.connection.prepare_cached(&layout::insert(table))?;
         let mut text = vec![0u8; layout::column_bytes(plan.block_size)];
         for row in rows {
@@ -339,22 +296,6 @@ impl<F: Fn() -> bool> Filling<'_, F> {
             statement.raw_execute()?;
         }
         Ok(())
-    }
-
-    fn prove(&self, main: Pages) -> Result<Placement, EngineError> {
-        let placement = Placement::from(main);
-        if placement.is_one_row_per_block() && placement.rows == self.loader.plan.rows {
-            return Ok(placement);
-        }
-        Err(EngineError::Database(format!(
-            "{}: not one row per block after the load: {} rows in {} blocks, up to {} in one, {} \
-             overflow blocks (dbstat); please report this with the SQLite version",
-            self.path.display(),
-            placement.rows,
-            placement.blocks,
-            placement.rows_per_block_max,
-            placement.overflow_blocks.unwrap_or(0)
-        )))
     }
 
     fn batch(&self, doing: &str, sql: &str) -> Result<(), EngineError> {

@@ -1,18 +1,21 @@
-//! What a load leaves in petal_meta, and the check of a database file before petal uses it.
+//! petal_meta, which a load leaves in each file, and the check of a database file before petal uses
+//! it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, types::FromSql};
+use rusqlite::Connection;
 
 use super::connection::{Access, engine_error, open};
 use super::files::{Header, header};
 use super::io::Context;
 use super::layout::FORMAT;
 use crate::engine::EngineError;
+use crate::engine::server::meta_table::MetaValues;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
-/// What was loaded into one file, and how many pages it took.
+/// The data of one file, and how many pages it takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
     pub schema: u32,
@@ -72,19 +75,19 @@ impl Meta {
 
     /// Reads petal_meta over any connection to the file.
     pub fn read(connection: &Connection, path: &Path) -> Result<Self, EngineError> {
-        let reader = Reader { connection, path };
-        let format: u32 = reader.get("format")?;
-        if reader.get::<String>("mark")? != "petal" || format > FORMAT {
-            return Err(reader.unknown(&format!("format {format}")));
-        }
-        let number = |key| reader.get::<i64>(key).map(i64::cast_unsigned);
-        let filler: String = reader.get("filler")?;
+        let place = path.display().to_string();
+        let values =
+            values(connection).map_err(|error| engine_error("reading petal_meta", path, &error))?;
+        let values = MetaValues { values, place: &place, of: "its petal_meta".to_owned() };
+        values.check_format(FORMAT)?;
+        // SQLite's integers are signed: the bits are kept.
+        let number = |key| values.get::<i64>(key).map(i64::cast_unsigned);
         Ok(Self {
-            schema: reader.get("schema")?,
+            schema: values.get("schema")?,
             rows: number("rows")?,
             scan_rows: number("scan_rows")?,
-            block_bytes: reader.get("block_size")?,
-            filler: Filler::parse(&filler).ok_or_else(|| reader.unknown(&filler))?,
+            block_bytes: values.get("block_size")?,
+            filler: values.filler()?,
             scatter_seed: number("scatter_seed")?,
             interior_pages: number("interior_pages")?,
             main_pages: number("main_pages")?,
@@ -93,7 +96,7 @@ impl Meta {
         })
     }
 
-    /// Reads it from a file that is to be trusted only if it proves to be petal's and whole.
+    /// Reads petal_meta from a file that is to be trusted only if it proves to be petal's and whole.
     pub fn inspect(path: &Path, schema: u32) -> Result<Self, EngineError> {
         let Header::Petal { page_bytes, pages } = header(path)? else {
             return Err(EngineError::Data(format!(
@@ -126,27 +129,9 @@ impl Meta {
     }
 }
 
-struct Reader<'a> {
-    connection: &'a Connection,
-    path: &'a Path,
-}
-
-impl Reader<'_> {
-    fn get<T: FromSql>(&self, key: &str) -> Result<T, EngineError> {
-        self.connection
-            .query_row("SELECT value FROM petal_meta WHERE key = ?1", [key], |row| row.get(0))
-            .optional()
-            .map_err(|error| engine_error("reading petal_meta", self.path, &error))?
-            .ok_or_else(|| self.unknown(&format!("no {key}")))
-    }
-
-    fn unknown(&self, what: &str) -> EngineError {
-        EngineError::Data(format!(
-            "{}: this petal does not understand its petal_meta ({what}); load it again with this \
-             petal (petal setup --replace) or use the petal that loaded it",
-            self.path.display()
-        ))
-    }
+fn values(connection: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
+    let mut statement = connection.prepare("SELECT key, CAST(value AS TEXT) FROM petal_meta")?;
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 #[cfg(test)]

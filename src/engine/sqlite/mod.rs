@@ -37,6 +37,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::server::loader::Load;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session, Stop,
 };
@@ -59,7 +60,7 @@ pub struct Sqlite {
     shared: Arc<Shared>,
 }
 
-/// What the engine, its sessions and its checkpointers share.
+/// State that the engine, its sessions and its checkpointers share.
 struct Shared {
     folder: Folder,
     options: Options,
@@ -135,7 +136,7 @@ impl Sqlite {
             .collect()
     }
 
-    /// Those that a run touches.
+    /// The schemas that a run touches.
     fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
         let mut metas = self.metas()?;
         metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));
@@ -207,7 +208,8 @@ impl Engine for Sqlite {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError> {
         let Shared { folder, statistics, direct, .. } = &*self.shared;
-        load::Loader { folder, plan, statistics, direct: *direct, progress, stop }.run()
+        let load = Load { plan, progress, stop };
+        load::Loader { folder, statistics, direct: *direct, load }.run()
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::{EngineError, url_option};
 
-/// How a session's commit is made durable: PRAGMA synchronous.
+/// PRAGMA synchronous: how a session's commit is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synchronous {
     Off,

@@ -1,4 +1,4 @@
-//! How rows lie in pages, by SQLite's own physical view: the dbstat table.
+//! Counts rows and pages by SQLite's own physical view, the dbstat table.
 
 use std::path::Path;
 

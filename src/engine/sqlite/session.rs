@@ -273,7 +273,7 @@ impl Session for SqliteSession {
         // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
         let context = self.attached[0].context.clone();
         context.during(|| {
-            statement_loop::run(batch, 0, stop, done, &mut |operation| self.run(operation, stop))
+            statement_loop::run(batch, stop, done, &mut |operation| self.run(operation, stop))
         })
     }
 
@@ -293,7 +293,7 @@ impl Drop for SqliteSession {
     }
 }
 
-/// What a canceller and its session share.
+/// State that a canceller and its session share.
 #[derive(Default)]
 struct Cancelling {
     requested: Arc<AtomicBool>,

@@ -96,11 +96,12 @@ struct ShimFile {
     state: *mut FileState,
 }
 
-/// Where the real file begins: SQLite's file objects want eight bytes' alignment, which this is.
+/// The offset of the real file's object: SQLite's file objects want eight bytes' alignment, which
+/// this is.
 const SHIM_BYTES: usize = size_of::<ShimFile>();
 const _: () = assert!(SHIM_BYTES.is_multiple_of(8));
 
-/// What the shim knows of an open file.
+/// The shim's state of an open file.
 struct FileState {
     kind: FileKind,
     recorder: Option<Arc<Recorder>>,
@@ -124,7 +125,7 @@ impl FileState {
         io::keep_failure(format!("{doing} {}: {error}", self.kind.words()));
     }
 
-    /// The same of a call of the real VFS, which leaves the system's error where C does.
+    /// Keeps the error of a call of the real VFS, which leaves it in errno.
     fn failed_below(&self, doing: &str) {
         self.failed(doing, &std::io::Error::last_os_error());
     }
@@ -138,7 +139,7 @@ impl Drop for FileState {
     }
 }
 
-/// What stands behind SQLite's pointer.
+/// The object behind SQLite's file pointer.
 ///
 /// # Safety
 /// `file` was opened by [`open`] and is not closed.
@@ -166,7 +167,7 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// What the file is served with: by this thread's context. An error where a direct descriptor could
+/// The way a file is served, by this thread's context. An error where a direct descriptor could
 /// be had, and the system fails to give one.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
@@ -315,7 +316,7 @@ unsafe extern "C" fn write(
 /// failure.
 ///
 /// # Safety
-/// As for xWrite: `file` is open, `buffer` holds `bytes` bytes.
+/// The conditions of xWrite: `file` is open, `buffer` holds `bytes` bytes.
 unsafe fn write_now(
     state: &FileState,
     file: *mut ffi::sqlite3_file,
@@ -368,7 +369,8 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     }
 }
 
-/// The system's error (ENOLCK) where its table of locks is full, or a network's lock service is away.
+/// The system's error (ENOLCK) where its table of locks is full, or a network's lock service is
+/// away.
 const NO_LOCKS: Option<c_int> = Some(rustix::io::Errno::NOLCK.raw_os_error());
 
 fn last_errno() -> Option<c_int> {

@@ -1,7 +1,7 @@
 //! Where each figure of a report came from: its section, as printed, and what was computed.
 
 use crate::awr::columns::COLUMNS;
-use crate::awr::report::{Kind, Report};
+use crate::awr::report::{Report, ReportKind};
 use crate::report::numbers::UNKNOWN;
 use crate::report::table::{Align, Table, line};
 
@@ -37,7 +37,7 @@ fn of(report: &Report) -> String {
         table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);
     }
     let instance = match (report.kind, &report.header.instance) {
-        (Kind::AwrgInstance, Some(name)) => format!(", instance {}", name.shown()),
+        (ReportKind::AwrgInstance, Some(name)) => format!(", instance {}", name.shown()),
         _ => String::new(),
     };
     let name = format!("{}{instance}", report.file);

@@ -67,7 +67,7 @@ fn row(report: &Report) -> [String; 18] {
     ]
 }
 
-/// What ends neither its column nor its line.
+/// Makes a text that breaks neither its column nor its line.
 fn text(cell: &str) -> String {
     printable_line(cell).replace('|', "_")
 }

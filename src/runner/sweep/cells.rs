@@ -13,8 +13,8 @@ use crate::record::{Run, Status};
 use crate::report::numbers::{micros, or_dash, rate, span};
 use crate::settings::Settings;
 
-/// Runs what is left, until a signal. Returns what went wrong beside the figures: hooks, reports. An
-/// error means that the sweep cannot go on now; the same command takes it up again.
+/// Runs what is left, until a signal. Returns what went wrong beside the figures: hooks, reports.
+/// An error means that the sweep cannot go on now; the same command takes it up again.
 pub fn run(
     planned: &Planned,
     held: &mut SweepFolder,
@@ -65,8 +65,8 @@ pub fn run(
     Ok(beside)
 }
 
-/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; with the run comes
-/// what went wrong beside its figures. An error means that it measured nothing.
+/// Runs one cell, keeps it and enters it in the index. None when a signal cut it; with the run
+/// comes what went wrong beside its figures. An error means that it measured nothing.
 fn one(
     planned: &Planned,
     held: &mut SweepFolder,

@@ -1,5 +1,5 @@
-//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: its values, its
-//! default, what it means, what it sets, and how its value in force is read for a record.
+//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: its values,
+//! its default, what it means, what it sets, and how its value in force is read for a record.
 
 use std::path::PathBuf;
 use std::time::Duration;

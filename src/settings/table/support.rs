@@ -1,6 +1,6 @@
 //! The one table of what each engine supports. An engine is one [`EngineSupport`] here: what it is,
-//! what it can do, and where it treats a parameter otherwise than the table of parameters says. What
-//! it does not name, it supports in full.
+//! what it can do, and where it treats a parameter otherwise than the table of parameters says.
+//! What it does not name, it supports in full.
 
 use super::Parameter;
 

@@ -8,8 +8,8 @@
 --   fillers  for each update, in order, its new text: as many characters as columns are changed
 --            times width; with a tail only the stamp, the first {stamp_bytes}, which differ
 --   tail     what follows the stamp in every column
--- and go as text: told holds "microseconds,rows;" for each operation that ended, errors a line
--- "position sqlcode message" for each that failed. It ends early when budget_us is over or told is
+-- and go as text: ended holds "microseconds,rows;" for each operation that ended, errors a line
+-- "position sqlcode message" for each that failed. It ends early when budget_us is over or ended is
 -- full. An error after which a session goes on costs its operation; any other ends the loop.
 --
 -- All of it is ASCII and is cut by bytes: where a character may have several, cutting by characters
@@ -22,17 +22,17 @@ DECLARE
     tail CONSTANT VARCHAR2(4000) := :tail;
     width CONSTANT PLS_INTEGER := :width;
     total CONSTANT PLS_INTEGER := :total;
-    told_max CONSTANT PLS_INTEGER := 3960;
+    ended_max CONSTANT PLS_INTEGER := 3960;
     filler_at PLS_INTEGER := 1;
     done PLS_INTEGER := 0;
     kind VARCHAR2(1);
     low NUMBER;
     high NUMBER;
     touched NUMBER;
-    told VARCHAR2(4000);
+    ended VARCHAR2(4000);
     errors VARCHAR2(4000);
     begun TIMESTAMP(6) := SYS_EXTRACT_UTC(SYSTIMESTAMP);
-    ended TIMESTAMP(6);
+    moment TIMESTAMP(6);
     deadline CONSTANT TIMESTAMP(6) := begun + NUMTODSINTERVAL(:budget_us / 1000000, 'SECOND');
     is_fatal BOOLEAN := FALSE;
     {declarations}
@@ -46,7 +46,7 @@ DECLARE
         );
     END micros;
 BEGIN
-    WHILE done < total AND begun < deadline AND NVL(LENGTHB(told), 0) < told_max AND NOT is_fatal LOOP
+    WHILE done < total AND begun < deadline AND NVL(LENGTHB(ended), 0) < ended_max AND NOT is_fatal LOOP
         kind := SUBSTRB(ops, done * 25 + 1, 1);
         low := TO_NUMBER(SUBSTRB(ops, done * 25 + 2, 12));
         high := TO_NUMBER(SUBSTRB(ops, done * 25 + 14, 12));
@@ -85,11 +85,11 @@ BEGIN
                     || SUBSTR(REPLACE(SQLERRM, CHR(10), ' '), 1, 200) || CHR(10);
                 ROLLBACK;
         END;
-        ended := SYS_EXTRACT_UTC(SYSTIMESTAMP);
+        moment := SYS_EXTRACT_UTC(SYSTIMESTAMP);
         done := done + 1;
-        told := told || TO_CHAR(micros(ended, begun)) || ',' || TO_CHAR(touched) || ';';
-        begun := ended;
+        ended := ended || TO_CHAR(micros(moment, begun)) || ',' || TO_CHAR(touched) || ';';
+        begun := moment;
     END LOOP;
-    :told := told;
+    :ended := ended;
     :errors := errors;
 END;

@@ -60,20 +60,22 @@ fn a_session_that_visits_several_schemas_reads_each_of_them() {
 }
 
 #[test]
-fn a_schema_that_is_not_loaded_is_told_and_no_other_is_read_for_it() {
+fn a_schema_that_is_not_loaded_is_named_and_no_other_is_read_for_it() {
     for loop_side in [LoopSide::Server, LoopSide::Client] {
         let scripted = loaded();
         let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
         let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Select, 9, 1, 4)]);
         assert!(ended.is_empty());
-        assert!(result.unwrap_err().contains("schema 9 is not loaded"));
+        assert!(result.unwrap_err().ends_with("schema 9 is not loaded (not-loaded)"));
+        let refused = engine.connect(seat(1, 9)).err();
+        assert!(matches!(refused, Some(EngineError::NotLoaded { schema: 9, .. })));
     }
 }
 
 #[test]
 fn what_the_block_leaves_is_sent_again() {
     let scripted = loaded();
-    scripted.0.lock().told_max = Some(200);
+    scripted.0.lock().ended_max = Some(200);
     let engine = engine(&scripted, &settings());
     let batch: Vec<Operation> = (1..=1500).map(|at| operation(Kind::Select, 1, at, 4)).collect();
     let (ended, result) = execute(&engine, seat(1, 1), &batch);
@@ -193,7 +195,7 @@ fn an_update_that_is_cut_loses_no_session_though_its_connection_is_gone() {
 }
 
 #[test]
-fn a_session_whose_database_falls_silent_is_severed_and_named() {
+fn a_session_whose_database_falls_silent_is_aborted_and_named() {
     for (loop_side, hangs) in [(LoopSide::Server, "DECLARE"), (LoopSide::Client, "COUNT(c2)")] {
         let scripted = loaded().hangs(hangs);
         let engine = engine(&scripted, &Settings { loop_side: Some(loop_side), ..settings() });
