@@ -85,19 +85,6 @@ fn silence_and_garbage_are_told_without_a_trace() {
 }
 
 #[test]
-fn what_oracle_cannot_do_is_refused_before_anybody_connects() {
-    let work = Workplace::new();
-    let refused = |args: &[&str], words: &[&str]| {
-        let url = ["--db", "oracle://petal:x@127.0.0.1:1/iops"];
-        work.petal([&["run"], &url[..], args].concat()).exits(2).telling(words);
-    };
-    refused(&["--loop", "set"], &["LOOP=set", "server or client"]);
-    refused(&["--prefetch", "8"], &["PREFETCH=8", "oracle.md"]);
-    refused(&["--direct-io", "TRUE"], &["DIRECT_IO=TRUE", "filesystemio_options"]);
-    work.petal(["run", "--commit-wait", "FALSE"]).exits(2).telling(&["COMMIT_WAIT", "SQLite"]);
-}
-
-#[test]
 fn the_grants_are_there_to_read_before_anything_is_granted() {
     let work = Workplace::new();
     let printed = work.petal(["setup", "--print-grants"]).exits(0);

@@ -1,9 +1,10 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use insta::assert_snapshot;
 
 use super::*;
+use crate::settings::read::{Sources, read};
 use crate::settings::{HotSpot, ThinkTime};
 
 /// Every key of the method. A key that is missing in the table would be ignored in silence.
@@ -137,6 +138,42 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
                 for value in *values {
                     let parsed = parameter.parse(value).unwrap();
                     assert_eq!(parameter.words(&parsed.to_json()), *value, "{key}");
+                }
+            }
+        }
+    }
+}
+
+/// One rule decides for all engines.
+#[test]
+fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
+    for engine in support::ENGINES {
+        let target = if engine.tablespaces { "//host/data" } else { "data" };
+        let db = format!("{}:{target}", engine.scheme);
+        for (key, support) in engine.exceptions {
+            let parameter = find(key).unwrap();
+            let allowed = match support {
+                Support::Only { values, .. } => *values,
+                _ => &[],
+            };
+            let texts = [sample(parameter), Some(parameter.default)];
+            let text = texts.into_iter().flatten().find(|text| !allowed.contains(text)).unwrap();
+            let is_of_runs = parameter.taken_by.includes(CommandKind::Run);
+            let read = read(&Sources {
+                command: if is_of_runs { CommandKind::Run } else { CommandKind::Setup },
+                flags: BTreeMap::from([(parameter.key, text.to_owned()), ("DB", db.clone())]),
+                environment: &|_| None,
+                conf: None,
+                directory: None,
+                schemas: None,
+            });
+            let refused = read.err().map(|errors| errors.to_string()).unwrap_or_default();
+            match support {
+                Support::Full | Support::Remark(_) => assert_eq!(refused, "", "{db}: {key}"),
+                Support::Only { rule: words, .. }
+                | Support::Refused { rule: words, .. }
+                | Support::NoEffect { reason: words } => {
+                    assert!(refused.contains(words), "{db}: {key}={text}: {refused}");
                 }
             }
         }
