@@ -363,8 +363,8 @@ mod tests {
     #[test]
     fn prefetched_blocks_are_told_where_they_are_counted() {
         let prefetch = |run: &mut Run, prefetched: u64| {
-            run.summary.counters.insert("physical reads cache".into(), 1000);
-            run.summary.counters.insert("physical reads cache prefetch".into(), prefetched);
+            run.summary.counters.insert("blocks_read_into_cache".into(), 1000);
+            run.summary.counters.insert("blocks_prefetched".into(), prefetched);
         };
         let run = gains(&["not-single-block"], |run| prefetch(run, 51));
         assert!(message(&run, "not-single-block").starts_with("5.1 %"));
@@ -412,7 +412,7 @@ mod tests {
         });
         let followed = |run: &mut Run, fetches: u64| {
             (run.details.data_bytes_before, run.details.data_bytes_after) = (None, None);
-            run.summary.counters.insert("table fetch continued row".into(), fetches);
+            run.summary.counters.insert("rows_followed".into(), fetches);
         };
         let one_in_a_hundred = fixture::mixed_run().summary.rows.total() / 100;
         gains(&[], |run| followed(run, one_in_a_hundred));

@@ -42,6 +42,11 @@ pub(super) fn error(id: &str, message: String, advice: &str) -> Found {
     Found::new(id, Severity::Error, message, advice)
 }
 
+/// The advice of the database's own engine, or what holds for every database.
+pub(super) fn advised<'a>(of_engine: &'a Option<String>, general: &'a str) -> &'a str {
+    of_engine.as_deref().unwrap_or(general)
+}
+
 /// A finding that gathers its evidence.
 pub(super) struct Found(Finding);
 

@@ -1,8 +1,13 @@
 //! Whether somebody else used the devices or the processors, before or during the run.
 
-use super::judgement::{Judgement, is_in_process, seen_on, size, unknown, unseen, warning};
+use super::judgement::{
+    Judgement, advised, is_in_process, seen_on, size, unknown, unseen, warning,
+};
 use crate::record::Run;
 use crate::record::os::HostSeen;
+use crate::stats::counters::CommonCounter::{
+    self, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
+};
 use crate::stats::os::{DeviceCounts, Interval};
 
 const ID: &str = "other-load";
@@ -11,12 +16,6 @@ const DEVICE_BYTES_MIN: u64 = 16 << 20;
 /// Of the host's processors, and no less than a part of one: the kernel's own threads work too.
 const PROCESSORS_SHARE_MIN: f64 = 0.10;
 const PROCESSORS_MIN: f64 = 0.25;
-/// Raw counters of what others did in the database, of engines that tell it apart.
-const OTHER_LOGICAL_READS: &str = "other_logical_reads";
-const OTHER_READ_BLOCKS: &str = "other_read_blocks";
-const OTHER_ROWS_CHANGED: &str = "other_rows_changed";
-/// Rows that anybody fetched by key from petal's tables.
-pub(super) const ROWS_FETCHED: &str = "rows_fetched";
 /// Of petal's own: less does not show in its figures.
 const IN_DATABASE_SHARE_MIN: f64 = 0.05;
 /// Nor does work of so few blocks or rows.
@@ -39,16 +38,16 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
 
 /// Work in the same database that is not petal's: on other tables, or on petal's own.
 fn in_the_database(run: &Run) -> Judgement {
-    let counter = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
+    let counter = |counter| run.summary.counter(counter).unwrap_or(0);
     let (io, rows) = (&run.details.io, run.summary.rows);
     // Scans are not fetched by key; operations that failed were, and are in no figure.
     let by_key = rows.select + rows.update;
-    let visited = (counter(OTHER_LOGICAL_READS) as f64 - own_looks(run)).max(0.0) as u64;
-    let fetched = counter(ROWS_FETCHED).saturating_sub(by_key);
+    let visited = (counter(OtherLogicalReads) as f64 - own_looks(run)).max(0.0) as u64;
+    let fetched = counter(RowsFetched).saturating_sub(by_key);
     let work = [
         ("blocks visited in other tables", visited, io.logical_reads),
-        ("blocks read of other tables", counter(OTHER_READ_BLOCKS), io.physical_read_blocks),
-        ("rows changed in other tables", counter(OTHER_ROWS_CHANGED), Some(rows.update)),
+        ("blocks read of other tables", counter(OtherReadBlocks), io.physical_read_blocks),
+        ("rows changed in other tables", counter(OtherRowsChanged), Some(rows.update)),
         ("rows visited in petal's tables", fetched, Some(by_key)),
     ];
     let told: Vec<String> = work
@@ -65,7 +64,7 @@ fn in_the_database(run: &Run) -> Judgement {
     if told.is_empty() {
         return Judgement::Clear;
     }
-    warning(
+    let found = warning(
         ID,
         format!(
             "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
@@ -73,15 +72,18 @@ fn in_the_database(run: &Run) -> Judgement {
              of all of them",
             told.join(", ")
         ),
-        "Repeat it alone in the database; pg_stat_activity, or the like of another product, tells who \
-         else works there.",
-    )
-    .with(OTHER_LOGICAL_READS, run.summary.counters.get(OTHER_LOGICAL_READS).copied())
-    .with(OTHER_READ_BLOCKS, run.summary.counters.get(OTHER_READ_BLOCKS).copied())
-    .with(OTHER_ROWS_CHANGED, run.summary.counters.get(OTHER_ROWS_CHANGED).copied())
-    .with(ROWS_FETCHED, run.summary.counters.get(ROWS_FETCHED).copied())
-    .with("rows_visited", by_key)
-    .judged()
+        advised(
+            &run.details.target.advice.find_others,
+            "Repeat it alone in the database; its list of sessions names who else works there.",
+        ),
+    );
+    [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched]
+        .into_iter()
+        .fold(found, |found, counter: CommonCounter| {
+            found.with(counter.name(), run.summary.counter(counter))
+        })
+        .with("rows_visited", by_key)
+        .judged()
 }
 
 /// At most so many blocks of the dictionary did petal itself visit to look at the counters.

@@ -1,18 +1,16 @@
 //! Who served the reads: the device, the page cache, the database's own cache or the array's; and
 //! whether single blocks were read, by the plan that was meant.
 
-use super::judgement::{Judgement, error, info, size, unknown, unseen, warning};
+use super::judgement::{Judgement, advised, error, info, size, unknown, unseen, warning};
 use super::served::{self, ReadsServed};
 use crate::record::Run;
+use crate::stats::counters::CommonCounter;
 
 /// Fewer bytes than this say nothing about who served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
 /// Requests in flight at the bounds, and the device's own rounding, stay under this.
 const MISSING_SHARE_MAX: f64 = 0.10;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
-/// Oracle's own names of what it read into its cache, and of that what nobody asked for yet.
-const PREFETCHED: &str = "physical reads cache prefetch";
-const READ_INTO_CACHE: &str = "physical reads cache";
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
@@ -72,9 +70,9 @@ pub(super) fn is_cached(run: &Run) -> bool {
 /// the log is read through the page cache, which is no fault.
 pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
     let is_direct = served::is_direct(run);
-    let main = run.details.files.iter().find(|file| file.kind == "main");
-    match main {
-        Some(main) if is_direct => Some(main.read_bytes),
+    let data_kind = run.details.target.data_file_kind.as_ref();
+    match run.details.files.iter().find(|file| Some(&file.kind) == data_kind) {
+        Some(data) if is_direct => Some(data.read_bytes),
         // A journal does not keep data and log apart: all reads are an upper bound, which
         // proves something only where the device reached it.
         None if is_direct && run.details.rebuilt => {
@@ -262,8 +260,8 @@ fn single_block(run: &Run) -> Judgement {
 /// A database that reads several blocks at once by as many requests tells it only where it counts
 /// them apart.
 fn prefetched(run: &Run) -> Option<Judgement> {
-    let counter = |name: &str| run.summary.counters.get(name).copied();
-    let (prefetched, read) = (counter(PREFETCHED)?, counter(READ_INTO_CACHE)?);
+    let prefetched = run.summary.counter(CommonCounter::BlocksPrefetched)?;
+    let read = run.summary.counter(CommonCounter::BlocksCached)?;
     let share = prefetched as f64 / read.max(1) as f64;
     (read > 0 && share > PREFETCHED_SHARE_MAX).then(|| {
         warning(
@@ -272,8 +270,10 @@ fn prefetched(run: &Run) -> Option<Judgement> {
                 "{:.1} % of the blocks read into the cache were prefetched, though PREFETCH is 0",
                 share * 100.0
             ),
-            "On a test instance set _db_block_prefetch_limit=0, _db_block_prefetch_quota=0 and \
-             _db_file_noncontig_mblock_read_count=0, as SLOB's own init file does.",
+            advised(
+                &run.details.target.advice.stop_prefetch,
+                "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
+            ),
         )
         .with("prefetched_blocks", prefetched)
         .with("blocks_read_into_cache", read)
@@ -285,7 +285,7 @@ fn prefetched(run: &Run) -> Option<Judgement> {
 fn extra_reads(run: &Run) -> Judgement {
     const ID: &str = "extra-reads";
     // Whoever visited them, where the database counts that.
-    let fetched = run.summary.counters.get(super::others::ROWS_FETCHED).copied().unwrap_or(0);
+    let fetched = run.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
     let rows = run.summary.rows.total().max(fetched);
     let Some(read) = run.details.io.physical_read_blocks else {
         return unknown(ID, "the database does not tell the blocks that it read");
@@ -299,8 +299,7 @@ fn extra_reads(run: &Run) -> Judgement {
     info(
         ID,
         format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
-        "Give the cache more room. On SQLite a commit by another session of the same schema \
-         empties a session's cache: more schemas with fewer sessions each avoid that.",
+        advised(&run.details.target.advice.keep_cached, "Give the cache more room."),
     )
     .with("block_reads", read)
     .with("rows_visited", rows)

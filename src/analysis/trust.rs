@@ -6,6 +6,7 @@ use serde_json::json;
 use super::judgement::{Judgement, error, info, unknown, warning};
 use super::steady;
 use crate::record::{RebuiltBecause, Run};
+use crate::stats::counters::CommonCounter::{BadBlocks, CheckpointErrors, IoErrors};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
@@ -87,18 +88,14 @@ fn bad_blocks(run: &Run) -> Judgement {
         "Somebody else wrote there, or the device does not keep what it is given: find out which \
          before anything is trusted to it, then load again (petal setup --replace).",
     )
-    .with("counted", run.summary.counters.get("bad_blocks").copied())
+    .with("counted", run.summary.counter(BadBlocks))
     .judged()
 }
 
-/// Raw counters of failures, of engines that make these calls themselves: of single calls, and of
-/// checkpoints as a whole.
-const IO_ERRORS: &str = "io_errors";
-const CHECKPOINT_ERRORS: &str = "checkpoint_errors";
-
+/// Failures of single calls and of whole checkpoints, of engines that make these calls themselves.
 fn io_errors(run: &Run) -> Judgement {
-    let counted = |name: &str| run.summary.counters.get(name).copied().unwrap_or(0);
-    let (calls, checkpoints) = (counted(IO_ERRORS), counted(CHECKPOINT_ERRORS));
+    let counted = |counter| run.summary.counter(counter).unwrap_or(0);
+    let (calls, checkpoints) = (counted(IoErrors), counted(CheckpointErrors));
     if calls + checkpoints == 0 {
         return Judgement::Clear;
     }
@@ -110,8 +107,8 @@ fn io_errors(run: &Run) -> Judgement {
         ),
         "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
     )
-    .with(IO_ERRORS, calls)
-    .with(CHECKPOINT_ERRORS, checkpoints)
+    .with(IoErrors.name(), calls)
+    .with(CheckpointErrors.name(), checkpoints)
     .judged()
 }
 

@@ -1,24 +1,18 @@
 //! Were the writes paid for: durable commits, whole checkpoint cycles, updates in place, a log of
 //! a sensible size.
 //!
-//! Checkpoints are judged by the raw counter `checkpoints`, which an engine fills with the
+//! Checkpoints are judged by [`CommonCounter::Checkpoints`], which an engine fills with the
 //! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
 //! that ended means one whole cycle.
 
-use super::judgement::{Judgement, info, is_in_process, size, unknown, warning};
+use super::judgement::{Judgement, advised, info, is_in_process, size, unknown, warning};
 use crate::record::Run;
-use crate::stats::counters::WaitClass;
+use crate::stats::counters::{CommonCounter, WaitClass};
 
-/// The raw counter of checkpoints that ended in the run.
-pub(super) const CHECKPOINTS: &str = "checkpoints";
-/// The raw counter of rows that an UPDATE put into another block, of engines that count them.
-const ROWS_MOVED: &str = "rows_moved";
 /// From this share of updated rows on, moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
-/// The raw counter of rows that went on, or lay, in another block than where they were looked for.
-const MOVED_FETCHES: &str = "table fetch continued row";
-/// Of the rows visited: a database's own dictionary has such rows too.
-const MOVED_SHARE_MAX: f64 = 0.01;
+/// From this share of visited rows on, rows were followed: a database's own dictionary has such too.
+const FOLLOWED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
@@ -34,13 +28,13 @@ pub(super) fn judge(run: &Run) -> Vec<Judgement> {
         moved_rows(run),
         small_log_waits(run),
         small_log_cadence(run),
-        wal_not_reset(run),
+        log_not_reset(run),
         vacuum(run),
     ]
 }
 
 pub(super) fn checkpoints(run: &Run) -> Option<u64> {
-    run.summary.counters.get(CHECKPOINTS).copied()
+    run.summary.counter(CommonCounter::Checkpoints)
 }
 
 fn not_durable(run: &Run) -> Judgement {
@@ -80,8 +74,10 @@ fn more_commits_than_syncs(run: &Run) -> Judgement {
                  did not wait: it counts one for each commit that waits for its log",
                 unwaited_pct(syncs)
             ),
-            "Set COMMIT_WAIT=TRUE (a COMMIT inside PL/SQL does not wait by itself), and look for \
-             commit_wait=NOWAIT.",
+            advised(
+                &run.details.target.advice.wait_for_commits,
+                "Have each commit wait until its log is on storage.",
+            ),
         )
         .with("commits", commits)
         .with("log_syncs", syncs)
@@ -146,10 +142,8 @@ fn deferred_writes(run: &Run) -> Judgement {
 
 fn moved_rows(run: &Run) -> Judgement {
     const ID: &str = "moved-rows";
-    let counters = &run.summary.counters;
     let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
-    let moved = counters.get(ROWS_MOVED).copied();
-    let fetches = counters.get(MOVED_FETCHES).copied();
+    let moved = run.summary.counter(CommonCounter::RowsMoved);
     if let Some(rows @ 1..) = moved {
         return counted_moves(run, ID, rows, sizes);
     }
@@ -169,28 +163,28 @@ fn moved_rows(run: &Run) -> Judgement {
         .with("data_bytes_after", after)
         .judged();
     }
-    match fetches {
-        Some(fetches) => followed_rows(run, ID, fetches),
+    match run.summary.counter(CommonCounter::RowsFollowed) {
+        Some(followed) => followed_rows(run, ID, followed),
         None if moved.is_some() || sizes.is_some() => Judgement::Clear,
         None => unknown(ID, "the size of the data before or after the run is not known"),
     }
 }
 
-fn followed_rows(run: &Run, id: &str, fetches: u64) -> Judgement {
+fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
     let rows = run.summary.rows.total();
-    if fetches as f64 <= rows as f64 * MOVED_SHARE_MAX {
+    if followed as f64 <= rows as f64 * FOLLOWED_SHARE_MAX {
         return Judgement::Clear;
     }
     warning(
         id,
         format!(
-            "the database followed {fetches} rows into a second block while {rows} were visited: \
+            "the database followed {followed} rows into a second block while {rows} were visited: \
              rows have moved, or are longer than a block"
         ),
         "Load again: a row that moved costs a second read. Other work on the instance counts here \
          too.",
     )
-    .with(MOVED_FETCHES, fetches)
+    .with(CommonCounter::RowsFollowed.name(), followed)
     .with("rows", rows)
     .judged()
 }
@@ -256,7 +250,8 @@ fn small_log_waits(run: &Run) -> Judgement {
 /// checkpoints by that size.
 fn small_log_cadence(run: &Run) -> Judgement {
     const ID: &str = "small-log";
-    let counted = run.summary.counters.get("checkpoints_by_log_size").copied();
+    let advice = &run.details.target.advice;
+    let counted = run.summary.counter(CommonCounter::CheckpointsByLogSize);
     let forced = match counted {
         None if is_in_process(run) => checkpoints(run),
         None => return unknown(ID, "which checkpoints the log's size forced is not known"),
@@ -274,39 +269,40 @@ fn small_log_cadence(run: &Run) -> Judgement {
         Some(_) => warning(
             ID,
             message,
-            "Make the log larger (max_wal_size), so that time and not size decides.",
+            advised(&advice.enlarge_log, "Make the log larger, so that time and not size decides."),
         ),
         None => info(
             ID,
             message,
-            "That is this engine's way here; a larger WAL would write blocks changed twice once.",
+            advised(
+                &advice.checkpoints_by_log_size,
+                "A larger log would write blocks that are changed twice only once.",
+            ),
         ),
     };
     finding.with("checkpoints", checkpoints).with("elapsed_s", run.summary.elapsed_s).judged()
 }
 
-fn wal_not_reset(run: &Run) -> Judgement {
-    let counters = &run.summary.counters;
-    let Some(&failures) = counters.get("wal_reset_failures") else { return Judgement::Clear };
-    if failures == 0 {
+fn log_not_reset(run: &Run) -> Judgement {
+    let Some(failures @ 1..) = run.summary.counter(CommonCounter::LogResetFailures) else {
         return Judgement::Clear;
-    }
-    let largest = counters.get("wal_bytes_max").copied();
+    };
+    let largest = run.summary.counter(CommonCounter::LogBytesMax);
     let grown = largest.map_or(String::new(), |bytes| format!("; it grew to {}", size(bytes)));
     warning(
         "wal-not-reset",
-        format!("readers kept the WAL from being reset {failures} times{grown}"),
+        format!("readers kept the log from being reset {failures} times{grown}"),
         "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
     )
-    .with("wal_reset_failures", failures)
-    .with("wal_bytes_max", largest)
+    .with(CommonCounter::LogResetFailures.name(), failures)
+    .with(CommonCounter::LogBytesMax.name(), largest)
     .judged()
 }
 
 fn vacuum(run: &Run) -> Judgement {
-    match run.summary.counters.get("vacuums") {
+    match run.summary.counter(CommonCounter::Vacuums) {
         Some(0) => Judgement::Clear,
-        Some(&vacuums) => info(
+        Some(vacuums) => info(
             "vacuum-ran",
             format!("{vacuums} vacuums ran within the run and took part of the I/O"),
             "Let them end before the run, or keep every compared run the same.",

@@ -132,7 +132,7 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
     let is_svg = ending == "svg";
     let drawn = if report::petals::can_draw(&petals, What::Piops) {
         if is_svg {
-            report::petals::svg(&petals, What::Piops).map_err(|error| failed(&error))?
+            report::petals::svg(&petals, What::Piops)
         } else {
             report::html::petals(TITLE, &petals, &observations).map_err(|error| failed(&error))?
         }
@@ -151,9 +151,9 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
             reports.len()
         ));
         if is_svg {
-            scatter::svg(&spots).map_err(|error| failed(&error))?
+            scatter::svg(&spots)
         } else {
-            let figure = scatter::figure(&spots).map_err(|error| failed(&error))?;
+            let figure = scatter::figure(&spots);
             report::html::reports(TITLE, figure, &observations).map_err(|error| failed(&error))?
         }
     };

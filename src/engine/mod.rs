@@ -26,3 +26,6 @@ mod url_option;
 pub use caller::Caller;
 pub use contract::*;
 pub use registry::open;
+
+#[cfg(test)]
+mod names_tests;

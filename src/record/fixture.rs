@@ -24,7 +24,7 @@ use crate::stats::os::{
     Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, Interval, Whole,
 };
 use crate::stats::target::{
-    DirectIo, Durability, IoEvents, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
+    Advice, DirectIo, Durability, IoEvents, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
 };
 
 const BLOCK: u64 = 8192;
@@ -152,6 +152,8 @@ fn target_details() -> TargetDetails {
         direct_io: Some(DirectIo { asked: true, used: true, reason: None }),
         durability: Some(Durability { durable: true, setting: "synchronous=FULL".into() }),
         sync_per_commit: false,
+        data_file_kind: Some("main".into()),
+        advice: Advice::default(),
         checkpoint: Some("by petal, at 64 MB of WAL".into()),
     }
 }

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::settings::Given;
 use crate::stats::clock::ClockState;
-use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, IoCounts, WaitClass, WaitSource};
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::Host;
 use crate::stats::os::{CpuShare, DeviceCounts};
@@ -539,6 +539,11 @@ impl Summary {
         per.physical_read_requests
             .zip(per.physical_write_requests)
             .map(|(read, write)| read + write)
+    }
+
+    /// None where the database does not count it.
+    pub fn counter(&self, counter: CommonCounter) -> Option<u64> {
+        self.counters.get(counter.name()).copied()
     }
 
     pub fn finding(&self, id: &str) -> Option<&Finding> {

@@ -1,7 +1,8 @@
-//! Text tables and paragraphs of a fixed width, as a terminal and a mail show them: [`WIDTH`], or
-//! what [`within`] lays out for a narrower terminal.
+//! The one table of all reports, which text and pages lay out; and tables and paragraphs as text of
+//! a fixed width, as a terminal and a mail show them: [`WIDTH`], or what [`within`] lays out for a
+//! narrower terminal.
 
-use std::cell::Cell;
+use std::cell::Cell as Shared;
 
 use crate::settings::paragraph;
 use crate::settings::printable::printable_line;
@@ -12,7 +13,7 @@ pub const WIDTH: usize = 100;
 const WIDTH_MIN: usize = 40;
 
 thread_local! {
-    static COLUMNS: Cell<usize> = const { Cell::new(WIDTH) };
+    static COLUMNS: Shared<usize> = const { Shared::new(WIDTH) };
 }
 
 /// Has `report` lay out its text for a terminal of so many columns.
@@ -36,17 +37,53 @@ pub enum Align {
     Right,
 }
 
-/// A table whose columns are as wide as their widest cell.
+/// A table: a name and a side for each column, its rows, and what goes with them.
+#[derive(Debug, Clone, Default)]
 pub struct Table {
+    /// On a page; text has a section's title instead.
+    pub caption: String,
+    /// A page shows it closed until somebody opens it.
+    pub is_folded: bool,
     columns: Vec<(String, Align)>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
+    /// What to know of its figures, below them.
+    pub note: String,
+}
+
+/// One field of a table: its text, and what a page adds to it.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    pub text: String,
+    /// A path relative to the page.
+    pub link: Option<String>,
+    /// Share of one, drawn beside the text.
+    pub share: Option<f64>,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Cell {
+    /// The length of the bar beside the text, in per cent.
+    pub fn bar_pct(&self) -> String {
+        format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
+    }
 }
 
 impl Table {
     pub fn new(columns: &[(&str, Align)]) -> Self {
         let shown = |name: &str| printable_line(name).into_owned();
         let columns = columns.iter().map(|(name, align)| (shown(name), *align)).collect();
-        Self { columns, rows: Vec::new() }
+        Self { columns, ..Self::default() }
     }
 
     /// The first column at the left, all others at the right: names and their figures.
@@ -54,27 +91,50 @@ impl Table {
         let align = |position| if position == 0 { Align::Left } else { Align::Right };
         let columns =
             names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), align(at))).collect();
-        Self { columns, rows: Vec::new() }
+        Self { columns, ..Self::default() }
     }
 
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
-        let cells = cells.into_iter().map(|cell| printable_line(&cell.into()).into_owned());
-        self.rows.push(cells.collect());
+    pub fn captioned(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    pub fn with_note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    pub fn folded(self) -> Self {
+        Self { is_folded: true, ..self }
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
+        let shown = |cell: Cell| Cell { text: printable_line(&cell.text).into_owned(), ..cell };
+        self.rows.push(cells.into_iter().map(|cell| shown(cell.into())).collect());
     }
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    pub fn columns(&self) -> impl Iterator<Item = (&str, Align)> {
-        self.columns.iter().map(|(name, align)| (name.as_str(), *align))
+    /// The names of the columns, and whether figures stand under them.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().map(|(name, align)| (name.as_str(), *align == Align::Right))
     }
 
-    pub fn rows(&self) -> &[Vec<String>] {
+    /// True where figures stand in this column.
+    pub fn is_figure(&self, column: &usize) -> bool {
+        self.columns.get(*column).is_some_and(|(_, align)| *align == Align::Right)
+    }
+
+    pub fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
 
-    /// With a line under the names. No line ends in spaces. What is too wide for a terminal has the
+    #[cfg(test)]
+    pub fn texts(&self, row: usize) -> Vec<&str> {
+        self.rows[row].iter().map(|cell| cell.text.as_str()).collect()
+    }
+
+    /// As text, with a line under the names, and its note below. No line ends in spaces. What is too wide for a terminal has the
     /// text of its last column broken; else it is parted, with the first column before the others in
     /// each part.
     pub fn render(&self) -> String {
@@ -84,19 +144,20 @@ impl Table {
             .enumerate()
             .map(|(at, (name, _))| {
                 let cells = self.rows.iter().filter_map(|row| row.get(at));
-                cells.map(|cell| length(cell)).chain([length(name)]).max().unwrap_or(0)
+                cells.map(|cell| length(&cell.text)).chain([length(name)]).max().unwrap_or(0)
             })
             .collect();
         if let (Some(room), Some(last)) = (self.room_for_text(&widths), widths.last_mut()) {
             *last = room;
         }
-        let names: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
-        let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+        let names: Vec<Cell> = self.columns().map(|(name, _)| name.into()).collect();
+        let rules: Vec<Cell> = widths.iter().map(|&width| "-".repeat(width).into()).collect();
         let part = |shown: Vec<usize>| -> String {
             let lines = [&names, &rules].into_iter().chain(&self.rows);
             lines.map(|cells| self.line(cells, &widths, &shown)).collect()
         };
-        parts(&widths).into_iter().map(part).collect::<Vec<_>>().join("\n")
+        let table = parts(&widths).into_iter().map(part).collect::<Vec<_>>().join("\n");
+        if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
     }
 
     /// What a narrower terminal leaves to a last column of words; None where it needs no less, or
@@ -106,16 +167,16 @@ impl Table {
         let taken = others.iter().map(|width| width + GAP.len()).sum();
         let room = columns().checked_sub(taken)?;
         let texts = self.rows.iter().filter_map(|row| row.get(others.len()));
-        let words = texts.flat_map(|text| text.split_whitespace()).chain([name.as_str()]);
+        let words = texts.flat_map(|cell| cell.text.split_whitespace()).chain([name.as_str()]);
         let longest = words.map(length).max()?;
         let is_narrow = columns() < WIDTH && *align == Align::Left;
         (is_narrow && (longest..*wanted).contains(&room)).then_some(room)
     }
 
     /// The cells of these columns; a text that is longer than its column goes on below.
-    fn line(&self, cells: &[String], widths: &[usize], shown: &[usize]) -> String {
+    fn line(&self, cells: &[Cell], widths: &[usize], shown: &[usize]) -> String {
         let known = shown.iter().filter_map(|&at| {
-            let cell = cells.get(at).map_or("", String::as_str);
+            let cell = cells.get(at).map_or("", |cell| cell.text.as_str());
             let ((_, align), width) = (self.columns.get(at)?, *widths.get(at)?);
             let broken = match length(cell) > width {
                 true => paragraph::paragraph("", "", cell, width),

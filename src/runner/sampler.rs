@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineError};
 use crate::record::journal::{Journal, Line, WaitTotal};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
-use crate::stats::counters::{Counters, IoCounts};
+use crate::stats::counters::{CommonCounter, Counters, IoCounts};
 use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::{Hot, Kind};
@@ -208,8 +208,11 @@ impl<'a> Sampler<'a> {
             }
             sample
         });
-        let ended = |name| self.latest.as_ref().and_then(|latest| latest.raw.get(name)).copied();
-        let (checkpoints, vacuums) = (ended("checkpoints"), ended("vacuums"));
+        let ended = |counter: CommonCounter| {
+            self.latest.as_ref().and_then(|latest| latest.raw.get(counter.name())).copied()
+        };
+        let checkpoints = ended(CommonCounter::Checkpoints);
+        let vacuums = ended(CommonCounter::Vacuums);
         self.marks.push_back(Mark { at_s, io, counters, checkpoints, vacuums, os });
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();

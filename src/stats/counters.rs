@@ -115,8 +115,8 @@ io_counts! {
     physical_write_blocks,
     physical_write_requests,
     physical_write_bytes,
-    /// Blocks that sessions read from the log's file, where their newest version still is (SQLite's
-    /// WAL): counted apart, because the page cache serves them.
+    /// Blocks that sessions read from the log's file, where their newest version still is: counted
+    /// apart, because the page cache serves them.
     log_read_blocks,
     /// Bytes written to the log.
     redo_bytes,
@@ -124,6 +124,53 @@ io_counts! {
     commits,
     /// Log flushes that were waited for (fsync or its equal).
     log_syncs,
+}
+
+macro_rules! common_counters {
+    ($($(#[$doc:meta])* $counter:ident => $name:literal),+ $(,)?) => {
+        /// A counter that means one thing in every database that keeps it. It stands under this name
+        /// among the counters by the database's own names.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum CommonCounter { $($(#[$doc])* $counter),+ }
+
+        impl CommonCounter {
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$counter => $name),+ }
+            }
+        }
+    };
+}
+
+common_counters! {
+    /// Checkpoints that ended.
+    Checkpoints => "checkpoints",
+    /// Checkpoints that the log's size forced.
+    CheckpointsByLogSize => "checkpoints_by_log_size",
+    CheckpointErrors => "checkpoint_errors",
+    /// Calls on the database's files that failed.
+    IoErrors => "io_errors",
+    /// How often readers kept the log's file from being begun anew, and its largest size.
+    LogResetFailures => "wal_reset_failures",
+    LogBytesMax => "wal_bytes_max",
+    Vacuums => "vacuums",
+    /// Rows that an UPDATE put into another block.
+    RowsMoved => "rows_moved",
+    /// Rows that were looked for in one block and went on, or lay, in another.
+    RowsFollowed => "rows_followed",
+    /// Rows that anybody fetched by key from petal's tables.
+    RowsFetched => "rows_fetched",
+    /// Work in the same database on tables that are not petal's.
+    OtherLogicalReads => "other_logical_reads",
+    OtherReadBlocks => "other_read_blocks",
+    OtherRowsChanged => "other_rows_changed",
+    /// Blocks read into the cache, and those of them that nobody had asked for yet.
+    BlocksCached => "blocks_read_into_cache",
+    BlocksPrefetched => "blocks_prefetched",
+    /// Blocks that were not what was written there.
+    BadBlocks => "bad_blocks",
+    /// Blocks whose checksum was computed, and the time that all verifying took.
+    BlocksVerified => "blocks_verified",
+    VerifyNs => "verify_ns",
 }
 
 /// Calls, bytes and time of one kind of file.
@@ -214,7 +261,7 @@ impl Wait {
     }
 }
 
-/// What a wait is about, the same for every engine (Oracle's names, which DBAs know).
+/// What a wait is about, the same for every engine, by names that DBAs know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitClass {

@@ -51,6 +51,43 @@ pub struct TargetDetails {
     /// Each commit that was waited for is one log sync in the database's own count, also where
     /// several were made durable by one write.
     pub sync_per_commit: bool,
+    /// Which kind of file holds tables and indexes, as the I/O by kind of file names it; None where
+    /// the engine sees no files.
+    #[serde(default = "data_file_kind")]
+    pub data_file_kind: Option<String>,
+    pub advice: Advice,
+}
+
+/// What the only engine called it that told its kinds of files before this was recorded.
+fn data_file_kind() -> Option<String> {
+    Some("main".to_owned())
+}
+
+macro_rules! advice {
+    ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
+        /// What to change in this database where a finding asks for it, in its own terms. None:
+        /// nothing beyond what holds for every database.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Advice {
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<String>),+
+        }
+    };
+}
+
+advice! {
+    /// To have each commit wait for the log.
+    wait_for_commits,
+    /// To make room in the log, so that its size forces no checkpoint.
+    enlarge_log,
+    /// Why checkpoints by the log's size are no fault here.
+    checkpoints_by_log_size,
+    /// To read single blocks.
+    stop_prefetch,
+    /// To keep index blocks in the cache.
+    keep_cached,
+    /// To see who else works in the database.
+    find_others,
 }
 
 /// The engine's own names of the three waits that every engine has, and who times them. Empty

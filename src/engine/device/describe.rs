@@ -12,7 +12,7 @@ use crate::settings::Verify;
 use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::devices;
-use crate::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
+use crate::stats::target::{Advice, Durability, IoEvents, Target as About, TargetDetails};
 
 pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails), EngineError> {
     let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
@@ -50,6 +50,8 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
             timed_by: "petal, from submit to completion".to_owned(),
         },
         sync_per_commit: false,
+        data_file_kind: None,
+        advice: Advice::default(),
         checkpoint: Some(format!(
             "changed blocks are written at once in the background, {} in flight, synced after each \
              {} of log; the log is never read back",

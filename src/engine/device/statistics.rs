@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stats::counters::{Counters, FileCounts, IoCounts};
+use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
 use crate::stats::event_stats::{EventStats, Recorder, Totals, file_counts, timed_events};
 
 timed_events! {
@@ -44,10 +44,10 @@ const COUNTS: [&str; 8] = [
     "dirty_hits",
     "commits",
     "blocks_reread",
-    "bad_blocks",
+    CommonCounter::BadBlocks.name(),
     "queues_unregistered",
-    "blocks_verified",
-    "verify_ns",
+    CommonCounter::BlocksVerified.name(),
+    CommonCounter::VerifyNs.name(),
 ];
 
 pub struct Statistics {

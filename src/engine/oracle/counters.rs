@@ -11,16 +11,20 @@ use super::link::{Connector, Link, Row};
 use super::meta::{cell, number};
 use super::sql;
 use crate::engine::EngineError;
-use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
 /// The waits that every engine has, by Oracle's names.
 pub const READ_EVENT: &str = "db file sequential read";
 pub const WRITE_EVENT: &str = "db file parallel write";
 pub const LOG_EVENT: &str = "log file parallel write";
 
-/// Checkpoints that ended, by petal's name for them.
-const CHECKPOINTS: &str = "checkpoints";
-const CHECKPOINTS_COMPLETED: &str = "background checkpoints completed";
+/// Statistics that also stand under the names that every engine may use.
+const COMMON: [(&str, CommonCounter); 4] = [
+    ("background checkpoints completed", CommonCounter::Checkpoints),
+    ("table fetch continued row", CommonCounter::RowsFollowed),
+    ("physical reads cache", CommonCounter::BlocksCached),
+    ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
+];
 
 /// The instances' counters, on a connection of petal's own.
 pub struct CounterReader {
@@ -156,8 +160,10 @@ impl Instance {
     }
 
     fn counters(mut self, endpoint: String) -> Counters {
-        if let Some(&completed) = self.raw.get(CHECKPOINTS_COMPLETED) {
-            self.raw.insert(CHECKPOINTS.to_owned(), completed);
+        for (name, counter) in COMMON {
+            if let Some(&count) = self.raw.get(name) {
+                self.raw.insert(counter.name().to_owned(), count);
+            }
         }
         let get = |name: &str| self.raw.get(name).copied();
         let io = IoCounts {

@@ -10,7 +10,7 @@ use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
 use super::session::SessionConfig;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::sql;
+use super::{advice, sql};
 use crate::engine::EngineError;
 use crate::settings::LoopSide;
 use crate::settings::table::support;
@@ -79,6 +79,8 @@ pub fn describe(
                 .to_owned(),
         ),
         sync_per_commit: true,
+        data_file_kind: None,
+        advice: advice::advice(),
     };
     Ok((target, details))
 }

@@ -15,6 +15,7 @@
 //! once, which underscore parameters turn off. And its own clock says how long an operation of the
 //! loop inside it took.
 
+mod advice;
 mod before_run;
 mod counters;
 mod describe;

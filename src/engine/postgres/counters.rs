@@ -14,7 +14,7 @@ use super::connect::{Endpoint, FLUSH_VERSION_MIN, engine_error, server_version};
 use super::plan;
 use super::waits::Waits;
 use crate::engine::EngineError;
-use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
 /// How long the statistics collector of 14 and before may take to show what sessions reported.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);
@@ -104,13 +104,13 @@ impl CounterReader {
         }
         state.checkpoint = seen;
         let mut raw = flatten(&json);
-        raw.insert("checkpoints".to_owned(), state.checkpoints_ended);
+        raw.insert(CommonCounter::Checkpoints.name().to_owned(), state.checkpoints_ended);
         drop(state);
         if let Some(moved) = moved_rows(&raw) {
-            raw.insert("rows_moved".to_owned(), moved);
+            raw.insert(CommonCounter::RowsMoved.name().to_owned(), moved);
         }
         if let Some(requested) = requested_checkpoints(&raw) {
-            raw.insert("checkpoints_by_log_size".to_owned(), requested);
+            raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), requested);
         }
         raw.extend(named_rest(&raw));
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
@@ -125,7 +125,7 @@ impl CounterReader {
         raw.insert("petal_wait_samples".to_owned(), seen.samples);
         raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
         if let Some(vacuums) = raw.remove("tables.vacuums") {
-            raw.insert("vacuums".to_owned(), vacuums);
+            raw.insert(CommonCounter::Vacuums.name().to_owned(), vacuums);
         }
         Ok(Counters {
             endpoint: self.endpoint.name.clone(),
@@ -220,12 +220,15 @@ fn named_rest(raw: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let changed: Option<u64> =
         ["tup_inserted", "tup_updated", "tup_deleted"].into_iter().map(database).sum();
     let named = [
-        ("other_logical_reads", rest(visited, own.map(|(hit, read)| hit + read))),
-        ("other_read_blocks", rest(database("blks_read"), own.map(|(_, read)| read))),
-        ("other_rows_changed", rest(changed, get("tables.n_tup_upd"))),
-        ("rows_fetched", get("tables.idx_tup_fetch")),
+        (CommonCounter::OtherLogicalReads, rest(visited, own.map(|(hit, read)| hit + read))),
+        (CommonCounter::OtherReadBlocks, rest(database("blks_read"), own.map(|(_, read)| read))),
+        (CommonCounter::OtherRowsChanged, rest(changed, get("tables.n_tup_upd"))),
+        (CommonCounter::RowsFetched, get("tables.idx_tup_fetch")),
     ];
-    named.into_iter().filter_map(|(name, count)| Some((name.to_owned(), count?))).collect()
+    named
+        .into_iter()
+        .filter_map(|(counter, count)| Some((counter.name().to_owned(), count?)))
+        .collect()
 }
 
 /// An UPDATE that is not HOT puts the row's new version into another page: no indexed column

@@ -8,7 +8,7 @@ use super::connect::{Endpoint, engine_error};
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{plan, servers};
+use super::{advice, plan, servers};
 use crate::engine::EngineError;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::settings::LoopSide;
@@ -132,6 +132,8 @@ pub fn describe(
             },
         },
         sync_per_commit: false,
+        data_file_kind: None,
+        advice: advice::advice(),
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",
             get("checkpoint_timeout"),

@@ -16,6 +16,7 @@
 //! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
 
 mod address;
+mod advice;
 mod before_run;
 mod client;
 mod connect;

@@ -9,7 +9,7 @@ use super::Shared;
 use super::connection::{Access, engine_error, open};
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::{direct, files, layout};
+use super::{advice, direct, files, layout};
 use crate::engine::{EngineError, LoadPlan, Needs};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
@@ -70,6 +70,8 @@ pub fn describe(
             timed_by: "petal's VFS shim".to_owned(),
         },
         sync_per_commit: false,
+        data_file_kind: Some("main".to_owned()),
+        advice: advice::advice(),
         checkpoint: Some(format!(
             "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stats::counters::{Counters, FileCounts, IoCounts};
+use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
 use crate::stats::event_stats::{self, EventStats, Totals, timed_events};
 
 /// Whose connection does the I/O.
@@ -107,11 +107,11 @@ const COUNTS: [(Count, &str); 10] = [
     (Count::CacheWrite, "CACHE_WRITE"),
     (Count::CacheSpill, "CACHE_SPILL"),
     (Count::Commits, "commits"),
-    (Count::Checkpoints, "checkpoints"),
-    (Count::CheckpointErrors, "checkpoint_errors"),
+    (Count::Checkpoints, CommonCounter::Checkpoints.name()),
+    (Count::CheckpointErrors, CommonCounter::CheckpointErrors.name()),
     (Count::WalResets, "wal_resets"),
-    (Count::WalResetFailures, "wal_reset_failures"),
-    (Count::IoErrors, "io_errors"),
+    (Count::WalResetFailures, CommonCounter::LogResetFailures.name()),
+    (Count::IoErrors, CommonCounter::IoErrors.name()),
 ];
 
 /// Counts of an engine since it was opened.
@@ -194,7 +194,10 @@ impl Statistics {
     fn raw(&self, totals: &[Totals]) -> BTreeMap<String, u64> {
         let mut raw: BTreeMap<String, u64> =
             COUNTS.iter().map(|&(count, name)| (name.to_owned(), self.counted(count))).collect();
-        raw.insert("wal_bytes_max".to_owned(), self.wal_bytes_max.load(Ordering::Relaxed));
+        raw.insert(
+            CommonCounter::LogBytesMax.name().to_owned(),
+            self.wal_bytes_max.load(Ordering::Relaxed),
+        );
         for (event, prefix) in [
             (Event::WalRead, "wal_read"),
             (Event::WalWrite, "wal_write"),

@@ -10,6 +10,7 @@
 //! its whole page cache at its next operation: with several sessions per schema and UPDATEs,
 //! index and interior pages are read again, and reads per row go above one.
 
+mod advice;
 mod checkpoint;
 mod connection;
 mod describe;

@@ -11,6 +11,13 @@ pub struct Variant {
     pub svg: String,
 }
 
+impl Variant {
+    /// Drawn with a linear and with a logarithmic axis: `draw` is asked whether it is the latter.
+    pub fn linear_and_log(draw: impl Fn(bool) -> String) -> Vec<Self> {
+        vec![Self { name: "linear", svg: draw(false) }, Self { name: "log", svg: draw(true) }]
+    }
+}
+
 /// One of its series: `data-series` of its marks, and how it looks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {

@@ -5,8 +5,6 @@
 //! darkened for white paper and lightened for black. Colour is never alone: markers, dashes and
 //! labels tell the same.
 
-use plotters::style::RGBColor;
-
 /// What a stroke, an area or a word is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
@@ -67,19 +65,6 @@ impl Color {
     pub fn hex(self) -> String {
         hex(self.shade().light)
     }
-
-    /// The crate's styles carry colors only: each role has a light shade of its own, by which
-    /// the drawing finds it again.
-    pub(super) fn rgb(self) -> RGBColor {
-        let [_, red, green, blue] = self.shade().light.to_be_bytes();
-        RGBColor(red, green, blue)
-    }
-}
-
-/// The class of a color that came from [`Color::rgb`].
-pub(super) fn class_of((red, green, blue): (u8, u8, u8)) -> Option<&'static str> {
-    let light = u32::from_be_bytes([0, red, green, blue]);
-    BASE.iter().chain(&HUES).find(|shade| shade.light == light).map(|shade| shade.class)
 }
 
 /// The style sheet of all roles: variables for light and dark, and the classes that use them.
@@ -129,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ink_stands_out_on_its_paper() {
+    fn every_color_stands_out_on_its_paper() {
         let paper = Color::Paper.shade();
         let limits = [(Color::Text, 7.0), (Color::Muted, 4.5)];
         let series = (0..SERIES).map(|number| (Color::Series(number), 3.0));
@@ -137,14 +122,6 @@ mod tests {
             let shade = color.shade();
             let found = (contrast(shade.light, paper.light), contrast(shade.dark, paper.dark));
             assert!(found.0 >= least && found.1 >= least, "{}: {found:?}", shade.class);
-        }
-    }
-
-    #[test]
-    fn each_ink_is_found_by_its_colour() {
-        for shade in BASE.iter().chain(&HUES) {
-            let [_, red, green, blue] = shade.light.to_be_bytes();
-            assert_eq!(class_of((red, green, blue)), Some(shade.class));
         }
     }
 }

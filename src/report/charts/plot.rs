@@ -1,22 +1,11 @@
-//! One chart: a frame with axes, and marks over it in the values of the axes. The crate maps and
-//! draws; this file decides how a chart of petal's looks.
+//! One chart: a frame with axes, and marks over it in the values of the axes. This file decides how
+//! a chart of petal's looks; [`super::svg`] writes its elements.
 
-use std::cell::RefCell;
-use std::fmt::Display;
-use std::rc::Rc;
-
-use plotters::coord::Shift;
-use plotters::coord::cartesian::Cartesian2d;
-use plotters::element::{Circle, PathElement, Polygon, Rectangle};
-use plotters::prelude::{DrawingArea, IntoDrawingArea};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color as _, FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
-
+use super::labels::{LINE, Labels};
 use super::marker::Marker;
 use super::palette::Color;
 use super::scale::{Scale, tick_label};
-use super::svg::{LETTER, STEPS, Shared, Svg, escape, pixels};
-use super::{ChartError, Labels};
+use super::svg::{LETTER, escape, fill, path, pixels, stroke, tenth};
 
 /// Where a drawing is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,20 +57,27 @@ pub struct Frame<'a> {
 }
 
 pub struct Plot {
-    root: DrawingArea<Svg, Shift>,
-    area: DrawingArea<Svg, Cartesian2d<Scale, Scale>>,
-    out: Shared,
-    title: String,
+    x: Scale,
+    y: Scale,
+    /// The markup so far.
+    out: String,
     shown: Use,
     /// Left, top, right, bottom of the axes, in pixels.
     edges: [f64; 4],
     /// Left of everything but the axes' own words.
     margin: f64,
-    failed: Option<String>,
 }
 
 const TEXT: f64 = 12.0;
 const TITLE: f64 = 17.0;
+
+/// Where a word has its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    Left,
+    Center,
+    Right,
+}
 
 /// Words, their color and size, how they hang at their point.
 #[derive(Clone, Copy)]
@@ -90,33 +86,18 @@ pub struct Word<'a> {
     pub color: Color,
     pub size: f64,
     pub is_bold: bool,
-    pub across: HPos,
+    pub anchor: Anchor,
 }
 
 impl<'a> Word<'a> {
     pub fn new(text: &'a str, color: Color) -> Self {
-        Self { text, color, size: TEXT, is_bold: false, across: HPos::Left }
+        Self { text, color, size: TEXT, is_bold: false, anchor: Anchor::Left }
     }
-}
-
-fn steps(pixels: f64) -> i32 {
-    (pixels * STEPS).round() as i32
-}
-
-fn stroke(color: Color, width: f64) -> ShapeStyle {
-    ShapeStyle { color: color.rgb().to_rgba(), filled: false, stroke_width: steps(width) as u32 }
-}
-
-fn fill(color: Color, opacity: f64) -> ShapeStyle {
-    ShapeStyle { color: color.rgb().mix(opacity), filled: true, stroke_width: 0 }
 }
 
 impl Plot {
     /// The frame: axes, grid, titles.
     pub fn new(frame: &Frame<'_>) -> Self {
-        let out: Shared = Rc::new(RefCell::new(opening(frame)));
-        let svg = |size| Svg { out: Rc::clone(&out), size };
-        let size = (steps(frame.width) as u32, steps(frame.height) as u32);
         let x_ticks = frame.x.ticks(((frame.width / 95.0) as usize).max(2));
         let y_ticks = frame.y.ticks(((frame.height / 46.0) as usize).max(2));
         let longest = y_ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(1);
@@ -127,22 +108,13 @@ impl Plot {
         let last = x_ticks.last().map_or(0, |(_, word)| word.chars().count());
         let right = (last as f64 * TEXT * LETTER / 2.0 + 3.0).max(16.0);
         let edges = [left, top, frame.width - right - margin + 4.0, frame.height - 38.0 - margin];
-        let coordinates = Cartesian2d::new(
-            frame.x.scale.clone(),
-            frame.y.scale.clone(),
-            (steps(edges[0])..steps(edges[2]), steps(edges[3])..steps(edges[1])),
-        );
-        let root = svg(size).into_drawing_area();
-        let area = svg(size).into_drawing_area().apply_coord_spec(coordinates);
         let mut plot = Self {
-            root,
-            area,
-            out,
-            title: frame.title.to_owned(),
+            x: frame.x.scale.clone(),
+            y: frame.y.scale.clone(),
+            out: opening(frame),
             shown: frame.shown,
             edges,
             margin,
-            failed: None,
         };
         plot.draw_frame(frame, &x_ticks, &y_ticks);
         plot
@@ -156,7 +128,7 @@ impl Plot {
             if frame.y.words.is_none() {
                 self.pixel_line(&[(left, level), (right, level)], Color::Grid, 1.0);
             }
-            let label = Word { across: HPos::Right, ..Word::new(word, Color::Muted) };
+            let label = Word { anchor: Anchor::Right, ..Word::new(word, Color::Muted) };
             self.word(left - 7.0, level, label);
         }
         for (value, word) in x {
@@ -166,7 +138,7 @@ impl Plot {
                 self.pixel_line(&[(across, top), (across, bottom)], Color::Grid, 1.0);
             }
             self.pixel_line(&[(across, bottom), (across, bottom + 5.0)], Color::Axis, 1.0);
-            let label = Word { across: HPos::Center, ..Word::new(word, Color::Muted) };
+            let label = Word { anchor: Anchor::Center, ..Word::new(word, Color::Muted) };
             self.word(across, bottom + 14.0, label);
         }
         self.pixel_line(&[(left, bottom), (right, bottom)], Color::Axis, 1.0);
@@ -179,7 +151,7 @@ impl Plot {
         }
         let margin = self.margin;
         self.word(margin, top - 17.0, Word::new(&y_title, Color::Text));
-        let label = Word { across: HPos::Right, ..Word::new(&x_title, Color::Text) };
+        let label = Word { anchor: Anchor::Right, ..Word::new(&x_title, Color::Text) };
         self.word(right, bottom + 32.0, label);
         if frame.shown == Use::Alone {
             let title = Word { size: TITLE, is_bold: true, ..Word::new(frame.title, Color::Text) };
@@ -201,8 +173,8 @@ impl Plot {
 
     /// Where values are, in pixels.
     pub fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let (across, down) = self.area.map_coordinate(&(x, y));
-        (f64::from(across) / STEPS, f64::from(down) / STEPS)
+        let [left, top, right, bottom] = self.edges;
+        (self.x.place(x, left, right), self.y.place(y, bottom, top))
     }
 
     /// What is drawn by `draw` as one group with these attributes.
@@ -212,71 +184,64 @@ impl Plot {
         self.write("</g>");
     }
 
+    /// The marks of one series, which the page's legend switches on and off.
+    pub fn series(&mut self, number: usize, draw: impl FnOnce(&mut Self)) {
+        self.group(&format!("class=\"series\" data-series=\"{number}\""), draw);
+    }
+
     pub fn line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
         if points.len() > 1 {
-            let drawn = self.area.draw(&PathElement::new(points.to_vec(), stroke(color, width)));
-            self.note(drawn);
+            let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| self.at(x, y)).collect();
+            self.pixel_line(&points, color, width);
         }
     }
 
     /// The area between two values at each place: (x, lower, upper).
     pub fn band(&mut self, points: &[(f64, f64, f64)], color: Color, opacity: f64) {
         if points.len() > 1 {
-            let there = points.iter().map(|&(x, lower, _)| (x, lower));
-            let back = points.iter().rev().map(|&(x, _, upper)| (x, upper));
-            let corners: Vec<(f64, f64)> = there.chain(back).collect();
-            let drawn = self.area.draw(&Polygon::new(corners, fill(color, opacity)));
-            self.note(drawn);
+            let there = points.iter().map(|&(x, lower, _)| self.at(x, lower));
+            let back = points.iter().rev().map(|&(x, _, upper)| self.at(x, upper));
+            let corners = path(there.chain(back));
+            self.write(&format!("<path d=\"{corners}Z\"{}/>", fill(color, opacity)));
         }
     }
 
     /// A rectangle from one corner to the other, in values.
     pub fn rectangle(&mut self, corners: [(f64, f64); 2], color: Color, opacity: f64) {
-        let drawn = self.area.draw(&Rectangle::new(corners, fill(color, opacity)));
-        self.note(drawn);
+        let [(x, y), (other_x, other_y)] = corners.map(|(x, y)| self.at(x, y));
+        let edges = [x.min(other_x), y.min(other_y), x.max(other_x), y.max(other_y)];
+        self.write(&format!("{}{}/>", rect(edges), fill(color, opacity)));
     }
 
     /// A line in pixels.
     pub fn pixel_line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
-        let points: Vec<(i32, i32)> = points.iter().map(|&(x, y)| (steps(x), steps(y))).collect();
-        let drawn = self.root.draw(&PathElement::new(points, stroke(color, width)));
-        self.note(drawn);
+        let points = path(points.iter().copied());
+        self.write(&format!("<path d=\"{points}\" fill=\"none\"{}/>", stroke(color, width)));
     }
 
     /// A marker at a value; a hollow one shows the paper.
     pub fn marker(&mut self, at: (f64, f64), marker: Marker, color: Color, is_hollow: bool) {
+        const RADIUS: f64 = 4.2;
         let (x, y) = self.at(at.0, at.1);
-        self.shape(x, y, 4.2, marker, if is_hollow { Color::Paper } else { color }, color);
+        let inner = fill(if is_hollow { Color::Paper } else { color }, 1.0);
+        let corners = marker.corners().iter();
+        let mut corners: Vec<(f64, f64)> =
+            corners.map(|(right, down)| (x + right * RADIUS, y + down * RADIUS)).collect();
+        if corners.is_empty() {
+            self.write(&format!("{}{inner}/>", circle((x, y), RADIUS)));
+            let outer = stroke(color, 1.5);
+            self.write(&format!("{} fill=\"none\"{outer}/>", circle((x, y), RADIUS)));
+            return;
+        }
+        self.write(&format!("<path d=\"{}Z\"{inner}/>", path(corners.iter().copied())));
+        corners.extend_from_within(..2);
+        self.pixel_line(&corners, color, 1.5);
     }
 
     /// A ring about a value.
     pub fn ring(&mut self, at: (f64, f64), color: Color) {
-        let (x, y) = self.at(at.0, at.1);
-        let circle = Circle::new((steps(x), steps(y)), steps(8.5), stroke(color, 1.6));
-        let drawn = self.root.draw(&circle);
-        self.note(drawn);
-    }
-
-    fn shape(&mut self, x: f64, y: f64, radius: f64, marker: Marker, inner: Color, outer: Color) {
-        let corners: Vec<(i32, i32)> = marker
-            .corners()
-            .iter()
-            .map(|(right, down)| (steps(x + right * radius), steps(y + down * radius)))
-            .collect();
-        if corners.is_empty() {
-            let middle = (steps(x), steps(y));
-            let filled = self.root.draw(&Circle::new(middle, steps(radius), fill(inner, 1.0)));
-            self.note(filled);
-            let drawn = self.root.draw(&Circle::new(middle, steps(radius), stroke(outer, 1.5)));
-            self.note(drawn);
-            return;
-        }
-        let filled = self.root.draw(&Polygon::new(corners.clone(), fill(inner, 1.0)));
-        self.note(filled);
-        let mut closed = corners;
-        closed.extend_from_within(..2);
-        let drawn = self.root.draw(&PathElement::new(closed, stroke(outer, 1.5)));
-        self.note(drawn);
+        let ring = circle(self.at(at.0, at.1), 8.5);
+        self.write(&format!("{ring} fill=\"none\"{}/>", stroke(color, 1.6)));
     }
 
     /// The reach of an interval about a value, in the values of either axis. An end that lies
@@ -286,7 +251,7 @@ impl Plot {
         // One stroke each, back over itself at the caps: a third of the markup.
         if let Some(half) = across.filter(|&half| half > 0.0) {
             let ((from, y), (to, _)) = (self.at(at.0 - half, at.1), self.at(at.0 + half, at.1));
-            let scale = self.area.as_coord_spec().x_spec();
+            let scale = &self.x;
             let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
             let (low, high) = (cap(at.0 - half), cap(at.0 + half));
             let lower = [(from, y - low), (from, y + low), (from, y)];
@@ -295,7 +260,7 @@ impl Plot {
         }
         if let Some(half) = up.filter(|&half| half > 0.0) {
             let ((x, from), (_, to)) = (self.at(at.0, at.1 - half), self.at(at.0, at.1 + half));
-            let scale = self.area.as_coord_spec().y_spec();
+            let scale = &self.y;
             let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
             let (low, high) = (cap(at.1 - half), cap(at.1 + half));
             let lower = [(x - low, from), (x + low, from), (x, from)];
@@ -306,80 +271,100 @@ impl Plot {
 
     /// Words with their middle height at a place in pixels.
     pub fn word(&mut self, x: f64, y: f64, word: Word<'_>) {
-        let weight = if word.is_bold { FontStyle::Bold } else { FontStyle::Normal };
-        let font = FontDesc::new(FontFamily::SansSerif, word.size * STEPS, weight);
-        let color = word.color.rgb();
-        let style = TextStyle::from(font).color(&color).pos(Pos::new(word.across, VPos::Center));
-        let drawn = self.root.draw_text(word.text, &style, (steps(x), steps(y)));
-        self.note(drawn);
+        let anchor = match word.anchor {
+            Anchor::Left => "",
+            Anchor::Center => " text-anchor=\"middle\"",
+            Anchor::Right => " text-anchor=\"end\"",
+        };
+        let weight = if word.is_bold { " font-weight=\"600\"" } else { "" };
+        // Capitals and digits are about 0.72 of the size above the base line.
+        let base = tenth(y) + tenth(word.size * 0.36);
+        self.write(&format!(
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{anchor}{weight}{}>{}</text>",
+            pixels(x),
+            pixels(base),
+            pixels(word.size),
+            fill(word.color, 1.0),
+            escape(word.text)
+        ));
+    }
+
+    /// Lines of words below each other, with paper about each letter, so that they are read over
+    /// marks.
+    pub fn words_over_marks<'a>(&mut self, words: impl IntoIterator<Item = (f64, f64, Word<'a>)>) {
+        let halo = format!(
+            "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
+             stroke-linejoin=\"round\"",
+            Color::Paper.hex()
+        );
+        self.group(&halo, |plot| {
+            for (x, y, word) in words {
+                for (number, text) in word.text.lines().enumerate() {
+                    plot.word(x, y + number as f64 * word.size * LINE, Word { text, ..word });
+                }
+            }
+        });
     }
 
     /// What the pointer finds about a point: a row of the chart's table.
-    pub fn hit_point(&mut self, at: (f64, f64), row: usize, said: &str) {
-        let (x, y) = self.at(at.0, at.1);
-        let shape =
-            format!("<circle cx=\"{}\" cy=\"{}\" r=\"11\"", pixels(steps(x)), pixels(steps(y)));
-        self.hit(&shape, "circle", row, said);
+    pub fn hit_point(&mut self, at: (f64, f64), row: usize, description: &str) {
+        let shape = circle(self.at(at.0, at.1), 11.0);
+        self.hit(&shape, "circle", row, description);
     }
 
     /// What the pointer finds between two places of the x axis, from top to bottom.
-    pub fn hit_column(&mut self, from: f64, to: f64, row: usize, said: &str) {
+    pub fn hit_column(&mut self, from: f64, to: f64, row: usize) {
         let [_, top, _, bottom] = self.edges;
         let ((left, _), (right, _)) = (self.at(from, 0.0), self.at(to, 0.0));
-        self.hit_box([left, top, right.max(left + 0.5), bottom], row, said);
+        self.hit_box([left, top, right.max(left + 0.5), bottom], row);
     }
 
-    /// The same in pixels: left, top, right, bottom.
-    pub fn hit_box(&mut self, [left, top, right, bottom]: [f64; 4], row: usize, said: &str) {
-        let size = |from: f64, to: f64| pixels(steps(to) - steps(from));
-        let shape = format!(
-            "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
-            pixels(steps(left)),
-            pixels(steps(top)),
-            size(left, right),
-            size(top, bottom)
-        );
-        self.hit(&shape, "rect", row, said);
+    /// What the pointer finds within a box in pixels: left, top, right, bottom.
+    pub fn hit_box(&mut self, edges: [f64; 4], row: usize) {
+        self.hit(&rect(edges), "rect", row, "");
     }
 
-    fn hit(&mut self, shape: &str, name: &str, row: usize, said: &str) {
+    fn hit(&mut self, shape: &str, name: &str, row: usize, description: &str) {
         let element = match self.shown {
             Use::Page => format!("{shape} class=\"hit\" fill=\"none\" data-row=\"{row}\"/>"),
             Use::Alone => format!(
                 "{shape} fill=\"none\" pointer-events=\"all\"><title>{}</title></{name}>",
-                escape(said)
+                escape(description)
             ),
         };
         self.write(&element);
     }
 
-    pub fn finish(self) -> Result<String, ChartError> {
-        if let Some(why) = self.failed {
-            return Err(ChartError { title: self.title, why });
-        }
-        drop((self.root, self.area));
-        let mut drawn = self.out.take();
-        drawn.push_str("</svg>");
-        Ok(drawn)
+    /// The whole drawing.
+    pub fn finish(mut self) -> String {
+        self.write("</svg>");
+        self.out
     }
 
     fn write(&mut self, markup: &str) {
-        match self.out.try_borrow_mut() {
-            Ok(mut out) => out.push_str(markup),
-            Err(error) => self.failed = Some(error.to_string()),
-        }
+        self.out.push_str(markup);
     }
+}
 
-    fn note(&mut self, drawn: Result<(), impl Display>) {
-        if let Err(error) = drawn {
-            self.failed.get_or_insert(error.to_string());
-        }
-    }
+/// A circle's element without its paint and its end.
+fn circle((x, y): (f64, f64), radius: f64) -> String {
+    format!("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", pixels(x), pixels(y), pixels(radius))
+}
+
+/// A rectangle's element without its paint and its end.
+fn rect([left, top, right, bottom]: [f64; 4]) -> String {
+    format!(
+        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
+        pixels(left),
+        pixels(top),
+        pixels(tenth(right) - tenth(left)),
+        pixels(tenth(bottom) - tenth(top))
+    )
 }
 
 /// The element, with what a screen reader says of it.
 fn opening(frame: &Frame<'_>) -> String {
-    let (width, height) = (pixels(steps(frame.width)), pixels(steps(frame.height)));
+    let (width, height) = (pixels(frame.width), pixels(frame.height));
     let (size, paper) = match frame.shown {
         Use::Page => (String::new(), String::new()),
         Use::Alone => (

@@ -1,9 +1,5 @@
 //! Linear and logarithmic axes: bounds that end on a tick, the ticks, and how they are written.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-
 use super::super::numbers::decimal;
 
 /// One axis from a lowest to a highest value, both finite and apart.
@@ -104,6 +100,12 @@ impl Scale {
             .collect()
     }
 
+    /// The pixel of a value on an axis from one pixel to another, to a tenth.
+    pub(super) fn place(&self, value: f64, from: f64, to: f64) -> f64 {
+        let (from, to) = ((from * 10.0).round(), (to * 10.0).round());
+        (from + ((to - from) * self.share(value)).round()) / 10.0
+    }
+
     fn share(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
@@ -141,24 +143,6 @@ fn step(span: f64, most: usize) -> f64 {
     lead.unwrap_or(10.0) * power
 }
 
-impl Ranged for Scale {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let length = f64::from(limit.1 - limit.0);
-        limit.0 + (length * self.share(*value)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        self.ticks(hint.max_num_points())
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.from..self.to
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,8 +173,8 @@ mod tests {
                 let ticks = scale.ticks(most);
                 prop_assert!(ticks.len() <= 3 * most + 3, "{ticks:?}");
                 for value in values.iter().filter(|value| value.abs() < 1e300) {
-                    let at = scale.map(value, (100, 900));
-                    prop_assert!((100..=900).contains(&at));
+                    let at = scale.place(*value, 10.0, 90.0);
+                    prop_assert!((10.0..=90.0).contains(&at));
                 }
             }
         }

@@ -1,11 +1,6 @@
 //! The run as a whole: how latency is spread, and the same work on every layer.
 
-use plotters::style::text_anchor::HPos;
-
-use super::super::charts::plot::Word;
-use super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
-};
+use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant, Word};
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
 use crate::record::Run;
@@ -15,12 +10,10 @@ use crate::stats::histogram::Bar;
 const SPREADS_MAX: usize = 7;
 
 /// How latency is spread: operations, and waits that were timed one by one.
-pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
+pub(super) fn histogram(run: &Run) -> Option<Figure> {
     let spreads = spreads(run);
     let bars = || spreads.iter().flat_map(|(_, bars)| bars.iter());
-    let Some(most) = bars().map(|bar| bar.upper_us).max() else {
-        return Ok(None);
-    };
+    let most = bars().map(|bar| bar.upper_us).max()?;
     let least = bars().map(|bar| bar.upper_us).min().unwrap_or(1);
     let from = (least as f64 / 2.0).max(0.5);
     let top = spreads
@@ -49,14 +42,14 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
             shown: Use::Page,
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {
-            plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+            plot.series(number, |plot| {
                 draw_spread(plot, bars, Color::Series(number), floor);
             });
         }
         for (row, upper) in uppers(&spreads).into_iter().enumerate() {
-            plot.hit_column(upper as f64 / 2.0, upper as f64, row, "");
+            plot.hit_column(upper as f64 / 2.0, upper as f64, row);
         }
-        variants.push(Variant { name, svg: plot.finish()? });
+        variants.push(Variant { name, svg: plot.finish() });
     }
     let names = spreads.iter().enumerate();
     let series = names.map(|(number, (name, _))| Series::area(number, name, Color::Series(number)));
@@ -73,7 +66,7 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
         }
         cells
     };
-    Ok(Some(Figure {
+    Some(Figure {
         id: "histogram".to_owned(),
         title: "How latency is spread".to_owned(),
         note: format!(
@@ -86,7 +79,7 @@ pub(super) fn histogram(run: &Run) -> Result<Option<Figure>, ChartError> {
         series: series.collect(),
         head,
         rows: uppers(&spreads).into_iter().map(row).collect(),
-    }))
+    })
 }
 
 type Spread<'a> = (&'a str, &'a [Bar]);
@@ -147,12 +140,12 @@ struct Layer {
 }
 
 /// The same work as petal asked for it, the database saw it, and the device served it.
-pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
+pub(super) fn layers(run: &Run) -> Option<Figure> {
     let layers = layers_of(run);
     let known = layers.iter().flat_map(|layer| [layer.read, layer.written]).flatten();
     let most = known.map(|bytes| bytes as f64 / 1e6).fold(0.0, f64::max);
     if most <= 0.0 {
-        return Ok(None);
+        return None;
     }
     let count = layers.len() as f64;
     let words = layers.iter().enumerate();
@@ -172,7 +165,7 @@ pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
     let sides: [(&str, Color, f64); 2] =
         [("read", Color::Series(0), 0.17), ("written", Color::Series(1), -0.17)];
     for (number, (_, color, shift)) in sides.iter().enumerate() {
-        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+        plot.series(number, |plot| {
             for (at, layer) in layers.iter().enumerate() {
                 let level = count - at as f64 - 0.5 + shift;
                 let bytes = if number == 0 { layer.read } else { layer.written };
@@ -184,13 +177,13 @@ pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
     let height = (bottom - top) / count;
     for row in 0..layers.len() {
         let from = top + height * row as f64;
-        plot.hit_box([left, from, right, from + height], row, "");
+        plot.hit_box([left, from, right, from + height], row);
     }
     let row = |layer: &Layer| {
         let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
         vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
     };
-    Ok(Some(Figure {
+    Some(Figure {
         id: "layers".to_owned(),
         title: "The same work on every layer".to_owned(),
         note: "In bytes, for requests split and merge on their way down. Reads that the device did \
@@ -198,14 +191,14 @@ pub(super) fn layers(run: &Run) -> Result<Option<Figure>, ChartError> {
                somebody else."
             .to_owned(),
         is_wide: true,
-        variants: vec![Variant { name: "linear", svg: plot.finish()? }],
+        variants: vec![Variant { name: "linear", svg: plot.finish() }],
         series: vec![
             Series::area(0, "read", Color::Series(0)),
             Series::area(1, "written", Color::Series(1)),
         ],
         head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
         rows: layers.iter().map(row).collect(),
-    }))
+    })
 }
 
 fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
@@ -219,7 +212,7 @@ fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
     plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], color, 0.85);
     let (x, y) = plot.at(megabytes, level);
     let text = decimal(megabytes, usize::from(megabytes < 10.0));
-    let word = Word { size: 11.0, across: HPos::Left, ..Word::new(&text, Color::Text) };
+    let word = Word { size: 11.0, ..Word::new(&text, Color::Text) };
     plot.word(x + 6.0, y, word);
 }
 

@@ -3,9 +3,8 @@
 
 use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
-use super::super::text::calibrated::{line, notes, per_cent, table, whence};
-use super::HtmlError;
-use super::page::{HtmlTable, Part, Section};
+use super::super::run::calibrated::{line, notes, per_cent, table, whence};
+use super::page::{Part, Section};
 use super::traces::{Row, Subject, Trace, figure};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
@@ -28,18 +27,17 @@ const NOTE_US: &str = "At the device: requests in flight over their rate, by the
      completion; of a run's requests the kernel tells no percentiles.";
 
 /// None where no calibration of the device is known.
-pub(super) fn of_run(run: &Run) -> Result<Option<Section>, HtmlError> {
-    let Some(share) = &run.details.calibrated else { return Ok(None) };
+pub(super) fn of_run(run: &Run) -> Option<Section> {
+    let share = run.details.calibrated.as_ref()?;
     let mut parts = vec![Part::Notes(vec![line(share)])];
-    parts.extend(figures(&[("this run".to_owned(), share)])?);
-    parts.push(Part::Table(
-        HtmlTable::of("The run and its curve", &table(share)).with_note(&notes(share).join(". ")),
-    ));
-    Ok(Some(section(parts)))
+    parts.extend(figures(&[("this run".to_owned(), share)]));
+    let table = table(share).captioned("The run and its curve");
+    parts.push(Part::Table(table.with_note(notes(share).join(". "))));
+    Some(section(parts))
 }
 
 /// Every cell on the curve that it was compared with.
-pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
+pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
     let cells = swept.sweep.cells.iter().zip(&swept.runs);
     let shares: Vec<(String, &CalibratedShare)> = cells
         .filter_map(|(cell, run)| {
@@ -50,9 +48,9 @@ pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
         })
         .collect();
     if shares.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let mut parts = figures(&shares)?;
+    let mut parts = figures(&shares);
     let mut reasons: Vec<String> = Vec::new();
     for (name, share) in &shares {
         if let Some(unknown) = &share.unknown {
@@ -64,7 +62,7 @@ pub(super) fn of_sweep(swept: &Swept) -> Result<Option<Section>, HtmlError> {
     calibrations.dedup();
     reasons.extend(calibrations);
     parts.push(Part::Notes(reasons));
-    Ok(Some(section(parts)))
+    Some(section(parts))
 }
 
 fn section(parts: Vec<Part>) -> Section {
@@ -77,7 +75,7 @@ fn section(parts: Vec<Part>) -> Section {
 }
 
 /// One line for each curve that a run was compared with, one point for each run.
-fn figures(shares: &[(String, &CalibratedShare)]) -> Result<Vec<Part>, HtmlError> {
+fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
@@ -150,14 +148,14 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Result<Vec<Part>, HtmlError
             ),
             &rows,
             &iops,
-        )?,
+        ),
         figure(
             &subject("device-us", "Latency on the device's curve", "us for a request", NOTE_US),
             &rows,
             &us,
-        )?,
+        ),
     ];
-    Ok(drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure))).collect())
+    drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure))).collect()
 }
 
 /// The curves that there are points of, each once: of several calibrations the newest.

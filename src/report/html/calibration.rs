@@ -4,7 +4,7 @@ use super::super::calibration::{READING, curve, facts, figures, title, unders};
 use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
-use super::page::{HtmlTable, Page, Part, Section, Tile, moment};
+use super::page::{Page, Part, Section, Tile, moment};
 use super::traces::{Row, Subject, Trace, figure};
 use crate::record::Status;
 use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
@@ -31,19 +31,18 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
             &subject("curves-iops", "Requests per second by depth", "requests per second"),
             &rows,
             &iops,
-        )?,
-        figure(&subject("curves-us", "Latency by depth", "us for a request"), &rows, &us)?,
+        ),
+        figure(&subject("curves-us", "Latency by depth", "us for a request"), &rows, &us),
     ];
     let charts = drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure)));
-    let mut measured =
-        vec![Part::Table(HtmlTable::of("What one asks for first", &figures(calibration)))];
+    let mut measured = vec![Part::Table(figures(calibration).captioned("What one asks for first"))];
     let under = unders(calibration);
     if !under.is_empty() {
         measured.push(Part::Notes(under));
     }
     for name in [READ, MIX, WRITE] {
         if let Some(points) = calibration.curves.get(name) {
-            let table = HtmlTable::of(&title(calibration, name), &curve(points));
+            let table = curve(points).captioned(title(calibration, name));
             measured.push(Part::Table(table.folded()));
         }
     }

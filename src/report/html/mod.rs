@@ -15,18 +15,12 @@ pub use calibration::calibration;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 
-use super::charts::ChartError;
-
 pub const NAME: &str = "report.html";
 
 /// A page that could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum HtmlError {
-    #[error(transparent)]
-    Chart(#[from] ChartError),
-    #[error("the page could not be written: {0}")]
-    Template(#[from] askama::Error),
-}
+#[error("the page could not be written: {0}")]
+pub struct HtmlError(#[from] askama::Error);
 
 #[cfg(test)]
 mod tests;

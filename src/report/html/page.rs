@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 
 use super::super::charts::{Figure, palette};
-use super::super::table::{Align, Table};
+use super::super::table::Table;
 use crate::record::{Finding, Severity};
 
 const STYLE: &str = include_str!("report.css");
@@ -65,65 +65,9 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) enum Part {
     Figure(Box<Figure>),
-    Table(HtmlTable),
+    Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
-}
-
-/// A table of a page.
-#[derive(Debug, Default)]
-pub(super) struct HtmlTable {
-    pub(super) caption: String,
-    /// Closed until somebody opens it.
-    pub(super) is_folded: bool,
-    /// Names, and whether figures stand under them.
-    pub(super) head: Vec<(String, bool)>,
-    pub(super) rows: Vec<Vec<Cell>>,
-    pub(super) note: String,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Cell {
-    pub(super) text: String,
-    /// A path relative to the page.
-    pub(super) link: Option<String>,
-    /// Share of one, drawn beside the text.
-    pub(super) share: Option<f64>,
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
-}
-
-impl Cell {
-    fn width(&self) -> String {
-        format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
-    }
-}
-
-impl HtmlTable {
-    /// A table of the text report.
-    pub(super) fn of(caption: &str, table: &Table) -> Self {
-        let head =
-            table.columns().map(|(name, align)| (name.to_owned(), align == Align::Right)).collect();
-        let rows = table.rows().iter().map(|row| row.iter().cloned().map(Cell::from).collect());
-        Self { caption: caption.to_owned(), head, rows: rows.collect(), ..Self::default() }
-    }
-
-    /// True where figures stand in this column.
-    fn is_figure(&self, column: &usize) -> bool {
-        self.head.get(*column).is_some_and(|head| head.1)
-    }
-
-    pub(super) fn folded(self) -> Self {
-        Self { is_folded: true, ..self }
-    }
-
-    pub(super) fn with_note(self, note: &str) -> Self {
-        Self { note: note.to_owned(), ..self }
-    }
 }
 
 impl Shown {

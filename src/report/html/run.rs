@@ -2,19 +2,17 @@
 //! layers, where time went, all tables, and what was tested.
 
 use super::super::numbers::{decimal, micros, or_dash, rate, whole};
+use super::super::run::{
+    Facts, counters, differences, events, layers, load, os, seconds, server_report, tested,
+};
 use super::super::sources;
 use super::super::table::{Align, Table};
-use super::super::text::{
-    counters, differences, events, header, layers, load, os, seconds, server_report,
-};
-use super::page::{Cell, HtmlTable, Page, Part, Section, Shown, Tile, moment, plain, worst};
+use super::page::{Page, Part, Section, Shown, Tile, moment, plain, worst};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
-use crate::analysis::verdict::is_foreground;
 use crate::record::server_report::SeenReport;
 use crate::record::{Run, Severity, Status};
-use crate::settings::Origin;
 
 /// The page of a run.
 pub fn run(run: &Run) -> Result<String, HtmlError> {
@@ -22,13 +20,13 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let mut sections = vec![over_time(run)?, layer_by_layer(&counted)?];
-    sections.extend(calibrated::of_run(run)?);
-    sections.push(timed_events(&counted)?);
+    let mut sections = vec![over_time(run), layer_by_layer(&counted)];
+    sections.extend(calibrated::of_run(run));
+    sections.push(timed_events(&counted));
     sections.push(own_report(&counted));
     sections.push(work(run));
     sections.push(host_seen(run));
-    sections.push(tested(run));
+    sections.push(what_was_tested(run));
     sections.push(settings(run));
     sections.push(besides(run));
     sections.retain(|section| !section.parts.is_empty());
@@ -125,64 +123,43 @@ fn findings(run: &Run) -> Vec<Shown> {
     shown.into_iter().map(Shown::of).collect()
 }
 
-fn over_time(run: &Run) -> Result<Section, HtmlError> {
-    let parts = time::figures(run)?.into_iter().map(|figure| Part::Figure(Box::new(figure)));
-    Ok(Section { id: "time", title: "Over time", layer: "", parts: parts.collect() })
+fn over_time(run: &Run) -> Section {
+    let parts = time::figures(run).into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    Section { id: "time", title: "Over time", layer: "", parts: parts.collect() }
 }
 
-fn layer_by_layer(run: &Run) -> Result<Section, HtmlError> {
+fn layer_by_layer(run: &Run) -> Section {
     let mut parts = Vec::new();
-    parts.extend(bars::layers(run)?.map(|figure| Part::Figure(Box::new(figure))));
+    parts.extend(bars::layers(run).map(|figure| Part::Figure(Box::new(figure))));
     let steps = differences::steps(run);
     if !steps.is_empty() {
         parts.push(Part::Notes(steps));
     }
-    let note = layers::flushes(run).unwrap_or_default();
-    let table = HtmlTable::of("Blocks, requests and bytes of each layer", &layers::layers(run));
-    parts.push(Part::Table(table.folded().with_note(&note)));
-    push(&mut parts, "I/O by kind of file", &layers::files(run));
+    push(&mut parts, "Blocks, requests and bytes of each layer", layers::layers(run));
+    push(&mut parts, "I/O by kind of file", layers::files(run));
     if run.summary.endpoints.len() > 1 {
-        push(&mut parts, "Endpoints", &layers::endpoints(run));
+        push(&mut parts, "Endpoints", layers::endpoints(run));
     }
     let layer = sources::of(run).layers;
-    Ok(Section { id: "layers", title: "Layer by layer", layer, parts })
+    Section { id: "layers", title: "Layer by layer", layer, parts }
 }
 
 /// A folded table, if it has anything.
-fn push(parts: &mut Vec<Part>, caption: &str, table: &Table) {
+fn push(parts: &mut Vec<Part>, caption: &str, table: Table) {
     if !table.is_empty() {
-        parts.push(Part::Table(HtmlTable::of(caption, table).folded()));
+        parts.push(Part::Table(table.captioned(caption).folded()));
     }
 }
 
-fn timed_events(run: &Run) -> Result<Section, HtmlError> {
-    let mut table = HtmlTable::of("Top timed events", &events::top_events(run));
-    let shares = run
-        .summary
-        .waits
-        .iter()
-        .map(|wait| run.share_of_db_time(wait.time_us).filter(|_| is_foreground(wait.class)));
-    let shown: Vec<Option<f64>> = shares.collect();
-    let column = table.head.iter().position(|(name, _)| name == "% DB time");
-    let has_shares = shown.iter().any(Option::is_some);
-    let rest = 1.0 - shown.iter().flatten().sum::<f64>();
-    let all = shown.into_iter().chain([Some(rest).filter(|rest| has_shares && *rest >= 0.0)]);
-    for (row, share) in table.rows.iter_mut().zip(all) {
-        if let Some(cell) = column.and_then(|column| row.get_mut(column)) {
-            cell.share = share.filter(|share| share.is_finite());
-        }
-    }
-    let mut parts = vec![Part::Table(table.with_note(events::DB_TIME))];
-    parts.extend(bars::histogram(run)?.map(|figure| Part::Figure(Box::new(figure))));
-    let operations =
-        HtmlTable::of("Operation latency, us (petal's clock)", &events::operations(run));
-    parts.push(Part::Table(operations.with_note(&events::operations_note(run))));
-    parts.push(Part::Table(HtmlTable::of(
-        "I/O latency, us (the source beside each)",
-        &events::io(run),
-    )));
+fn timed_events(run: &Run) -> Section {
+    let mut parts = vec![Part::Table(events::top_events(run).captioned("Top timed events"))];
+    parts.extend(bars::histogram(run).map(|figure| Part::Figure(Box::new(figure))));
+    let operations = events::operations(run).captioned("Operation latency, us (petal's clock)");
+    parts.push(Part::Table(operations));
+    let io = events::io(run).captioned("I/O latency, us (the source beside each)");
+    parts.push(Part::Table(io));
     let layer = sources::of(run).events;
-    Ok(Section { id: "waits", title: "Where time went", layer, parts })
+    Section { id: "waits", title: "Where time went", layer, parts }
 }
 
 /// The database's own report of the run, beside petal's snapshots.
@@ -197,15 +174,13 @@ fn own_report(run: &Run) -> Section {
         None => {}
         Some(Err(why)) => parts.push(Part::Notes(vec![format!("not compared: {why}")])),
         Some(Ok(comparison)) => {
-            let table = HtmlTable::of("Both layers", &server_report::beside(&comparison));
-            let note = server_report::explained(&comparison);
-            parts.push(Part::Table(table.with_note(&note)));
+            parts.push(Part::Table(server_report::beside(&comparison).captioned("Both layers")));
         }
     }
     for report in reports {
         let caption = |what: &str| format!("{what} of {}", report.file);
-        push(&mut parts, &caption("Top timed events"), &server_report::top_events(report));
-        push(&mut parts, &caption("Figures"), &server_report::figures(report));
+        push(&mut parts, &caption("Top timed events"), server_report::top_events(report));
+        push(&mut parts, &caption("Figures"), server_report::figures(report));
         let remarks = server_report::remarks(report);
         if !remarks.is_empty() {
             parts.push(Part::Notes(remarks));
@@ -218,10 +193,10 @@ fn own_report(run: &Run) -> Section {
 fn work(run: &Run) -> Section {
     let mut parts = Vec::new();
     let counted = run.counted();
-    push(&mut parts, "Load profile", &load::profile(&counted));
-    push(&mut parts, "Ratios, measured and meant", &load::ratios(&counted));
-    push(&mut parts, "Per-second extremes", &seconds::extremes(run));
-    push(&mut parts, sources::of(run).counters, &counters::counters(&counted));
+    push(&mut parts, "Load profile", load::profile(&counted));
+    push(&mut parts, "Ratios, measured and meant", load::ratios(&counted));
+    push(&mut parts, "Per-second extremes", seconds::extremes(run));
+    push(&mut parts, sources::of(run).counters, counters::counters(&counted));
     let layer = sources::of(run).counts;
     Section { id: "load", title: "The load", layer, parts }
 }
@@ -233,14 +208,12 @@ fn host_seen(run: &Run) -> Section {
     for seen in [run.database_host(), own].into_iter().flatten() {
         let sum = &seen.whole.sum;
         let place = os::place(seen);
-        let table = HtmlTable::of(&format!("Processors, {place}"), &os::processors(seen));
-        let table = table.with_note(&os::busiest(seen).unwrap_or_default());
-        parts.push(Part::Table(table.folded()));
+        push(&mut parts, &format!("Processors, {place}"), os::processors(seen));
         if let Some(devices) = &sum.devices {
             let table = os::device_table(devices, sum.seconds);
-            push(&mut parts, &format!("Devices, {place}"), &table);
+            push(&mut parts, &format!("Devices, {place}"), table);
         }
-        push(&mut parts, &format!("Memory and tasks, {place}"), &os::gauges(seen));
+        push(&mut parts, &format!("Memory and tasks, {place}"), os::gauges(seen));
         parts.push(Part::Facts(joined(os::facts(seen))));
     }
     let title = "What the operating system saw";
@@ -248,7 +221,7 @@ fn host_seen(run: &Run) -> Section {
 }
 
 /// A value without a name goes on with the one before.
-fn joined(facts: header::Facts) -> Vec<(String, String)> {
+fn joined(facts: Facts) -> Vec<(String, String)> {
     let mut joined: Vec<(String, String)> = Vec::new();
     for (name, value) in facts {
         match joined.last_mut() {
@@ -259,23 +232,18 @@ fn joined(facts: header::Facts) -> Vec<(String, String)> {
     joined
 }
 
-fn tested(run: &Run) -> Section {
-    let parts = vec![Part::Facts(joined(header::facts(run)))];
+fn what_was_tested(run: &Run) -> Section {
+    let parts = vec![Part::Facts(joined(tested::facts(run)))];
     Section { id: "tested", title: "What was tested", layer: "as it was before the run", parts }
 }
 
 fn settings(run: &Run) -> Section {
-    let columns = [("parameter", Align::Left), ("value", Align::Right), ("set by", Align::Left)];
-    let (mut set, mut rest) = (Table::new(&columns), Table::new(&columns));
-    for given in &run.details.given {
-        let table = if given.origin == Origin::Default { &mut rest } else { &mut set };
-        table.row([given.key.clone(), header::value(given), header::origin(&given.origin)]);
-    }
+    let (set, rest) = (tested::settings(run, false), tested::settings(run, true));
     let mut parts = Vec::new();
     if !set.is_empty() {
-        parts.push(Part::Table(HtmlTable::of("Set", &set)));
+        parts.push(Part::Table(set.captioned("Set")));
     }
-    push(&mut parts, "By default", &rest);
+    push(&mut parts, "By default", rest);
     // A record that tells no origins still tells its settings.
     if run.details.given.is_empty() && !run.summary.settings.is_empty() {
         let all = run.summary.settings.iter();
@@ -289,7 +257,6 @@ fn settings(run: &Run) -> Section {
 
 /// Errors, hooks, petal's own cost, what is missing and what was not judged.
 fn besides(run: &Run) -> Section {
-    let summary = &run.summary;
     let mut facts = joined([seconds::errors(run), seconds::cost(run)].concat());
     for call in &run.details.hooks {
         let code = or_dash(call.exit_code, |code| code.to_string());
@@ -298,34 +265,20 @@ fn besides(run: &Run) -> Section {
             .iter()
             .map(|value| format!("{} = {} {}", value.name, rate(value.value), value.unit))
             .collect();
-        let said =
+        let printed =
             format!("exit {code} after {} s. {}", decimal(call.seconds, 2), values.join(", "));
-        facts.push((format!("script, {}", call.moment), said));
+        facts.push((format!("script, {}", call.moment), printed));
     }
     let mut parts = vec![Part::Facts(facts)];
-    let lost = summary.sessions_lost.iter().map(|lost| {
-        let at = decimal(lost.at_s, 2);
-        format!("session {} lost at {at} s: {} ({})", lost.session, lost.message, lost.code)
-    });
-    let notes: Vec<String> = lost.chain(run.details.gaps.iter().cloned()).collect();
+    let notes = [seconds::lost(run), run.details.gaps.clone()].concat();
     if !notes.is_empty() {
         parts.push(Part::Notes(notes));
     }
-    let not_judged: Vec<Vec<Cell>> = analysis::not_judged(run)
-        .into_iter()
-        .map(|judged| {
-            vec![Cell::from(judged.id.to_string()), Cell::from(judged.reason.to_string())]
-        })
-        .collect();
-    if !not_judged.is_empty() {
-        parts.push(Part::Table(HtmlTable {
-            caption: "Not judged here, and why".to_owned(),
-            is_folded: true,
-            head: vec![("finding".to_owned(), false), ("why".to_owned(), false)],
-            rows: not_judged,
-            note: String::new(),
-        }));
+    let mut not_judged = Table::new(&[("finding", Align::Left), ("why", Align::Left)]);
+    for judged in analysis::not_judged(run) {
+        not_judged.row([judged.id, judged.reason.as_str()]);
     }
+    push(&mut parts, "Not judged here, and why", not_judged);
     parts.push(Part::Notes(READING.map(str::to_owned).into()));
     Section { id: "besides", title: "Errors, scripts, how to read this", layer: "", parts }
 }

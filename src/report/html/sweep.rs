@@ -4,7 +4,8 @@
 use super::super::charts::Figure;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::page::{Cell, HtmlTable, Page, Part, Section, Shown, Tile, link, moment, plain, worst};
+use super::super::table::{Align, Cell, Table};
+use super::page::{Page, Part, Section, Shown, Tile, link, moment, plain, worst};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
@@ -26,8 +27,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         || sweep.engine.clone(),
         |target| format!("{} {}", target.product, target.version),
     );
-    let mut sections = petal_sections(petals)?;
-    sections.extend(calibrated::of_sweep(swept)?);
+    let mut sections = petal_sections(petals);
+    sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
@@ -63,7 +64,7 @@ pub fn petals(
     petals: &Petals,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let mut sections = petal_sections(petals)?;
+    let mut sections = petal_sections(petals);
     sections.push(cells(observations, None));
     let page = Page {
         title: format!("petal: {title}"),
@@ -146,10 +147,10 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     ]
 }
 
-fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
+fn petal_sections(petals: &Petals) -> Vec<Section> {
     let mut parts = Vec::new();
     for what in drawn::ALL.into_iter().filter(|&what| drawn::can_draw(petals, what)) {
-        parts.push(Part::Figure(Box::new(drawn::figure(petals, what)?)));
+        parts.push(Part::Figure(Box::new(drawn::figure(petals, what))));
     }
     match petals.notes.len() {
         0 => {}
@@ -161,14 +162,14 @@ fn petal_sections(petals: &Petals) -> Result<Vec<Section>, HtmlError> {
         sections.push(line_section(petals));
     }
     sections.retain(|section| !section.parts.is_empty());
-    Ok(sections)
+    sections
 }
 
 /// More notes than this wait until somebody opens them.
 const NOTES_OPEN_MAX: usize = 4;
 
 /// What to know before comparing, under a line that tells what kinds there are.
-fn folded_notes(notes: &[String]) -> HtmlTable {
+fn folded_notes(notes: &[String]) -> Table {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for note in notes {
         let kind = note.split_once(": ").map_or("other", |(id, _)| id);
@@ -178,31 +179,28 @@ fn folded_notes(notes: &[String]) -> HtmlTable {
         }
     }
     let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    HtmlTable {
-        caption: format!("{} notes to read before comparing: {}", notes.len(), told.join(", ")),
-        head: vec![("note".to_owned(), false)],
-        rows: notes.iter().map(|note| vec![Cell::from(note.clone())]).collect(),
-        ..HtmlTable::default()
-    }
-    .folded()
+    let mut table = Table::new(&[("note", Align::Left)]);
+    notes.iter().for_each(|note| table.row([note.as_str()]));
+    let caption = format!("{} notes to read before comparing: {}", notes.len(), told.join(", "));
+    table.captioned(caption).folded()
 }
 
 fn line_section(petals: &Petals) -> Section {
-    let head = [
-        ("line", false),
-        ("peak PIOPS", true),
-        ("+-", true),
-        ("MB/s", true),
-        ("read us", true),
-        ("sessions", true),
-        ("saturated from", false),
-        ("knee", false),
-        ("bends back", false),
-        ("evidence", false),
-    ];
-    let rows = drawn::summary(petals).into_iter().map(|line| {
+    let mut table = Table::new(&[
+        ("line", Align::Left),
+        ("peak PIOPS", Align::Right),
+        ("+-", Align::Right),
+        ("MB/s", Align::Right),
+        ("read us", Align::Right),
+        ("sessions", Align::Right),
+        ("saturated from", Align::Left),
+        ("knee", Align::Left),
+        ("bends back", Align::Left),
+        ("evidence", Align::Left),
+    ]);
+    for line in drawn::summary(petals) {
         let bend = if line.bend.is_empty() { "not in these points".to_owned() } else { line.bend };
-        [
+        table.row([
             line.name,
             line.peak_piops,
             line.peak_half,
@@ -217,16 +215,9 @@ fn line_section(petals: &Petals) -> Section {
             line.knee,
             bend,
             line.evidence.join("; "),
-        ]
-        .map(Cell::from)
-        .into()
-    });
-    let table = HtmlTable {
-        caption: "Peak, knee and bend-back of each line".to_owned(),
-        head: head.map(|(name, is_figure)| (name.to_owned(), is_figure)).into(),
-        rows: rows.collect(),
-        ..HtmlTable::default()
-    };
+        ]);
+    }
+    let table = table.captioned("Peak, knee and bend-back of each line");
     let layer = "the engine's counts and timing";
     Section {
         id: "lines",
@@ -264,12 +255,13 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
     }
     let known = |name: &str| observations.iter().any(|seen| seen.metric(name).is_some());
     let metrics: Vec<_> = METRICS.into_iter().filter(|(_, name, _)| known(name)).collect();
-    let mut head: Vec<(String, bool)> =
-        factors.iter().map(|&key| (key.to_owned(), key != "db")).collect();
-    head.push(("repeat".to_owned(), true));
-    head.extend(metrics.iter().map(|(name, _, _)| ((*name).to_owned(), true)));
-    head.push((if swept.is_some() { "report" } else { "source" }.to_owned(), false));
-    let rows = observations.iter().enumerate().map(|(at, seen)| {
+    let side = |key: &str| if key == "db" { Align::Left } else { Align::Right };
+    let mut columns: Vec<(&str, Align)> = factors.iter().map(|&key| (key, side(key))).collect();
+    columns.push(("repeat", Align::Right));
+    columns.extend(metrics.iter().map(|(name, ..)| (*name, Align::Right)));
+    columns.push((if swept.is_some() { "report" } else { "source" }, Align::Left));
+    let mut table = Table::new(&columns);
+    for (at, seen) in observations.iter().enumerate() {
         let mut row: Vec<Cell> = factors
             .iter()
             .map(|key| Cell::from(or_dash(seen.factor(key), str::to_owned)))
@@ -282,18 +274,12 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
             Some(swept) => linked(swept, at),
             None => Cell::from(seen.source.clone()),
         });
-        row
-    });
-    let table = HtmlTable {
-        caption: "Every cell, in the order of time".to_owned(),
-        head,
-        rows: rows.collect(),
-        note: "Rates and latencies of each run's steady window, but for those that the note \
-               whole-run names; latency of single reads as the engine timed it, of operations by \
-               petal's clock."
-            .to_owned(),
-        ..HtmlTable::default()
-    };
+        table.row(row);
+    }
+    let table = table.captioned("Every cell, in the order of time").with_note(
+        "Rates and latencies of each run's steady window, but for those that the note whole-run \
+         names; latency of single reads as the engine timed it, of operations by petal's clock.",
+    );
     let mut parts = vec![Part::Table(table)];
     let missing = swept.map(missing).unwrap_or_default();
     if !missing.is_empty() {

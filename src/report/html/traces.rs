@@ -1,11 +1,8 @@
 //! A figure of points over another figure, such as latency over depth: some joined by a line, some
 //! on their own. What the points are is for [`super::calibrated`] and [`super::calibration`].
 
-use plotters::style::text_anchor::HPos;
-
-use super::super::charts::plot::Word;
 use super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, LINE, Marker, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, Color, Figure, Frame, Labels, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
 
 const WIDTH: f64 = 556.0;
@@ -43,41 +40,28 @@ pub(super) struct Subject<'a> {
 }
 
 /// None where there is no point to draw.
-pub(super) fn figure(
-    subject: &Subject<'_>,
-    rows: &[Row],
-    traces: &[Trace],
-) -> Result<Option<Figure>, ChartError> {
+pub(super) fn figure(subject: &Subject<'_>, rows: &[Row], traces: &[Trace]) -> Option<Figure> {
     let traces: Vec<&Trace> = traces.iter().filter(|trace| !trace.points.is_empty()).collect();
     if traces.is_empty() {
-        return Ok(None);
-    }
-    let mut variants = Vec::new();
-    for (name, is_log) in [("linear", false), ("log", true)] {
-        variants.push(Variant { name, svg: drawn(subject, rows, &traces, is_log)? });
+        return None;
     }
     let series = traces.iter().enumerate().map(|(number, trace)| {
         let mark = Some((trace.marker, trace.is_hollow));
         Series::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
     });
-    Ok(Some(Figure {
+    Some(Figure {
         id: subject.id.to_owned(),
         title: subject.title.to_owned(),
         note: subject.note.to_owned(),
         is_wide: false,
-        variants,
+        variants: Variant::linear_and_log(|is_log| drawn(subject, rows, &traces, is_log)),
         series: series.collect(),
         head: subject.head.iter().map(|&name| name.to_owned()).collect(),
         rows: rows.iter().map(|row| row.cells.clone()).collect(),
-    }))
+    })
 }
 
-fn drawn(
-    subject: &Subject<'_>,
-    rows: &[Row],
-    traces: &[&Trace],
-    is_log: bool,
-) -> Result<String, ChartError> {
+fn drawn(subject: &Subject<'_>, rows: &[Row], traces: &[&Trace], is_log: bool) -> String {
     let place = |row: usize| rows.get(row).map_or(0.0, |row| row.x);
     let heights = || traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
     let across = traces.iter().flat_map(|trace| trace.points.iter().map(|(row, _)| place(*row)));
@@ -98,7 +82,7 @@ fn drawn(
     for (number, trace) in traces.iter().enumerate() {
         let points: Vec<(f64, f64)> =
             trace.points.iter().map(|(row, y)| (place(*row), *y)).collect();
-        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+        plot.series(number, |plot| {
             if let Some(dash) = trace.dash {
                 let dash = if dash.is_empty() { "none" } else { dash };
                 plot.group(&format!("stroke-dasharray=\"{dash}\""), |plot| {
@@ -122,24 +106,9 @@ fn drawn(
     plot.finish()
 }
 
-fn label(
-    plot: &mut Plot,
-    labels: &mut super::super::charts::Labels,
-    at: (f64, f64),
-    text: &str,
-    color: Color,
-) {
+fn label(plot: &mut Plot, labels: &mut Labels, at: (f64, f64), text: &str, color: Color) {
     const SIZE: f64 = 12.0;
     let Some((x, y)) = labels.place(plot.at(at.0, at.1), text, SIZE, Weight::Must) else { return };
-    let halo = format!(
-        "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
-         stroke-linejoin=\"round\"",
-        Color::Paper.hex()
-    );
-    plot.group(&halo, |plot| {
-        for (number, text) in text.lines().enumerate() {
-            let y = y + number as f64 * SIZE * LINE;
-            plot.word(x, y, Word { text, color, size: SIZE, is_bold: true, across: HPos::Left });
-        }
-    });
+    let word = Word { size: SIZE, is_bold: true, ..Word::new(text, color) };
+    plot.words_over_marks([(x, y, word)]);
 }

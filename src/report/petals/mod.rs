@@ -5,11 +5,8 @@ mod look;
 pub mod scatter;
 mod told;
 
-use plotters::style::text_anchor::HPos;
-
-use super::charts::plot::Word;
 use super::charts::{
-    Axis, ChartError, Color, Figure, Frame, LINE, Labels, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, Color, Figure, Frame, Labels, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
 use crate::analysis::petals::{Estimate, Line, Petals, Point};
 use look::Look;
@@ -91,27 +88,23 @@ impl What {
 const ROOM: f64 = 1.2;
 
 /// A drawing of its own: white paper, values as the titles of its points.
-pub fn svg(petals: &Petals, what: What) -> Result<String, ChartError> {
+pub fn svg(petals: &Petals, what: What) -> String {
     Drawing::new(petals, what).draw(Use::Alone, false)
 }
 
 /// For a page: linear and log, the series, and the table of values.
-pub fn figure(petals: &Petals, what: What) -> Result<Figure, ChartError> {
+pub fn figure(petals: &Petals, what: What) -> Figure {
     let drawing = Drawing::new(petals, what);
-    let variants = [("linear", false), ("log", true)]
-        .into_iter()
-        .map(|(name, is_log)| Ok(Variant { name, svg: drawing.draw(Use::Page, is_log)? }))
-        .collect::<Result<_, ChartError>>()?;
-    Ok(Figure {
+    Figure {
         id: what.name().to_owned(),
         title: what.title().to_owned(),
         note: what.note().to_owned(),
         is_wide: true,
-        variants,
+        variants: Variant::linear_and_log(|is_log| drawing.draw(Use::Page, is_log)),
         series: drawing.series(),
         head: told::head(what),
         rows: told::rows(petals, what),
-    })
+    }
 }
 
 /// True where at least one point can be drawn.
@@ -189,7 +182,7 @@ impl<'a> Drawing<'a> {
         .collect()
     }
 
-    fn draw(&self, shown: Use, is_log: bool) -> Result<String, ChartError> {
+    fn draw(&self, shown: Use, is_log: bool) -> String {
         // One wild interval must not squash all points into a corner: it leaves the frame.
         let most = |pick: fn(&Dot) -> f64| self.dots().map(pick).fold(0.0, f64::max) * ROOM;
         let (x_most, y_most) = (most(|dot| dot.x), most(|dot| dot.y));
@@ -222,7 +215,7 @@ impl<'a> Drawing<'a> {
         }
         let words = self.words(&plot, &mut labels);
         for (number, curve) in self.curves.iter().enumerate() {
-            plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+            plot.series(number, |plot| {
                 self.draw_curve(plot, curve, &words[number]);
             });
         }
@@ -250,21 +243,11 @@ impl<'a> Drawing<'a> {
                 plot.ring((dot.x, dot.y), look.color);
             }
         }
-        let halo = format!(
-            "class=\"halo l-paper\" stroke=\"{}\" stroke-width=\"3\" paint-order=\"stroke\" \
-             stroke-linejoin=\"round\"",
-            Color::Paper.hex()
-        );
-        plot.group(&halo, |plot| {
-            for word in words {
-                let color = if word.is_bold { look.color } else { Color::Text };
-                let (size, across) = (word.size, HPos::Left);
-                for (number, text) in word.text.lines().enumerate() {
-                    let y = word.y + number as f64 * size * LINE;
-                    plot.word(word.x, y, Word { text, color, size, is_bold: word.is_bold, across });
-                }
-            }
-        });
+        plot.words_over_marks(words.iter().map(|word| {
+            let color = if word.is_bold { look.color } else { Color::Text };
+            let Placed { size, is_bold, .. } = *word;
+            (word.x, word.y, Word { size, is_bold, ..Word::new(&word.text, color) })
+        }));
         for dot in curve.dots.iter().flatten() {
             let said = told::said(curve.line, &curve.name, dot.position, self.what);
             plot.hit_point((dot.x, dot.y), dot.row, &said);

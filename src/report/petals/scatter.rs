@@ -1,13 +1,10 @@
 //! Reports of loads whose number of sessions is not known: a point for each, which no line joins.
 
-use super::super::charts::plot::Word;
 use super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant, Weight,
+    Axis, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
 use super::super::numbers::{micros, rate};
 use super::What;
-use plotters::style::text_anchor::HPos;
-
 const ID: &str = "reports";
 const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
 const NOTE: &str = "Each point is a report. How many sessions ran is not known, so that no line joins \
@@ -27,29 +24,25 @@ pub struct Spot {
 }
 
 /// A drawing of its own.
-pub fn svg(spots: &[Spot]) -> Result<String, ChartError> {
+pub fn svg(spots: &[Spot]) -> String {
     draw(spots, Use::Alone, false)
 }
 
 /// For a page: linear and log, and the table of values.
-pub fn figure(spots: &[Spot]) -> Result<Figure, ChartError> {
-    let variants = [("linear", false), ("log", true)]
-        .into_iter()
-        .map(|(name, is_log)| Ok(Variant { name, svg: draw(spots, Use::Page, is_log)? }))
-        .collect::<Result<_, ChartError>>()?;
+pub fn figure(spots: &[Spot]) -> Figure {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
         Series::line(number, group, Color::Series(number), "", Some((Marker::of(number), false)))
     });
-    Ok(Figure {
+    Figure {
         id: ID.to_owned(),
         title: TITLE.to_owned(),
         note: NOTE.to_owned(),
         is_wide: true,
-        variants,
+        variants: Variant::linear_and_log(|is_log| draw(spots, Use::Page, is_log)),
         series: series.collect(),
         head: ["database", "report", "PIOPS", "single-block read us"].map(str::to_owned).into(),
         rows: spots.iter().map(row).collect(),
-    })
+    }
 }
 
 fn row(spot: &Spot) -> Vec<String> {
@@ -67,7 +60,7 @@ fn groups(spots: &[Spot]) -> Vec<&str> {
     groups
 }
 
-fn draw(spots: &[Spot], shown: Use, is_log: bool) -> Result<String, ChartError> {
+fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
     let scale = |values: Vec<f64>| {
         if is_log { Scale::log(values) } else { Scale::linear(values) }
     };
@@ -90,7 +83,7 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> Result<String, ChartError> 
     }
     for (number, group) in groups(spots).into_iter().enumerate() {
         let color = Color::Series(number);
-        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+        plot.series(number, |plot| {
             let own = spots.iter().enumerate().filter(|(_, spot)| spot.group == group);
             for (at, spot) in own {
                 let place = (spot.piops, spot.read_us);
@@ -100,7 +93,7 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> Result<String, ChartError> 
                         labels.place(plot.at(place.0, place.1), &spot.name, NAME_SIZE, Weight::May)
                 {
                     let word = Word { size: NAME_SIZE, ..Word::new(&spot.name, Color::Text) };
-                    plot.word(x, y, Word { across: HPos::Left, ..word });
+                    plot.word(x, y, word);
                 }
                 let said = format!(
                     "{}, {}: {} PIOPS, {} us",
@@ -131,14 +124,14 @@ mod tests {
             spot("LILY", "tuesday.html", 2400.0, 900.0),
             spot("ROSE", "friday.html", 4800.0, 510.0),
         ];
-        let drawn = svg(&spots).unwrap();
+        let drawn = svg(&spots);
         for told in
             ["<title>ROSE, monday.html: 1,200 PIOPS, 480.0 us<", "tuesday.html", "friday.html"]
         {
             assert!(drawn.contains(told), "{told}: {drawn}");
         }
         assert_eq!(drawn.matches("class=\"series\"").count(), 2);
-        let figure = figure(&spots).unwrap();
+        let figure = figure(&spots);
         assert_eq!((figure.series.len(), figure.rows.len(), figure.variants.len()), (2, 3, 2));
     }
 }

@@ -3,17 +3,8 @@
 //! with their evidence. Every section names the layer its figures come from.
 
 mod brief;
-pub(super) mod calibrated;
-pub(super) mod counters;
-pub(super) mod differences;
-pub(super) mod events;
-pub(super) mod header;
 mod judgement;
-pub(super) mod layers;
-pub(super) mod load;
-pub(super) mod os;
-pub(super) mod seconds;
-pub(super) mod server_report;
+mod sections;
 mod steadiness;
 
 use super::table::{columns, line, paragraph};
@@ -24,18 +15,16 @@ use crate::record::{RebuiltBecause, Run};
 pub fn render(run: &Run) -> String {
     let mut out = String::new();
     top(&mut out, run);
-    header::render(&mut out, run);
+    sections::target(&mut out, run);
     // What sets layers beside each other shows all of them over the same time.
     let counted = run.counted();
-    load::render(&mut out, &counted);
-    events::render(&mut out, &counted);
-    layers::render(&mut out, &counted);
-    server_report::render(&mut out, &counted);
-    os::render(&mut out, run);
-    calibrated::render(&mut out, run);
-    seconds::render(&mut out, run);
+    sections::work(&mut out, &counted);
+    sections::own_report(&mut out, &counted);
+    sections::hosts(&mut out, run);
+    sections::beside_device(&mut out, run);
+    sections::over_time(&mut out, run);
     steadiness::render(&mut out, run);
-    counters::render(&mut out, &counted);
+    sections::own_counters(&mut out, &counted);
     judgement::render(&mut out, run);
     footnotes(&mut out);
     out
@@ -68,11 +57,6 @@ pub(super) fn cut_short(run: &Run) -> Option<String> {
         "The database told its figures {until}. Load profile, timed events, layers and counters are of that \
          time, petal's and the device's figures there too; operation latency is of the whole run."
     ))
-}
-
-/// A section's title, with the time that it is of where that is not the whole run.
-fn titled(title: &str, run: &Run) -> String {
-    run.counted_until().map_or(title.to_owned(), |until| format!("{title} {until}"))
 }
 
 /// A section's title, and the layer its figures come from.
@@ -108,5 +92,7 @@ fn footnotes(out: &mut String) {
     }
 }
 
+#[cfg(test)]
+mod own_report_tests;
 #[cfg(test)]
 mod tests;

@@ -300,7 +300,7 @@ fn a_complete_mixed_run() {
       advice: Use REPEATS=3 or more before comparing.
       evidence: repeats=1
     INFO small-log: the log's size made a checkpoint every 10.0 s
-      advice: That is this engine's way here; a larger WAL would write blocks changed twice once.
+      advice: A larger log would write blocks that are changed twice only once.
       evidence: checkpoints=6, elapsed_s=60.0
 
     NOT JUDGED HERE                                                                            [and why]
@@ -460,7 +460,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     ERRORS AND LOST SESSIONS
       errors, gone on       none
       sessions lost         1
-        session 7 at 2.50 s: disk I/O error (SQLITE_IOERR_READ)
+        session 7 lost at 2.50 s: disk I/O error (SQLITE_IOERR_READ)
     PROCESSORS AND PETAL'S OWN COST
       petal's process       1.68 s of processor time, 21.0 % of this host, 456.5 us an operation
     STEADINESS

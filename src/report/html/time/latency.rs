@@ -1,8 +1,6 @@
 //! Percentiles over time, of one kind of operation.
 
-use super::super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
-};
+use super::super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::{HEIGHT, Piece, WIDTH, hits, known_runs, pieces_note, time_axis};
 use crate::record::Run;
@@ -42,17 +40,15 @@ pub(super) fn of_kind(
     pieces: &[Piece<'_>],
     kind: &str,
     number: usize,
-) -> Result<Option<Figure>, ChartError> {
+) -> Option<Figure> {
     let values: Vec<Option<Percentiles>> =
         pieces.iter().map(|piece| percentiles(piece, kind)).collect();
     let known = || values.iter().flatten();
-    if known().next().is_none() {
-        return Ok(None);
-    }
+    known().next()?;
     let color = Color::Series([3, 4, 6][number % 3]);
     let id = format!("latency-{number}");
     let title = format!("Latency of {kind} over time");
-    let draw = |name: &'static str, y: Scale| -> Result<Variant, ChartError> {
+    let draw = |name: &'static str, y: Scale| -> Variant {
         let mut plot = Plot::new(&Frame {
             id: &format!("{id}-{name}"),
             title: &title,
@@ -65,7 +61,7 @@ pub(super) fn of_kind(
         });
         draw_percentiles(&mut plot, &known_runs(pieces, &values), color);
         hits(&mut plot, pieces);
-        Ok(Variant { name, svg: plot.finish()? })
+        Variant { name, svg: plot.finish() }
     };
     let log = known().flat_map(|value| [value.p50, value.max]);
     let linear = known().map(|value| value.max);
@@ -77,13 +73,13 @@ pub(super) fn of_kind(
         cells
     };
     let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
-    Ok(Some(Figure {
+    Some(Figure {
         note: format!(
             "A whole operation, commit included. Bands: p50 to p90, and to p99.{}",
             pieces_note(pieces, what)
         ),
         is_wide: false,
-        variants: vec![draw("log", Scale::log(log))?, draw("linear", Scale::linear(linear))?],
+        variants: vec![draw("log", Scale::log(log)), draw("linear", Scale::linear(linear))],
         series: vec![
             Series::line(0, "p50", color, "", None),
             Series::line(1, "p90", color, "7 3", None),
@@ -96,7 +92,7 @@ pub(super) fn of_kind(
         rows: pieces.iter().zip(&values).map(row).collect(),
         id,
         title,
-    }))
+    })
 }
 
 fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], color: Color) {

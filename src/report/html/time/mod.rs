@@ -6,8 +6,8 @@ mod latency;
 mod processors;
 mod rates;
 
-use super::super::charts::{Axis, ChartError, Figure, Plot, Scale};
-use super::super::text::seconds::SECOND_S_MIN;
+use super::super::charts::{Axis, Figure, Plot, Scale};
+use super::super::run::seconds::SECOND_S_MIN;
 use crate::record::{Run, Second};
 
 /// Pieces of a chart at most.
@@ -73,21 +73,21 @@ fn length(second: &Second) -> Option<f64> {
 }
 
 /// All charts over time; those without a known value are left out.
-pub(super) fn figures(run: &Run) -> Result<Vec<Figure>, ChartError> {
+pub(super) fn figures(run: &Run) -> Vec<Figure> {
     let pieces = pieces(&run.details.timeline);
     let mut figures = Vec::new();
     if pieces.len() < 2 {
-        return Ok(figures);
+        return figures;
     }
-    figures.extend(rates::io(run, &pieces)?);
-    figures.extend(rates::operations(run, &pieces)?);
+    figures.extend(rates::io(run, &pieces));
+    figures.extend(rates::operations(run, &pieces));
     for (number, kind) in run.summary.latency_us.keys().enumerate() {
-        figures.extend(latency::of_kind(run, &pieces, kind, number)?);
+        figures.extend(latency::of_kind(run, &pieces, kind, number));
     }
-    figures.extend(processors::parts(run, &pieces)?);
-    figures.extend(rates::device(run, &pieces)?);
-    figures.extend(rates::device_wait(run, &pieces)?);
-    Ok(figures)
+    figures.extend(processors::parts(run, &pieces));
+    figures.extend(rates::device(run, &pieces));
+    figures.extend(rates::device_wait(run, &pieces));
+    figures
 }
 
 /// Seconds in a piece, as a note tells it.
@@ -107,7 +107,7 @@ fn time_axis(run: &Run, pieces: &[Piece<'_>]) -> Axis {
 /// A pointer finds the piece in which it is.
 fn hits(plot: &mut Plot, pieces: &[Piece<'_>]) {
     for (row, piece) in pieces.iter().enumerate() {
-        plot.hit_column(piece.begin_s(), piece.end_s(), row, "");
+        plot.hit_column(piece.begin_s(), piece.end_s(), row);
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn an_unknown_second_is_a_gap() {
         let mut run = fixture::mixed_run();
         run.details.timeline[20].io = None;
-        let figures = figures(&run).unwrap();
+        let figures = figures(&run);
         let shown = figures.iter().find(|figure| figure.id == "io").unwrap();
         assert_eq!(shown.rows[20][1..], ["-", "-"]);
         // A line on either side, for reads and for writes.
@@ -162,7 +162,7 @@ mod tests {
             second.device = None;
             second.cpu = None;
         });
-        let ids: Vec<String> = figures(&run).unwrap().into_iter().map(|f| f.id).collect();
+        let ids: Vec<String> = figures(&run).into_iter().map(|f| f.id).collect();
         assert_eq!(ids, ["io", "operations", "latency-0", "latency-1"]);
     }
 }

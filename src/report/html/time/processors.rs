@@ -1,14 +1,12 @@
 //! What the processors did over time.
 
-use super::super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
-};
+use super::super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant};
 use super::super::super::numbers::{decimal, or_dash};
 use super::{HEIGHT, Piece, WIDTH, hits, known_runs, length, level, pieces_note, time_axis};
 use crate::record::{Run, Second};
 
 /// The parts of the processors' time, one upon the other.
-pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     type Pick = fn(&crate::stats::os::CpuShare) -> f64;
     let parts: [(&str, Color, Pick); 4] = [
         ("user", Color::Series(0), |cpu| cpu.user),
@@ -27,9 +25,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
             Some(levels)
         })
         .collect();
-    if shares.iter().flatten().next().is_none() {
-        return Ok(None);
-    }
+    shares.iter().flatten().next()?;
     let mut plot = Plot::new(&Frame {
         id: "processors",
         title: "Processors over time",
@@ -44,7 +40,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         shown: Use::Page,
     });
     for (number, (_, color, _)) in parts.iter().enumerate() {
-        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+        plot.series(number, |plot| {
             for run in known_runs(pieces, &shares) {
                 let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
                 let band: Vec<_> = run
@@ -64,7 +60,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
         cells
     };
     let names = parts.iter().enumerate();
-    Ok(Some(Figure {
+    Some(Figure {
         id: "processors".to_owned(),
         title: "Processors over time".to_owned(),
         note: format!(
@@ -73,7 +69,7 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
             pieces_note(pieces, "each the mean of its seconds")
         ),
         is_wide: false,
-        variants: vec![Variant { name: "linear", svg: plot.finish()? }],
+        variants: vec![Variant { name: "linear", svg: plot.finish() }],
         series: names
             .map(|(number, (name, color, _))| Series::area(number, name, *color))
             .collect(),
@@ -81,5 +77,5 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, C
             .map(str::to_owned)
             .into(),
         rows: pieces.iter().zip(&shares).map(row).collect(),
-    }))
+    })
 }

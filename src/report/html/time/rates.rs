@@ -1,8 +1,6 @@
 //! Rates and means over time: a line for each, with a band where several seconds are one piece.
 
-use super::super::super::charts::{
-    Axis, ChartError, Color, Figure, Frame, Plot, Scale, Series, Use, Variant,
-};
+use super::super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant};
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
 use super::{
     HEIGHT, Level, Pick, Piece, WIDTH, hits, known_runs, length, level, pieces_note, time_axis,
@@ -25,7 +23,7 @@ struct Titles<'a> {
     note: &'a str,
 }
 
-pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let rates = [
         Rate {
@@ -50,7 +48,7 @@ pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, Char
     chart_of_rates(run, pieces, &titles, &rates)
 }
 
-pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     let rates = [Rate {
         name: "operations",
         color: Color::Series(2),
@@ -66,7 +64,7 @@ pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figur
     chart_of_rates(run, pieces, &titles, &rates)
 }
 
-pub(super) fn device(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+pub(super) fn device(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     let rates = [
         Rate {
             name: "read",
@@ -91,7 +89,7 @@ pub(super) fn device(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, 
     chart_of_rates(run, pieces, &titles, &rates)
 }
 
-pub(super) fn device_wait(run: &Run, pieces: &[Piece<'_>]) -> Result<Option<Figure>, ChartError> {
+pub(super) fn device_wait(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     let rates = [
         Rate {
             name: "read",
@@ -121,15 +119,13 @@ fn chart_of_rates(
     pieces: &[Piece<'_>],
     titles: &Titles<'_>,
     rates: &[Rate<'_>],
-) -> Result<Option<Figure>, ChartError> {
+) -> Option<Figure> {
     let levels: Vec<Vec<Option<Level>>> = rates
         .iter()
         .map(|rate| pieces.iter().map(|piece| level(piece, &rate.amount, &rate.per)).collect())
         .collect();
     let known = || levels.iter().flatten().flatten();
-    if known().next().is_none() {
-        return Ok(None);
-    }
+    known().next()?;
     let is_pieced = pieces.iter().any(|piece| piece.seconds.len() > 1);
     let mut plot = Plot::new(&Frame {
         id: titles.id,
@@ -142,7 +138,7 @@ fn chart_of_rates(
         shown: Use::Page,
     });
     for (number, (rate, levels)) in rates.iter().zip(&levels).enumerate() {
-        plot.group(&format!("class=\"series\" data-series=\"{number}\""), |plot| {
+        plot.series(number, |plot| {
             for run in known_runs(pieces, levels) {
                 if is_pieced {
                     let band: Vec<_> = run.iter().map(|(x, l)| (*x, l.least, l.most)).collect();
@@ -174,12 +170,12 @@ fn chart_of_rates(
         cells
     };
     let what = "the line is the mean, the band its slowest and fastest second";
-    Ok(Some(Figure {
+    Some(Figure {
         id: titles.id.to_owned(),
         title: titles.title.to_owned(),
         note: format!("{}{}", titles.note, pieces_note(pieces, what)),
         is_wide: false,
-        variants: vec![Variant { name: "linear", svg: plot.finish()? }],
+        variants: vec![Variant { name: "linear", svg: plot.finish() }],
         series: rates
             .iter()
             .enumerate()
@@ -187,7 +183,7 @@ fn chart_of_rates(
             .collect(),
         head,
         rows: pieces.iter().enumerate().map(row).collect(),
-    }))
+    })
 }
 
 fn described<'a>(

@@ -1,20 +1,8 @@
 //! The run beside the calibration of its device.
 
 use super::super::numbers::{decimal, or_dash};
-use super::super::table::{Table, paragraph};
-use super::section;
-use crate::record::Run;
+use super::super::table::Table;
 use crate::record::calibration::CalibratedShare;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    let Some(share) = &run.details.calibrated else { return };
-    section(out, "beside the calibrated device", "the device");
-    out.push_str(&paragraph("", "", &line(share)));
-    out.push_str(&table(share).render());
-    for note in notes(share) {
-        out.push_str(&paragraph("", "  ", &note));
-    }
-}
 
 /// What it comes to.
 pub(in crate::report) fn line(share: &CalibratedShare) -> String {

@@ -1,18 +1,9 @@
 //! The load: totals, per second and per operation, and the ratios that tell what it was made of.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
-use super::super::sources;
 use super::super::table::Table;
-use super::{section, titled};
 use crate::record::Run;
 use crate::workload::op::Hot;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, &titled("load profile", run), sources::of(run).counts);
-    out.push_str(&profile(run).render());
-    out.push('\n');
-    out.push_str(&ratios(run).render());
-}
 
 enum Unit {
     Count,
@@ -181,7 +172,7 @@ mod tests {
         (run.summary.ops.select, run.summary.ops.scan, run.summary.ops.update) = (40, 40, 20);
         let ratios = ratios(&run);
         // 20 of 100, as was asked.
-        assert_eq!(ratios.rows()[0], ["UPDATEs in all operations, %", "20.0", "20.0"]);
+        assert_eq!(ratios.texts(0), ["UPDATEs in all operations, %", "20.0", "20.0"]);
     }
 
     #[test]
@@ -193,7 +184,7 @@ mod tests {
         run.summary.hot_latency_us.insert("hot_spot".to_owned(), hot);
         run.summary.settings.insert("hotspot_frequency".to_owned(), 4.into());
         let ratios = ratios(&run);
-        assert_eq!(ratios.rows()[1], ["operations sent to the hot spot, %", "25.0", "25.0"]);
+        assert_eq!(ratios.texts(1), ["operations sent to the hot spot, %", "25.0", "25.0"]);
     }
 
     #[test]

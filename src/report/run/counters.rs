@@ -1,24 +1,8 @@
 //! The database's own counters over the run, by its own names; on the bare device petal's.
 
 use super::super::numbers::{or_dash, rate, whole};
-use super::super::sources;
 use super::super::table::Table;
-use super::section;
 use crate::record::Run;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    if run.summary.counters.is_empty() {
-        return;
-    }
-    section(out, sources::of(run).counters, run.told_by());
-    out.push_str(&counters(run).render());
-    let zero: Vec<&str> =
-        run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();
-    if !zero.is_empty() {
-        let names = format!("counted and zero: {}", zero.join(", "));
-        out.push_str(&super::paragraph("", "  ", &names));
-    }
-}
 
 /// Those that counted anything.
 pub(in crate::report) fn counters(run: &Run) -> Table {

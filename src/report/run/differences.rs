@@ -1,16 +1,12 @@
 //! Why the layers differ: each step down from petal to the device, in bytes, with what explains it.
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
-use super::super::table::paragraph;
 use crate::analysis::served;
 use crate::record::Run;
+use crate::stats::counters::CommonCounter;
 
 /// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
 const ALIKE_SHARE: f64 = 0.02;
-
-pub(super) fn render(run: &Run) -> String {
-    steps(run).iter().map(|step| paragraph("- ", "  ", step)).collect()
-}
 
 /// A sentence or two for each step.
 pub(in crate::report) fn steps(run: &Run) -> Vec<String> {
@@ -126,9 +122,9 @@ fn changed(run: &Run) -> Option<String> {
     if changed == 0 && written == 0 {
         return None;
     }
-    let checkpoints = run.summary.counters.get("checkpoints");
+    let checkpoints = run.summary.counter(CommonCounter::Checkpoints);
     let checkpoints = checkpoints.map_or_else(String::new, |count| {
-        format!(" ({} checkpoints ended in the run)", whole(*count))
+        format!(" ({} checkpoints ended in the run)", whole(count))
     });
     Some(match differ(changed, written) {
         None => format!("blocks changed against written: alike in bytes{checkpoints}"),
@@ -240,12 +236,13 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::report::table::paragraph;
     use crate::stats::target::DirectIo;
 
     fn with(change: impl Fn(&mut Run)) -> String {
         let mut run = fixture::mixed_run();
         change(&mut run);
-        render(&run)
+        steps(&run).iter().map(|step| paragraph("- ", "  ", step)).collect()
     }
 
     /// Through the page cache, with so many quarters of the bytes read by the device and by petal.

@@ -2,25 +2,9 @@
 
 use super::super::numbers::{decimal, micros, or_dash, whole};
 use super::super::sources;
-use super::super::table::{Table, paragraph};
-use super::{differences, section, titled};
+use super::super::table::Table;
 use crate::record::Run;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, &titled("layer by layer", run), sources::of(run).layers);
-    out.push_str(&layers(run).render());
-    out.push_str(&flushes(run).map_or(String::new(), |text| paragraph("", "", &text)));
-    out.push_str(&differences::render(run));
-    let files = files(run);
-    if !files.is_empty() {
-        section(out, "I/O by kind of file", sources::of(run).events);
-        out.push_str(&files.render());
-    }
-    if run.summary.endpoints.len() > 1 {
-        section(out, "endpoints", "the database");
-        out.push_str(&endpoints(run).render());
-    }
-}
+use crate::stats::counters::CommonCounter;
 
 fn megabytes(bytes: u64) -> String {
     decimal(bytes as f64 / 1e6, 1)
@@ -72,8 +56,7 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(io.physical_write_requests, whole),
         or_dash(io.physical_write_bytes, megabytes),
     ]);
-    let other = |name: &str| summary.counters.get(name).copied();
-    if let Some(read) = other("other_read_blocks") {
+    if let Some(read) = summary.counter(CommonCounter::OtherReadBlocks) {
         table.row([
             format!("{above}, other tables"),
             whole(read),
@@ -118,11 +101,11 @@ pub(in crate::report) fn layers(run: &Run) -> Table {
         or_dash(device.map(|d| d.write_requests), whole),
         or_dash(device.map(|d| d.write_bytes), megabytes),
     ]);
-    table
+    table.with_note(flushes(run).unwrap_or_default())
 }
 
 /// What the device did besides; None where it was not seen.
-pub(in crate::report) fn flushes(run: &Run) -> Option<String> {
+fn flushes(run: &Run) -> Option<String> {
     let device = run.details.device.as_ref()?;
     Some(format!(
         "device flushes {}, time with I/O in flight {} s",

@@ -1,23 +1,11 @@
 //! What was tested: target, host, settings.
 
 use super::super::numbers::{bytes, decimal, or_dash, whole};
-use super::super::table::{Align, Table, paragraph};
-use super::section;
+use super::super::table::{Align, Table};
+use super::{Facts, fact};
 use crate::record::Run;
 use crate::settings::{Given, Origin};
 use crate::stats::host::{Device, Host};
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "target and host", "as they were before the run");
-    for (name, value) in facts(run) {
-        super::fact(out, &name, &value);
-    }
-    section(out, "settings", "slob.conf, environment, flags");
-    settings(out, run);
-}
-
-/// Names and what is so called; a value without a name goes on with the one before.
-pub(in crate::report) type Facts = Vec<(String, String)>;
 
 /// What was tested, on what.
 pub(in crate::report) fn facts(run: &Run) -> Facts {
@@ -26,10 +14,6 @@ pub(in crate::report) fn facts(run: &Run) -> Facts {
     host(&mut facts, run);
     shape(&mut facts, run);
     facts
-}
-
-pub(super) fn fact(out: &mut Facts, name: &str, value: &str) {
-    out.push((name.to_owned(), value.to_owned()));
 }
 
 fn target(out: &mut Facts, run: &Run) {
@@ -170,28 +154,22 @@ fn shape(out: &mut Facts, run: &Run) {
     }
 }
 
-fn settings(out: &mut String, run: &Run) {
-    let (set, default): (Vec<&Given>, Vec<&Given>) =
-        run.details.given.iter().partition(|given| given.origin != Origin::Default);
-    if !set.is_empty() {
-        let mut table = Table::new(&[
-            ("parameter", Align::Left),
-            ("value", Align::Right),
-            ("set by", Align::Left),
-        ]);
-        for given in set {
-            table.row([given.key.clone(), value(given), origin(&given.origin)]);
-        }
-        out.push_str(&table.render());
+/// The parameters that somebody set, or those that are at their default.
+pub(in crate::report) fn settings(run: &Run, at_default: bool) -> Table {
+    let columns = [("parameter", Align::Left), ("value", Align::Right), ("set by", Align::Left)];
+    let mut table = Table::new(&columns);
+    for given in run.details.given.iter().filter(|given| is_default(given) == at_default) {
+        table.row([given.key.clone(), value(given), origin(&given.origin)]);
     }
-    let rest: Vec<String> =
-        default.iter().map(|given| format!("{}={}", given.key, value(given))).collect();
-    if !rest.is_empty() {
-        out.push_str(&paragraph("by default: ", "  ", &rest.join(", ")));
-    }
-    if let Some(file) = &run.details.conf_file {
-        out.push_str(&paragraph("settings file: ", "  ", file));
-    }
+    table
+}
+
+pub(in crate::report) fn by_default(run: &Run) -> impl Iterator<Item = &Given> {
+    run.details.given.iter().filter(|given| is_default(given))
+}
+
+fn is_default(given: &Given) -> bool {
+    given.origin == Origin::Default
 }
 
 /// A parameter's value as a person writes it.
@@ -204,7 +182,7 @@ pub(in crate::report) fn value(given: &Given) -> String {
 }
 
 /// Who set it.
-pub(in crate::report) fn origin(origin: &Origin) -> String {
+fn origin(origin: &Origin) -> String {
     match origin {
         Origin::Flag => "flag".to_owned(),
         Origin::Environment(name) => format!("environment {name}"),

@@ -1,10 +1,8 @@
 //! What the operating system saw, under the names and units of iostat, vmstat and mpstat.
 
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
-use super::super::table::{Table, paragraph};
-use super::header::{Facts, fact};
-use super::section;
-use crate::record::Run;
+use super::super::table::Table;
+use super::{Facts, fact};
 use crate::record::os::HostSeen;
 use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures, Network};
 use crate::stats::os::iostat::Shown;
@@ -12,25 +10,6 @@ use crate::stats::os::{CpuTicks, DeviceUse, Range};
 
 /// So many processors are told one by one; of more, the busiest.
 const CPUS_SHOWN: usize = 8;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    let database = run.database_host();
-    // petal's own host, where that is another one.
-    let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
-    if database.is_none() && own.is_none() {
-        section(out, "what the operating system saw", "the operating system");
-        out.push_str("- (not watched: NO_OS_PERF_DATA, or a record without it)\n");
-        return;
-    }
-    if let Some(seen) = database {
-        section(out, "what the operating system saw", &place(seen));
-        host(out, seen);
-    }
-    if let Some(seen) = own {
-        section(out, "what petal's own host saw", &place(seen));
-        host(out, seen);
-    }
-}
 
 /// Whose figures these are.
 pub(in crate::report) fn place(seen: &HostSeen) -> String {
@@ -40,36 +19,6 @@ pub(in crate::report) fn place(seen: &HostSeen) -> String {
             format!("from {name}, host {}", seen.host)
         }
         None => format!("host {}, every second", seen.host),
-    }
-}
-
-fn host(out: &mut String, seen: &HostSeen) {
-    let sum = &seen.whole.sum;
-    out.push_str(&processors(seen).render());
-    if let Some(text) = busiest(seen) {
-        out.push_str(&paragraph("", "", &text));
-    }
-    if let Some(devices) = &sum.devices {
-        out.push('\n');
-        out.push_str(&device_table(devices, sum.seconds).render());
-        let below: Vec<&str> =
-            devices.iter().filter(|device| !device.data).map(|d| d.name.as_str()).collect();
-        if !below.is_empty() {
-            let text = format!(
-                "{} below the data's devices: not added up in other sections",
-                match below.as_slice() {
-                    [one] => format!("{one} lies"),
-                    several => format!("{} lie", several.join(", ")),
-                }
-            );
-            out.push_str(&paragraph("", "", &text));
-        }
-    }
-    out.push('\n');
-    out.push_str(&gauges(seen).render());
-    out.push('\n');
-    for (name, value) in facts(seen) {
-        super::fact(out, &name, &value);
     }
 }
 
@@ -108,11 +57,11 @@ pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
         let ticks = each.iter().find(|(known, _)| *known == number).map(|(_, ticks)| *ticks);
         row(format!("busiest: cpu {number}"), ticks);
     }
-    table
+    table.with_note(busiest_second(seen).unwrap_or_default())
 }
 
 /// The busiest second of one processor.
-pub(in crate::report) fn busiest(seen: &HostSeen) -> Option<String> {
+fn busiest_second(seen: &HostSeen) -> Option<String> {
     let busy: Option<(f64, u32, f64)> = seen
         .seconds
         .iter()

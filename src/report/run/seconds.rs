@@ -4,34 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
-use super::super::sources;
-use super::super::table::{Table, paragraph};
-use super::header::{self, Facts};
-use super::{fact, section};
-use crate::record::{IoLatency, PerSecond, Run, Second, Window};
+use super::super::table::Table;
+use super::{Facts, fact};
+use crate::record::{IoLatency, PerSecond, Run, Second, Steady};
+use crate::stats::counters::CommonCounter;
 
 /// A shorter interval at the end is no second to compare.
 pub(in crate::report) const SECOND_S_MIN: f64 = 0.5;
-
-pub(super) fn render(out: &mut String, run: &Run) {
-    section(out, "per-second extremes", sources::of(run).seconds);
-    out.push_str(&extremes(run).render());
-    section(out, "steady window", sources::of(run).window);
-    steady(out, run);
-    section(out, "errors and lost sessions", "petal");
-    told(out, errors(run));
-    lost(out, run);
-    section(out, "processors and petal's own cost", "the operating system");
-    told(out, cost(run));
-    if !run.details.hooks.is_empty() {
-        section(out, "external script", "what it printed");
-        hooks(out, run);
-    }
-}
-
-fn told(out: &mut String, facts: Facts) {
-    facts.iter().for_each(|(name, value)| fact(out, name, value));
-}
 
 type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
@@ -88,21 +67,8 @@ fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<St
     ]
 }
 
-fn steady(out: &mut String, run: &Run) {
-    let Some(steady) = &run.summary.steady else {
-        out.push_str("- (there was no time in which all sessions ran after the warm-up)\n");
-        return;
-    };
-    let headline = match run.headline().window {
-        Window::Steady { .. } => "; the headline is of it".to_owned(),
-        other => format!("; the headline is of the {other}"),
-    };
-    let told = format!(
-        "from {} s to {} s: all surviving sessions running, warm-up excluded{headline}",
-        decimal(steady.from_s, 1),
-        decimal(steady.to_s, 1)
-    );
-    out.push_str(&paragraph("", "  ", &told));
+/// The rates of the steady window beside those of the whole run.
+pub(in crate::report) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     let mut table = Table::of_figures(&["per second", "steady window", "whole run"]);
     type Rate = fn(&PerSecond) -> Option<f64>;
     let rows: [(&str, Rate, f64); 7] = [
@@ -123,7 +89,16 @@ fn steady(out: &mut String, run: &Run) {
     };
     let reads = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
     table.row([vec!["single-block read us".to_owned()], reads.to_vec()].concat());
-    out.push_str(&table.render());
+    table
+}
+
+/// The sessions that were lost, a line each.
+pub(in crate::report) fn lost(run: &Run) -> Vec<String> {
+    let lost = run.summary.sessions_lost.iter().map(|lost| {
+        let at = decimal(lost.at_s, 2);
+        format!("session {} lost at {at} s: {} ({})", lost.session, lost.message, lost.code)
+    });
+    lost.collect()
 }
 
 /// Errors, and how many operations and sessions did not come to their end.
@@ -133,32 +108,19 @@ pub(in crate::report) fn errors(run: &Run) -> Facts {
     let codes: Vec<String> =
         summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
     let told = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
-    header::fact(&mut facts, "errors, gone on", &told);
-    header::fact(&mut facts, "operations cut", &whole(summary.ops.cut));
+    fact(&mut facts, "errors, gone on", &told);
+    fact(&mut facts, "operations cut", &whole(summary.ops.cut));
     if let Some(backlog) = run.details.backlog {
-        header::fact(&mut facts, "due and not begun", &whole(backlog));
+        fact(&mut facts, "due and not begun", &whole(backlog));
     }
-    header::fact(&mut facts, "sessions lost", &whole(summary.sessions_lost.len() as u64));
+    fact(&mut facts, "sessions lost", &whole(summary.sessions_lost.len() as u64));
     facts
-}
-
-fn lost(out: &mut String, run: &Run) {
-    for lost in &run.summary.sessions_lost {
-        let text = format!(
-            "session {} at {} s: {} ({})",
-            lost.session,
-            decimal(lost.at_s, 2),
-            lost.message,
-            lost.code
-        );
-        out.push_str(&paragraph("  ", "    ", &text));
-    }
 }
 
 /// What the processors did, and petal's part of it.
 pub(in crate::report) fn cost(run: &Run) -> Facts {
     let mut facts = Facts::new();
-    let mut fact = |name: &str, value: &str| header::fact(&mut facts, name, value);
+    let mut fact = |name: &str, value: &str| super::fact(&mut facts, name, value);
     let summary = &run.summary;
     let shares = summary.cpu.map(|cpu| {
         format!(
@@ -197,8 +159,8 @@ pub(in crate::report) fn cost(run: &Run) -> Facts {
 
 /// What VERIFY=checksum cost; None where nothing of it was timed.
 fn verifying(run: &Run) -> Option<String> {
-    let count = |name: &str| run.summary.counters.get(name).copied().filter(|&count| count > 0);
-    let (blocks, ns) = (count("blocks_verified")?, count("verify_ns")?);
+    let count = |counter| run.summary.counter(counter).filter(|&count| count > 0);
+    let (blocks, ns) = (count(CommonCounter::BlocksVerified)?, count(CommonCounter::VerifyNs)?);
     let petal_s = run.summary.petal_cpu_s.filter(|&seconds| seconds > 0.0);
     let seconds = ns as f64 / 1e9;
     Some(format!(
@@ -207,16 +169,4 @@ fn verifying(run: &Run) -> Option<String> {
         or_dash(petal_s.map(|petal_s| seconds / petal_s), percent),
         decimal(ns as f64 / 1e3 / blocks as f64, 2)
     ))
-}
-
-fn hooks(out: &mut String, run: &Run) {
-    for call in &run.details.hooks {
-        let code = or_dash(call.exit_code, |code| code.to_string());
-        let text =
-            format!("exit {code} after {} s, output in {}", decimal(call.seconds, 2), call.output);
-        fact(out, &call.moment, &text);
-        for value in &call.values {
-            fact(out, "", &format!("{} = {} {}", value.name, rate(value.value), value.unit));
-        }
-    }
 }

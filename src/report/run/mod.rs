@@ -1,0 +1,20 @@
+//! What reports show of a run, as tables and facts: one module for each part of the report. Text and
+//! pages lay the same values out; nothing here knows how they look.
+
+pub(super) mod calibrated;
+pub(super) mod counters;
+pub(super) mod differences;
+pub(super) mod events;
+pub(super) mod layers;
+pub(super) mod load;
+pub(super) mod os;
+pub(super) mod seconds;
+pub(super) mod server_report;
+pub(super) mod tested;
+
+/// Names and their values; a value without a name goes on with the one before.
+pub(super) type Facts = Vec<(String, String)>;
+
+fn fact(facts: &mut Facts, name: &str, value: &str) {
+    facts.push((name.to_owned(), value.to_owned()));
+}
