@@ -169,18 +169,29 @@ fn loaded(number: u32) -> LoadedSchema {
     }
 }
 
-/// The latencies of one second, by kind.
-fn latencies(index: u64, ops: &Ops) -> [(&'static str, Latencies); 2] {
-    let spread = |count: u64, base_us: u64| {
-        let mut latencies = Latencies::new();
+fn no_latencies() -> [(&'static str, Latencies); 2] {
+    [("select", Latencies::new()), ("update", Latencies::new())]
+}
+
+/// Adds the latencies of one second, by kind.
+fn record_latencies(into: &mut [(&'static str, Latencies); 2], index: u64, ops: &Ops) {
+    let mut spread = |kind: usize, count: u64, base_us: u64| {
         for position in 0..count {
             // A long tail: one in a hundred takes eight times as long.
             let tail = if position % 100 == 99 { 8 } else { 1 };
-            latencies.record((base_us + (position * 37 + index * 11) % base_us) * tail * 1000);
+            let latency_us = (base_us + (position * 37 + index * 11) % base_us) * tail;
+            into[kind].1.record(latency_us * 1000);
         }
-        latencies
     };
-    [("select", spread(ops.select, 5_000)), ("update", spread(ops.update, 9_000))]
+    spread(0, ops.select, 5_000);
+    spread(1, ops.update, 9_000);
+}
+
+/// The latencies of one second, by kind.
+fn latencies(index: u64, ops: &Ops) -> [(&'static str, Latencies); 2] {
+    let mut latencies = no_latencies();
+    record_latencies(&mut latencies, index, ops);
+    latencies
 }
 
 fn is_checkpoint(index: u64) -> bool {
@@ -447,13 +458,12 @@ fn fill_summary(run: &mut Run, totals: &Totals, timeline: &[Second]) {
 }
 
 fn merged(timeline: &[Second]) -> BTreeMap<String, Latencies> {
-    let mut merged: BTreeMap<String, Latencies> = BTreeMap::new();
+    let mut merged = no_latencies();
     for (index, second) in timeline.iter().enumerate() {
-        for (kind, part) in latencies(index as u64, &second.ops) {
-            merged.entry(kind.to_owned()).or_default().add(&part);
-        }
+        record_latencies(&mut merged, index as u64, &second.ops);
     }
-    merged
+    let known = merged.into_iter().filter(|_| !timeline.is_empty());
+    known.map(|(kind, latencies)| (kind.to_owned(), latencies)).collect()
 }
 
 fn fill_details(run: &mut Run, totals: &Totals, timeline: &[Second]) {

@@ -447,5 +447,4 @@ fn not_closed<T>(quote: char) -> Result<T, Fault> {
 }
 
 #[cfg(test)]
-#[path = "conf_tests.rs"]
 mod tests;

@@ -291,5 +291,4 @@ impl Settings {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

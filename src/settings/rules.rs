@@ -429,5 +429,4 @@ fn executable(path: &Path) -> Result<(), (String, &'static str)> {
 }
 
 #[cfg(test)]
-#[path = "rules_tests.rs"]
 mod tests;

@@ -414,5 +414,4 @@ fn encode(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "url_tests.rs"]
 mod tests;

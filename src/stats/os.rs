@@ -9,8 +9,6 @@ mod disk;
 mod figures;
 mod interval;
 pub mod iostat;
-#[cfg(test)]
-mod measured;
 mod memory;
 mod network;
 mod pressure;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 
-use crate::support::{Workplace, count, record};
+use crate::support::{PETAL, Workplace, count, record};
 
 #[test]
 fn every_command_explains_itself_on_stdout() {
@@ -209,7 +209,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         // A pipe whose reader is gone before anything is written.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = Command::new(assert_cmd::cargo::cargo_bin!("petal"))
+        let output = Command::new(PETAL)
             .args(args)
             .current_dir(work.path(""))
             .env("NO_OS_PERF_DATA", "TRUE")
@@ -221,10 +221,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
-    let shell = format!(
-        "'{}' run --work-loop 5 --json | head -c 10; exit ${{PIPESTATUS[0]}}",
-        assert_cmd::cargo::cargo_bin!("petal").display()
-    );
+    let shell = format!("'{PETAL}' run --work-loop 5 --json | head -c 10; exit ${{PIPESTATUS[0]}}");
     let output = Command::new("bash")
         .args(["-c", &shell])
         .current_dir(work.path(""))

@@ -25,6 +25,7 @@ mod not_loaded;
 mod oracle;
 mod oracle_sql;
 mod os;
+mod os_devices;
 mod outputs;
 mod perturbed;
 mod physical;

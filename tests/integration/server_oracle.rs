@@ -1,10 +1,9 @@
-//! A live Oracle Database for the conformance suite, where somebody has one:
+//! A live Oracle Database for the conformance suite's ignored cases, where somebody has one:
 //! `PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle`. The user's own
 //! petal schemas are dropped; its tablespace has blocks of 8 KiB. No test of its own.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use petal::engine;
@@ -13,32 +12,22 @@ use petal::settings::url::TargetUrl;
 
 const VARIABLE: &str = "PETAL_TEST_ORACLE";
 
-pub fn url() -> Option<String> {
-    std::env::var(VARIABLE).ok().filter(|url| !url.is_empty())
-}
-
-/// The one skip that PETAL_TEST_REQUIRE=all admits: such a server is not to be had everywhere.
-pub fn is_there() -> bool {
-    let there = url().is_some();
-    if !there {
-        let why = format!("no live Oracle Database: {VARIABLE} names none");
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-    }
-    there
+pub fn url() -> String {
+    std::env::var(VARIABLE).unwrap_or_else(|_| panic!("{VARIABLE} names no Oracle Database"))
 }
 
 /// There is one set of petal's schemas at a server: one test at a time, and each finds none.
 pub fn turn() -> Box<dyn Any> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let db = TargetUrl::parse(&url().unwrap()).unwrap();
+    let db = TargetUrl::parse(&url()).unwrap();
     engine::open(&Settings { db, ..Settings::default() }).unwrap().drop_data().unwrap();
     Box::new(turn)
 }
 
 /// Keys of a schema with the text of c2, past petal.
 pub fn rows(schema: u32) -> BTreeMap<u64, String> {
-    let url = TargetUrl::parse(&url().unwrap()).unwrap();
+    let url = TargetUrl::parse(&url()).unwrap();
     let server = url.server().unwrap();
     let host = &server.hosts[0];
     let place = format!("{}:{}/{}", host.host, host.port.unwrap_or(1521), server.name);

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 pub const LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(10);
 
+/// The program under test, which cargo builds beside it.
+pub const PETAL: &str = env!("CARGO_BIN_EXE_petal");
+
 /// Held by tests whose figures others on the machine would spoil.
 pub static ALONE: Mutex<()> = Mutex::new(());
 
@@ -84,7 +87,7 @@ impl Workplace {
     /// `petal ARGS` in this workplace, with nothing of the caller's environment, and not yet
     /// started. It does not watch the host, whose other tests it would wait for.
     pub fn petal<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Petal {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("petal"));
+        let mut command = Command::new(PETAL);
         command.args(args).current_dir(self.folder.path()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("NO_OS_PERF_DATA", "TRUE");

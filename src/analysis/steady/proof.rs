@@ -130,6 +130,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case asks at every second of 900.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         #[test]
         fn what_drifts_is_never_proven(drift in 0.5f64..0.9, from in 5_000f64..50_000.0) {
             let rates: Vec<u64> =

@@ -91,13 +91,10 @@ impl Connector for Driver {
     }
 }
 
-/// Chooses one of the two TLS providers, and turns a panic of the driver while it connects into an
-/// error instead of a trace. Once in a process.
+/// Makes a panic of the driver while it connects an error, without a trace. Once in a process.
 fn prepare_process() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Another part of the process may have chosen before: then that holds.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(CONNECTING) {

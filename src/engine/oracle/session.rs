@@ -275,6 +275,7 @@ mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
+    use crate::engine::server::scripted::operation;
     use crate::workload::op::Kind;
     use crate::workload::seat::Role;
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -313,16 +314,8 @@ mod tests {
         let mut session =
             OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
         session.abort_after = Duration::ZERO;
-        let select = Operation {
-            kind: Kind::Select,
-            schema: 1,
-            first: 1,
-            rows: 1,
-            stamp: 0,
-            due: None,
-            hot: [false; 2],
-        };
-        let error = session.execute(&[select], &Stop::unlimited(level), &mut Outcomes::default());
+        let batch = [operation(Kind::Select, 1, 1, 1)];
+        let error = session.execute(&batch, &Stop::unlimited(level), &mut Outcomes::default());
         assert_eq!(error.unwrap_err().code, "no-answer");
     }
 }

@@ -2,7 +2,6 @@
 //! keeps what it was sent. How an engine speaks to it, over its own transport, stands with that
 //! engine.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,14 +40,11 @@ pub struct Script<E>(Arc<Mutex<State<E>>>);
 struct State<E> {
     answers: Vec<(String, Answer<E>)>,
     sent: Vec<String>,
-    /// For the next operations of loops, in order: the error that each ends with.
-    faults: VecDeque<Option<u32>>,
 }
 
 impl<E> Default for Script<E> {
     fn default() -> Self {
-        let (answers, sent, faults) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(State { answers, sent, faults })))
+        Self(Arc::new(Mutex::new(State { answers: Vec::new(), sent: Vec::new() })))
     }
 }
 
@@ -94,15 +90,6 @@ impl<E: Clone> Script<E> {
     /// How many of the lines that were sent contain a text.
     pub fn count_sent(&self, contains: &str) -> usize {
         self.0.lock().sent.iter().filter(|line| line.contains(contains)).count()
-    }
-
-    pub fn set_faults(&self, faults: impl IntoIterator<Item = Option<u32>>) {
-        self.0.lock().faults = faults.into_iter().collect();
-    }
-
-    /// The error that the next operation of a loop ends with.
-    pub fn next_fault(&self) -> Option<u32> {
-        self.0.lock().faults.pop_front().flatten()
     }
 }
 

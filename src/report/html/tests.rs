@@ -166,20 +166,26 @@ fn petals_from_elsewhere_need_no_runs() {
     assert!(page.contains("AWR reports of an array") && page.contains("postgres://new"));
 }
 
-/// For looking at: `PETAL_SHOW=DIR cargo test --lib html::tests::pages`.
+/// `PETAL_SHOW=DIR` keeps them there, to look at.
 #[test]
-fn pages_can_be_written_for_looking_at() {
-    let Some(dir) = std::env::var_os("PETAL_SHOW").map(std::path::PathBuf::from) else {
-        return;
-    };
-    let write = |name: &str, text: String| std::fs::write(dir.join(name), text).unwrap();
-    write("run.html", run(&judged()).unwrap());
-    write("hour.html", run(&hour()).unwrap());
-    write("sweep.html", sweep(&swept(), &made::petals()).unwrap());
-    write("overlay.html", petals("Two targets", &made::overlay(), &[]).unwrap());
+fn pages_and_drawings_are_written_to_their_end() {
+    let mut files = vec![
+        ("run.html".to_owned(), run(&judged()).unwrap()),
+        ("hour.html".to_owned(), run(&hour()).unwrap()),
+        ("sweep.html".to_owned(), sweep(&swept(), &made::petals()).unwrap()),
+        ("overlay.html".to_owned(), petals("Two targets", &made::overlay(), &[]).unwrap()),
+    ];
     for what in super::super::petals::ALL {
         let drawn = super::super::petals::svg(&made::petals(), what);
-        write(&format!("{}.svg", what.name()), drawn);
+        files.push((format!("{}.svg", what.name()), drawn));
+    }
+    for (name, text) in files {
+        let end = if name.ends_with(".svg") { "</svg>" } else { "</html>" };
+        assert!(text.trim_end().ends_with(end), "{name}");
+        assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count(), "{name}");
+        if let Some(dir) = std::env::var_os("PETAL_SHOW") {
+            std::fs::write(std::path::Path::new(&dir).join(name), text).unwrap();
+        }
     }
 }
 

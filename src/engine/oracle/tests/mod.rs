@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::link::LinkError;
 use super::scripted::{Scripted, error};
 use super::*;
+use crate::engine::server::scripted::operation;
 use crate::engine::{Outcomes, Silent};
 use crate::settings::url::TargetUrl;
 use crate::settings::{Endpoints, RedoStress};
@@ -70,10 +71,6 @@ fn loaded() -> Scripted {
 
 fn seat(session: u32, schema: u32) -> Seat {
     Seat { session, schema, endpoint: 0, role: Role::Mixed }
-}
-
-fn operation(kind: Kind, schema: u32, first: u64, rows: u32) -> Operation {
-    Operation { kind, schema, first, rows, stamp: first + 1000, due: None, hot: [false; 2] }
 }
 
 fn unlimited() -> Stop {

@@ -1,13 +1,14 @@
-//! Proof on this machine: known I/O past the page cache, against what the kernel counted. On a loop
-//! device of the test's own nothing else is counted; on the real device others only add.
+//! What petal counts of a block device, against known I/O past the page cache. On a loop device of
+//! the test's own nothing else is counted; on the real device others only add.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use super::{DeviceCounts, Probe};
-use crate::stats::devices::{self, DataDevices};
+use petal::stats::devices::{self, DataDevices};
+use petal::stats::os::{DeviceCounts, Probe};
+
+use crate::support::{Loop, Workplace, run, skip};
 
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 1024;
@@ -45,23 +46,11 @@ fn counted(found: &DataDevices, path: &Path) -> DeviceCounts {
     probe.sample().since(&before).device().unwrap()
 }
 
-/// A file of whole blocks, written once.
-fn written(folder: &tempfile::TempDir) -> PathBuf {
-    let path = folder.path().join("blocks");
-    std::fs::write(&path, vec![1; bytes(BLOCKS) as usize + (4 << 20)]).unwrap();
-    File::open(&path).unwrap().sync_all().unwrap();
-    path
-}
-
-/// Beside the test's program: /tmp may be memory.
-fn here() -> tempfile::TempDir {
-    tempfile::tempdir_in(std::env::current_exe().unwrap().parent().unwrap()).unwrap()
-}
-
 #[test]
 fn the_real_device_counts_no_less_than_was_read() {
-    let folder = here();
-    let path = written(&folder);
+    let place = Workplace::new();
+    let path = place.write("blocks", vec![1; bytes(BLOCKS) as usize]);
+    File::open(&path).unwrap().sync_all().unwrap();
     let found = devices::find(std::slice::from_ref(&path));
     if found.counted.is_empty() || direct(&path).is_err() {
         return skip(&format!("the source's device is not seen: {:?}", found.unseen));
@@ -74,20 +63,17 @@ fn the_real_device_counts_no_less_than_was_read() {
 
 #[test]
 fn a_device_of_its_own_and_its_partition_agree_within_three_per_cent() {
-    let folder = here();
-    let disk = match Loop::over(&written(&folder)) {
-        Ok(disk) => disk,
-        Err(reason) => return skip(&reason),
-    };
-    agrees(&disk.0);
-    match disk.partition() {
-        Ok(partition) => agrees(&partition),
-        Err(reason) => skip(&reason),
+    let Some(disk) = Loop::new(12) else { return };
+    agrees(disk.device());
+    match Partition::of(disk.device()) {
+        Ok(partition) => agrees(&partition.name),
+        Err(why) => skip(&why),
     }
 }
 
-fn agrees(path: &Path) {
-    let found = devices::find(&[path.to_owned()]);
+fn agrees(device: &str) {
+    let path = Path::new(device);
+    let found = devices::find(&[PathBuf::from(device)]);
     assert_eq!(found.names(), [path.file_name().unwrap().to_str().unwrap()]);
     let counts = counted(&found, path);
     let pairs = [
@@ -104,46 +90,22 @@ fn agrees(path: &Path) {
     }
 }
 
-/// A loop device, detached when it goes.
-struct Loop(PathBuf);
+/// The first partition of a disk, deleted when dropped.
+struct Partition<'a> {
+    disk: &'a str,
+    name: String,
+}
 
-impl Loop {
-    fn over(file: &Path) -> Result<Self, String> {
-        let file = file.to_str().unwrap();
-        let name = run("losetup", &["--find", "--show", file])?;
-        Ok(Self(name.trim().into()))
-    }
-
-    fn partition(&self) -> Result<PathBuf, String> {
-        let disk = self.0.to_str().unwrap();
+impl<'a> Partition<'a> {
+    fn of(disk: &'a str) -> Result<Self, String> {
         let sectors = (bytes(BLOCKS) / 512).to_string();
         run("addpart", &[disk, "1", "2048", &sectors])?;
-        Ok(format!("{disk}p1").into())
+        Ok(Self { disk, name: format!("{disk}p1") })
     }
 }
 
-impl Drop for Loop {
+impl Drop for Partition<'_> {
     fn drop(&mut self) {
-        let disk = self.0.to_str().unwrap();
-        // There may be no partition.
-        let _ = run("delpart", &[disk, "1"]);
-        let _ = run("losetup", &["--detach", disk]);
+        let _ = run("delpart", &[self.disk, "1"]);
     }
-}
-
-fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
-    }
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn skip(reason: &str) {
-    let required = std::env::var("PETAL_TEST_REQUIRE").is_ok_and(|what| what == "all");
-    assert!(!required, "devices cannot be measured here: {reason}");
-    eprintln!("skipped: devices cannot be measured here: {reason}");
 }
