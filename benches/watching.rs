@@ -8,7 +8,7 @@
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use petal::record::os_log::{Header, OsLog};
+use petal::record::os_log::{OsLog, OsLogHeader};
 use petal::stats::devices::{self, DataDevices};
 use petal::stats::os::{Database, Probe, ServerProcesses};
 
@@ -20,7 +20,7 @@ fn main() {
     let folder = std::env::current_dir().unwrap();
     let found = devices::find(std::slice::from_ref(&folder));
     let path = folder.join(format!("watching-{}.ndjson", std::process::id()));
-    let mut log = OsLog::begin(&path, &Header::default()).unwrap();
+    let mut log = OsLog::begin(&path, &OsLogHeader::default()).unwrap();
     let alone = Probe::watching(&found, Database::InPetal, false);
     let network = Probe::watching(&found, Database::InPetal, true);
     let mut children: Vec<Child> =

@@ -212,11 +212,7 @@ pub fn share(run: &Run, name: &str, calibration: &Calibration) -> Option<Calibra
     Some(share)
 }
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![under_device(run)]
-}
-
-fn under_device(run: &Run) -> Judgement {
+pub(super) fn under_device(run: &Run) -> Judgement {
     const ID: &str = "under-device";
     let Some(share) = &run.details.calibrated else {
         return unknown(

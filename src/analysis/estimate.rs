@@ -36,7 +36,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of a rate or a mean, with a t interval. None of nothing.
+    /// The estimate of a rate or a mean, with a t interval. None without values.
     pub fn of(values: Vec<f64>) -> Option<Self> {
         let mean = mean(&values)?;
         let deviation = deviation(&values);
@@ -48,8 +48,9 @@ impl Estimate {
         Some(Self { values, mean, deviation, half_width, interval })
     }
 
-    /// Of a percentile, which is no mean and has a tail: by bootstrap from five repeats on. Three
-    /// or four give the t interval: resampled, they would never leave their own range.
+    /// The estimate of a percentile, which is no mean and has a tail: by bootstrap from five
+    /// repeats on. Three or four give the t interval: resampled, they would never leave their own
+    /// range.
     pub fn of_percentile(values: Vec<f64>) -> Option<Self> {
         let plain = Self::of(values)?;
         if plain.values.len() < BOOTSTRAP_MIN {

@@ -10,7 +10,7 @@ use crate::record::Run;
 use crate::stats::host::Device;
 
 const ID: &str = "fresh-device";
-/// Of the drive in use.
+/// A drive of which less is in use is nearly fresh.
 const USED_SHARE_MIN: f64 = 0.10;
 /// Volumes on partitions on a disk: no real stack is deeper, and a circle must end.
 const DEEPEST: usize = 8;

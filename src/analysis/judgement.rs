@@ -25,7 +25,7 @@ pub(super) fn unknown(id: &'static str, reason: impl Into<String>) -> Judgement 
     Judgement::Unknown(NotJudged { id, reason: reason.into() })
 }
 
-/// Of what only the database's host shows.
+/// A rule that needs the database's host, which was not seen.
 pub(super) fn unseen(id: &'static str, run: &Run, what: &str) -> Judgement {
     unknown(id, format!("{}: its {what} are not seen", run.why_database_host_is_unseen()))
 }

@@ -9,18 +9,14 @@ use crate::stats::os::CpuShare;
 const ID_PROCESSORS: &str = "processor-bound";
 const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;
-/// Of the periods in which the control group ran.
+/// The share of its periods in which a control group had to wait.
 const THROTTLED_SHARE_MAX: f64 = 0.50;
-/// Of the looks at it.
+/// The share of looks that found the log writer on the busiest processor.
 const LOG_WRITER_SHARE_MIN: f64 = 0.50;
-/// Of the processors that petal may use.
+/// Petal's share of the processors that it may use.
 const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
-/// Of the busy time, where petal and the server share full processors.
+/// Petal's share of the busy time, where petal and the server share full processors.
 const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
-
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![processor_bound(run), steal(run), generator_bound(run)]
-}
 
 /// 100 - idle - iowait, in per cent.
 pub(super) fn busy_percent(cpu: &CpuShare) -> f64 {
@@ -125,7 +121,7 @@ fn log_writer(seen: &HostSeen) -> Option<Full> {
     (all_s > 0.0 && share >= LOG_WRITER_SHARE_MIN).then_some(Full::LogWriter { cpu, busy, share })
 }
 
-fn processor_bound(run: &Run) -> Judgement {
+pub(super) fn processor_bound(run: &Run) -> Judgement {
     const ID: &str = ID_PROCESSORS;
     if !run.is_database_host_seen() {
         return unseen(ID, run, "processors");
@@ -206,8 +202,8 @@ fn percent_or_dash(share: Option<f64>) -> String {
     share.map_or_else(|| "an unknown share".to_owned(), |share| format!("{:.0} %", share * 100.0))
 }
 
-/// Of the database's host, and of petal's own where that is another one.
-fn steal(run: &Run) -> Judgement {
+/// Steal on the database's host, and on petal's own where that is another one.
+pub(super) fn steal(run: &Run) -> Judgement {
     let database = run.summary.cpu;
     let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());
     let told = [(database, "the database's host"), (own, "petal's host")];
@@ -232,7 +228,7 @@ fn steal(run: &Run) -> Judgement {
     .judged()
 }
 
-fn generator_bound(run: &Run) -> Judgement {
+pub(super) fn generator_bound(run: &Run) -> Judgement {
     const ID: &str = "generator-bound";
     if is_in_process(run) {
         return unknown(

@@ -13,10 +13,11 @@ use crate::stats::os::{DeviceCounts, Interval};
 const ID: &str = "other-load";
 const DEVICE_SHARE_MIN: f64 = 0.20;
 const DEVICE_BYTES_MIN: u64 = 16 << 20;
-/// Of the host's processors, and no less than a part of one: the kernel's own threads work too.
+/// Others' share of the host's processors from which on they are reported, and the least part of
+/// one processor: the kernel's own threads work too.
 const PROCESSORS_SHARE_MIN: f64 = 0.10;
 const PROCESSORS_MIN: f64 = 0.25;
-/// Of petal's own: less does not show in its figures.
+/// Others' work in the database, as a share of petal's own. Less does not show in the figures.
 const IN_DATABASE_SHARE_MIN: f64 = 0.05;
 /// Nor does work of so few blocks or rows.
 const IN_DATABASE_MIN: u64 = 500;
@@ -25,19 +26,8 @@ const BLOCKS_OF_A_LOOK_MAX: f64 = 3000.0;
 /// A device that serves fewer requests a second is idle.
 const IDLE_REQUESTS: f64 = 100.0;
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![
-        other_runs(run),
-        in_the_database(run),
-        device(run),
-        disk_below(run),
-        processors(run),
-        before(run),
-    ]
-}
-
 /// Work in the same database that is not petal's: on other tables, or on petal's own.
-fn in_the_database(run: &Run) -> Judgement {
+pub(super) fn in_the_database(run: &Run) -> Judgement {
     let counter = |counter| run.summary.counter(counter).unwrap_or(0);
     let (io, rows) = (&run.details.io, run.summary.rows);
     // Scans are not fetched by key; operations that failed were, and are in no figure.
@@ -92,7 +82,7 @@ fn own_looks(run: &Run) -> f64 {
 }
 
 /// Another petal on the same data.
-fn other_runs(run: &Run) -> Judgement {
+pub(super) fn other_runs(run: &Run) -> Judgement {
     let others = &run.details.other_runs;
     if others.is_empty() {
         return Judgement::Clear;
@@ -111,7 +101,7 @@ fn other_runs(run: &Run) -> Judgement {
     .judged()
 }
 
-fn device(run: &Run) -> Judgement {
+pub(super) fn device(run: &Run) -> Judgement {
     if !run.is_database_host_seen() {
         return unseen(ID, run, "devices");
     }
@@ -153,7 +143,7 @@ fn moved(device: &DeviceCounts) -> u64 {
 
 /// A disk that moved more than all that lies on it and belongs to the data: the rest is another
 /// partition's or volume's.
-fn disk_below(run: &Run) -> Judgement {
+pub(super) fn disk_below(run: &Run) -> Judgement {
     let Some(seen) = run.database_host() else { return Judgement::Clear };
     let sum = &seen.whole.sum;
     let Some((data, devices)) = sum.device().zip(sum.devices.as_ref()) else {
@@ -185,7 +175,7 @@ fn disk_below(run: &Run) -> Judgement {
     .judged()
 }
 
-fn processors(run: &Run) -> Judgement {
+pub(super) fn processors(run: &Run) -> Judgement {
     let Some(seen) = run.database_host() else {
         return match run.is_database_host_seen() {
             // Records of before this was watched have no such figures.
@@ -225,8 +215,8 @@ fn others(run: &Run, seen: &HostSeen, interval: &Interval) -> Option<Others> {
     })
 }
 
-/// The same in a part of the run; None where the seconds do not tell. They keep no processors one
-/// by one: how many there are, the whole run tells.
+/// What others used in a part of the run; None where the seconds do not tell. The number of
+/// processors is that of the whole run, since seconds do not keep processors one by one.
 pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
     let seen = run.database_host()?;
     let of = seen.whole.sum.cpus.each.len();
@@ -288,7 +278,7 @@ fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Option<Jud
 }
 
 /// The last look before the run, when petal was idle.
-fn before(run: &Run) -> Judgement {
+pub(super) fn before(run: &Run) -> Judgement {
     let Some(seen) = run.database_host() else { return Judgement::Clear };
     let Some(before) = &seen.before else { return Judgement::Clear };
     let found =

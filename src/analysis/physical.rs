@@ -15,22 +15,6 @@ const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
 const READS_PER_ROW_MAX: f64 = 1.10;
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![
-        reached_the_device(run),
-        storage_cache(run),
-        database_cache(run),
-        cached_misses(run),
-        not_direct(run),
-        single_block(run),
-        extra_reads(run),
-        wrong_plan(run),
-        untimed(run),
-        logical_scan(run),
-        super::fresh::judge(run),
-    ]
-}
-
 /// The data that a run can touch and the cache it has: of all sessions together, or, where each
 /// session has a cache of its own, of one schema and one such cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +68,7 @@ pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
     }
 }
 
-fn reached_the_device(run: &Run) -> Judgement {
+pub(super) fn reached_the_device(run: &Run) -> Judgement {
     const ID: &str = "cached-by-os";
     if !run.is_database_host_seen() {
         return unseen(ID, run, "devices");
@@ -140,7 +124,7 @@ fn not_from(run: &Run, served: ReadsServed, id: &str, what: &str, advice: &str) 
     .judged()
 }
 
-fn storage_cache(run: &Run) -> Judgement {
+pub(super) fn storage_cache(run: &Run) -> Judgement {
     let cache = run.summary.setting("storage_cache").and_then(|value| value.as_u64());
     let active = run.summary.active_bytes;
     match cache {
@@ -161,7 +145,7 @@ fn storage_cache(run: &Run) -> Judgement {
     }
 }
 
-fn database_cache(run: &Run) -> Judgement {
+pub(super) fn database_cache(run: &Run) -> Judgement {
     let Some(Cache { bytes, active, is_per_session }) = Cache::that_holds(run) else {
         return Judgement::Clear;
     };
@@ -183,7 +167,7 @@ fn database_cache(run: &Run) -> Judgement {
     .judged()
 }
 
-fn cached_misses(run: &Run) -> Judgement {
+pub(super) fn cached_misses(run: &Run) -> Judgement {
     const ID: &str = "cache-misses";
     let Some(cache) = Cache::that_holds(run) else { return Judgement::Clear };
     // A warm-up is there to fill the cache.
@@ -213,7 +197,7 @@ fn cached_misses(run: &Run) -> Judgement {
         .judged()
 }
 
-fn not_direct(run: &Run) -> Judgement {
+pub(super) fn not_direct(run: &Run) -> Judgement {
     match &run.details.target.direct_io {
         Some(direct) if direct.asked && !direct.used => warning(
             "not-direct",
@@ -229,7 +213,7 @@ fn not_direct(run: &Run) -> Judgement {
     }
 }
 
-fn single_block(run: &Run) -> Judgement {
+pub(super) fn single_block(run: &Run) -> Judgement {
     const ID: &str = "not-single-block";
     let meant = run.summary.setting_number("prefetch").unwrap_or(0.0) == 0.0;
     // A scan may read many blocks at once: it is not what this rule is about.
@@ -282,7 +266,7 @@ fn prefetched(run: &Run) -> Option<Judgement> {
 }
 
 /// Index or interior blocks that missed the cache are read beside the rows' own.
-fn extra_reads(run: &Run) -> Judgement {
+pub(super) fn extra_reads(run: &Run) -> Judgement {
     const ID: &str = "extra-reads";
     // Whoever visited them, where the database counts that.
     let fetched = run.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
@@ -306,7 +290,7 @@ fn extra_reads(run: &Run) -> Judgement {
     .judged()
 }
 
-fn wrong_plan(run: &Run) -> Judgement {
+pub(super) fn wrong_plan(run: &Run) -> Judgement {
     match &run.details.target.plan {
         Some(plan) if !plan.as_meant => error(
             "wrong-plan",
@@ -322,7 +306,7 @@ fn wrong_plan(run: &Run) -> Judgement {
 }
 
 /// Without the database's own timing there is no latency of a single read.
-fn untimed(run: &Run) -> Judgement {
+pub(super) fn untimed(run: &Run) -> Judgement {
     let reads = run.details.io.physical_read_blocks.filter(|&blocks| blocks > 0);
     let Some((why, reads)) = run.details.target.io_untimed.as_ref().zip(reads) else {
         return Judgement::Clear;
@@ -338,7 +322,7 @@ fn untimed(run: &Run) -> Judgement {
     .judged()
 }
 
-fn logical_scan(run: &Run) -> Judgement {
+pub(super) fn logical_scan(run: &Run) -> Judgement {
     if run.summary.ops.scan == 0 {
         return Judgement::Clear;
     }

@@ -161,13 +161,12 @@ fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Besid
     }
 }
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let judged = match compare(run) {
-        None => return Vec::new(),
+pub(super) fn judge(run: &Run) -> Judgement {
+    match compare(run) {
+        None => Judgement::Clear,
         Some(Err(why)) => unknown(ID, why),
         Some(Ok(comparison)) => differs(&comparison),
-    };
-    vec![judged]
+    }
 }
 
 fn differs(comparison: &Comparison) -> Judgement {

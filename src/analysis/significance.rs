@@ -88,7 +88,7 @@ fn welch_of(a: Sample, b: Sample) -> Option<Welch> {
     Some(Welch { t, freedom, p: t_p_value(t, freedom)? })
 }
 
-/// Of b against a; None under two values a side, or where neither side varies.
+/// Welch's test of b against a; None under two values a side, or where neither side varies.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     welch_of(Sample::of(a)?, Sample::of(b)?)
 }

@@ -4,35 +4,16 @@
 use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
-use super::steady;
 use crate::record::{RebuiltBecause, Run};
 use crate::stats::counters::CommonCounter::{BadBlocks, CheckpointErrors, IoErrors};
 
 const RUN_TIME_S_MIN: f64 = 30.0;
 const CLOCK_SLACK_S: f64 = 0.5;
-/// Of rules that set one run beside others.
-const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 /// The finding on a run whose operations did not visit the rows asked of them.
 pub(super) const ROWS_MISSING: &str = "rows-missing";
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    let mut all = vec![partial_record(run), gaps(run), data_vanished(run)];
-    all.extend([bad_blocks(run), io_errors(run), rows_missing(run)]);
-    all.extend([lost_sessions(run), suspended(run), short_run(run)]);
-    all.extend(steady::judge(run));
-    all.extend([
-        single_run(run),
-        uneven_endpoints(run),
-        backlog(run),
-        unknown("repeats-vary", "needs --repeats 3"),
-        unknown("active-set-varies", NEEDS_RUNS),
-        unknown("mixed-run-lengths", NEEDS_RUNS),
-    ]);
-    all
-}
-
-fn partial_record(run: &Run) -> Judgement {
+pub(super) fn partial_record(run: &Run) -> Judgement {
     if !run.details.rebuilt {
         return Judgement::Clear;
     }
@@ -53,7 +34,7 @@ fn partial_record(run: &Run) -> Judgement {
     .judged()
 }
 
-fn gaps(run: &Run) -> Judgement {
+pub(super) fn gaps(run: &Run) -> Judgement {
     if run.details.gaps.is_empty() {
         return Judgement::Clear;
     }
@@ -66,7 +47,7 @@ fn gaps(run: &Run) -> Judgement {
     .judged()
 }
 
-fn data_vanished(run: &Run) -> Judgement {
+pub(super) fn data_vanished(run: &Run) -> Judgement {
     let Some(why) = &run.details.data_vanished else { return Judgement::Clear };
     error(
         "data-vanished",
@@ -78,7 +59,7 @@ fn data_vanished(run: &Run) -> Judgement {
     .judged()
 }
 
-fn bad_blocks(run: &Run) -> Judgement {
+pub(super) fn bad_blocks(run: &Run) -> Judgement {
     if run.details.bad_blocks.is_empty() {
         return Judgement::Clear;
     }
@@ -93,7 +74,7 @@ fn bad_blocks(run: &Run) -> Judgement {
 }
 
 /// Failures of single calls and of whole checkpoints, of engines that make these calls themselves.
-fn io_errors(run: &Run) -> Judgement {
+pub(super) fn io_errors(run: &Run) -> Judgement {
     let counted = |counter| run.summary.counter(counter).unwrap_or(0);
     let (calls, checkpoints) = (counted(IoErrors), counted(CheckpointErrors));
     if calls + checkpoints == 0 {
@@ -113,7 +94,7 @@ fn io_errors(run: &Run) -> Judgement {
 }
 
 /// Each operation must have visited exactly the rows asked of it.
-fn rows_missing(run: &Run) -> Judgement {
+pub(super) fn rows_missing(run: &Run) -> Judgement {
     const ID: &str = ROWS_MISSING;
     let (visited, not_as_asked) = (run.summary.rows, run.details.ops_not_as_asked);
     let Some(asked) = run.summary.rows_asked else {
@@ -146,7 +127,7 @@ fn rows_missing(run: &Run) -> Judgement {
     .judged()
 }
 
-fn lost_sessions(run: &Run) -> Judgement {
+pub(super) fn lost_sessions(run: &Run) -> Judgement {
     let lost = &run.summary.sessions_lost;
     let Some(first) = lost.first() else { return Judgement::Clear };
     error(
@@ -170,7 +151,7 @@ fn lost_sessions(run: &Run) -> Judgement {
 }
 
 /// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
-fn suspended(run: &Run) -> Judgement {
+pub(super) fn suspended(run: &Run) -> Judgement {
     const ID: &str = "petal-suspended";
     let Some(all) = &run.details.suspended else {
         return unknown(ID, "whether petal always ran is not in this record");
@@ -198,7 +179,7 @@ fn suspended(run: &Run) -> Judgement {
     .judged()
 }
 
-fn short_run(run: &Run) -> Judgement {
+pub(super) fn short_run(run: &Run) -> Judgement {
     let elapsed_s = run.summary.elapsed_s;
     let timed = run.summary.setting_number("work_loop").unwrap_or(0.0) == 0.0;
     let seconds = match run.summary.setting_number("run_time").filter(|_| timed) {
@@ -221,7 +202,7 @@ fn short_run(run: &Run) -> Judgement {
     .judged()
 }
 
-fn single_run(run: &Run) -> Judgement {
+pub(super) fn single_run(run: &Run) -> Judgement {
     if run.details.repeats > 1 {
         return Judgement::Clear;
     }
@@ -234,7 +215,7 @@ fn single_run(run: &Run) -> Judgement {
     .judged()
 }
 
-fn uneven_endpoints(run: &Run) -> Judgement {
+pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
     const ID: &str = "uneven-endpoints";
     let endpoints = &run.summary.endpoints;
     if endpoints.len() < 2 {
@@ -293,7 +274,7 @@ fn uneven_endpoints(run: &Run) -> Judgement {
 
 /// An operation that came due while a session's last one was in flight is no queue: one for each
 /// session is normal at the end.
-fn backlog(run: &Run) -> Judgement {
+pub(super) fn backlog(run: &Run) -> Judgement {
     match run.details.backlog {
         Some(backlog) if backlog > u64::from(run.summary.sessions) => warning(
             "backlog",

@@ -21,7 +21,7 @@ pub struct Verdict {
     pub read_us: Option<f64>,
     /// Millions of bytes of log per second.
     pub redo_mb: Option<f64>,
-    /// Of a run whose data the database's cache can hold: blocks visited per second.
+    /// Blocks visited per second, of a run whose data the database's cache can hold.
     pub logical_reads: Option<f64>,
     /// The time that all of it is of: `steady window 5.0-15.0 s`.
     pub window: String,
@@ -112,8 +112,8 @@ fn limited_by(run: &Run) -> String {
     format!("{what} ({words})")
 }
 
-/// How much of their DB time sessions spent on a processor: as the database counts it, or where it
-/// works within petal, by petal's own processor time. None where neither is known.
+/// The share of DB time that sessions spent on a processor. The database counts it; where it works
+/// within petal, petal's own processor time stands for it. None where neither is known.
 fn processor_share(run: &Run) -> Option<f64> {
     let told = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
     let told_us = told.map(|wait| wait.time_us).reduce(|sum, one| sum + one);

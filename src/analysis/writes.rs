@@ -11,33 +11,18 @@ use crate::stats::counters::{CommonCounter, WaitClass};
 
 /// From this share of updated rows on, moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
-/// From this share of visited rows on, rows were followed: a database's own dictionary has such too.
+/// From this share of visited rows on, rows were followed: a database's own dictionary has such
+/// too.
 const FOLLOWED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
 
-pub(super) fn judge(run: &Run) -> Vec<Judgement> {
-    if run.summary.ops.update == 0 {
-        return Vec::new();
-    }
-    vec![
-        not_durable(run),
-        more_commits_than_syncs(run),
-        deferred_writes(run),
-        moved_rows(run),
-        small_log_waits(run),
-        small_log_cadence(run),
-        log_not_reset(run),
-        vacuum(run),
-    ]
-}
-
 pub(super) fn checkpoints(run: &Run) -> Option<u64> {
     run.summary.counter(CommonCounter::Checkpoints)
 }
 
-fn not_durable(run: &Run) -> Judgement {
+pub(super) fn not_durable(run: &Run) -> Judgement {
     match &run.details.target.durability {
         Some(durability) if !durability.durable => warning(
             "not-durable",
@@ -59,7 +44,7 @@ fn writing_sessions(run: &Run) -> u64 {
     }
 }
 
-fn more_commits_than_syncs(run: &Run) -> Judgement {
+pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     let commits = run.summary.ops.update;
     let Some(syncs) = run.details.io.log_syncs else {
         return unknown("not-durable", "the database does not count log syncs");
@@ -117,7 +102,7 @@ fn more_commits_than_syncs(run: &Run) -> Judgement {
     .judged()
 }
 
-fn deferred_writes(run: &Run) -> Judgement {
+pub(super) fn deferred_writes(run: &Run) -> Judgement {
     const ID: &str = "deferred-writes";
     let Some(checkpoints) = checkpoints(run) else {
         return unknown(ID, "the engine does not count checkpoints");
@@ -140,7 +125,7 @@ fn deferred_writes(run: &Run) -> Judgement {
     .judged()
 }
 
-fn moved_rows(run: &Run) -> Judgement {
+pub(super) fn moved_rows(run: &Run) -> Judgement {
     const ID: &str = "moved-rows";
     let sizes = run.details.data_bytes_before.zip(run.details.data_bytes_after);
     let moved = run.summary.counter(CommonCounter::RowsMoved);
@@ -220,7 +205,7 @@ fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> J
         .judged()
 }
 
-fn small_log_waits(run: &Run) -> Judgement {
+pub(super) fn small_log_waits(run: &Run) -> Judgement {
     const ID: &str = "small-log";
     if !run.is_counted() {
         return unknown(ID, "what sessions waited for is not known");
@@ -248,7 +233,7 @@ fn small_log_waits(run: &Run) -> Judgement {
 
 /// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
 /// checkpoints by that size.
-fn small_log_cadence(run: &Run) -> Judgement {
+pub(super) fn small_log_cadence(run: &Run) -> Judgement {
     const ID: &str = "small-log";
     let advice = &run.details.target.advice;
     let counted = run.summary.counter(CommonCounter::CheckpointsByLogSize);
@@ -283,7 +268,7 @@ fn small_log_cadence(run: &Run) -> Judgement {
     finding.with("checkpoints", checkpoints).with("elapsed_s", run.summary.elapsed_s).judged()
 }
 
-fn log_not_reset(run: &Run) -> Judgement {
+pub(super) fn log_not_reset(run: &Run) -> Judgement {
     let Some(failures @ 1..) = run.summary.counter(CommonCounter::LogResetFailures) else {
         return Judgement::Clear;
     };
@@ -299,7 +284,7 @@ fn log_not_reset(run: &Run) -> Judgement {
     .judged()
 }
 
-fn vacuum(run: &Run) -> Judgement {
+pub(super) fn vacuum(run: &Run) -> Judgement {
     match run.summary.counter(CommonCounter::Vacuums) {
         Some(0) => Judgement::Clear,
         Some(vacuums) => info(

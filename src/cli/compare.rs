@@ -160,7 +160,7 @@ fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, F
             Failure::new(Exit::Failed, format!("the petals cannot be written: {error}"))
         })?
     } else {
-        report::lines::alone(&side.name, &petals, objective)
+        report::petals_text::alone(&side.name, &petals, objective)
     };
     console.result(&text);
     Ok(Exit::Done)

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use time::OffsetDateTime;
 
 use crate::record::moment::stamp;
-use crate::record::os_log::{Header, OsLog};
+use crate::record::os_log::{OsLog, OsLogHeader};
 use crate::runner::os;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
@@ -93,7 +93,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let database = server.map_or(Database::Unseen, |server| Database::In(vec![server]));
     let probe = Probe::watching(&devices, database, true);
     let path = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
-    let header = Header {
+    let header = OsLogHeader {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: stamp(OffsetDateTime::now_utc()),
         host: Host::collect(Some(&devices)),

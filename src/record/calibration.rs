@@ -82,7 +82,7 @@ pub struct Point {
     pub writes: u64,
     /// Requests per second: all over all seconds.
     pub iops: f64,
-    /// Of the slowest and the fastest round.
+    /// The rates of the slowest and the fastest round.
     pub iops_min: f64,
     pub iops_max: f64,
     /// Millions of bytes per second.
@@ -170,7 +170,7 @@ pub struct CalibratedShare {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CalibratedPoint {
-    /// As it was asked for, and as the kernel counted it at the device.
+    /// Requests in flight as asked for, and as the kernel counted them at the device.
     pub depth: u32,
     pub device_depth: Option<f64>,
     pub iops: f64,

@@ -46,7 +46,7 @@ impl PerSecond {
 }
 
 impl PerSecond {
-    /// The same with the database's figures over a time of their own.
+    /// These rates with the database's figures over a time of their own.
     pub fn with_database_over(self, io: &IoCounts, seconds: f64) -> Self {
         Self {
             ops: self.ops,

@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::figures::{self, Totals};
-use super::journal::{Journal, Line, Opening, WaitTotal};
+use super::journal::{Journal, JournalLine, Opening, WaitTotal};
 use super::latency_log::LatencyLog;
 use super::os::{HostSeen, SecondSeen};
-use super::os_log::{Header, OsLog};
+use super::os_log::{OsLog, OsLogHeader};
 use super::{
     Endpoint, FileIo, Folder, HookCall, HookValue, Ops, Rows, Run, Second, SessionLost,
     SettleTimes, Status, Steady, WaitHistogram, WindowTotals,
@@ -527,14 +527,14 @@ pub fn killed_run(folder: &Path, seconds: u64) {
     let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
     let mut log = LatencyLog::begin(&folder, trigger).unwrap();
     let mut os_log =
-        OsLog::begin(&folder.path().join(super::os::OWN_NAME), &Header::default()).unwrap();
+        OsLog::begin(&folder.path().join(super::os::OWN_NAME), &OsLogHeader::default()).unwrap();
     let timeline = timeline(seconds);
     for (index, second) in timeline.iter().enumerate() {
         let totals = Totals::of(&timeline[..=index]);
         let by_kind = latencies(index as u64, &second.ops);
         let by_tag = by_kind.iter().map(|(kind, latencies)| (*kind, latencies));
         log.second(second.from_s, second.length_s, by_tag).unwrap();
-        let line = Line {
+        let line = JournalLine {
             second: second.clone(),
             waits: waits(&totals),
             counters: counters(&totals),
@@ -554,7 +554,7 @@ pub fn killed_run(folder: &Path, seconds: u64) {
 /// The file of the operating system's seconds that a run leaves in its folder.
 pub fn os_log(folder: &Path, run: &Run) {
     let path = folder.join(super::os::OWN_NAME);
-    let mut log = OsLog::begin(&path, &Header::default()).unwrap();
+    let mut log = OsLog::begin(&path, &OsLogHeader::default()).unwrap();
     for second in run.details.os.iter().flat_map(|seen| &seen.seconds) {
         log.append_now(Some(second.from_s), &second.interval).unwrap();
     }

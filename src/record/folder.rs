@@ -23,7 +23,7 @@ const NUMBER_MAX: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
-    /// Of a folder that petal is filling: locked until the last copy of this value is gone.
+    /// The lock of a folder that petal is filling, until the last copy of this value is gone.
     _held: Option<Arc<File>>,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::lines::{self, Lines};
+use super::ndjson::{self, Lines};
 use super::{Folder, RecordError, Run, Second, SessionLost, WaitRow};
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
@@ -33,7 +33,7 @@ impl Opening {
 
 /// One second, and the totals since the trigger that a killed run would lose.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct JournalLine {
     pub second: Second,
     /// Since the trigger. In the file only those that are not as the line before left them: a day's
     /// run must not fill a disk with what stood still.
@@ -95,7 +95,7 @@ impl Journal {
     }
 
     /// Appends one second. An error is returned once; after it, this does nothing.
-    pub fn second(&mut self, line: Line) -> Result<(), RecordError> {
+    pub fn second(&mut self, line: JournalLine) -> Result<(), RecordError> {
         self.lines.append(&self.told.changed_in(line))
     }
 }
@@ -109,7 +109,7 @@ struct Told {
 
 impl Told {
     /// Keeps what a line tells, and leaves in it what is new.
-    fn changed_in(&mut self, mut line: Line) -> Line {
+    fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
         line.waits.retain(|wait| !self.waits.contains(wait));
         line.counters.retain(|name, count| self.counters.get(name) != Some(count));
         self.take(&line);
@@ -117,12 +117,12 @@ impl Told {
     }
 
     /// The totals as they stand after `last`, the line of the newest second.
-    fn counted(&self, seconds: usize, last: Option<&Line>) -> Option<Counted> {
+    fn counted(&self, seconds: usize, last: Option<&JournalLine>) -> Option<Counted> {
         let (waits, counters) = (self.waits.clone(), self.counters.clone());
-        Some(Counted { seconds, line: Line { waits, counters, ..last?.clone() } })
+        Some(Counted { seconds, line: JournalLine { waits, counters, ..last?.clone() } })
     }
 
-    fn take(&mut self, line: &Line) {
+    fn take(&mut self, line: &JournalLine) {
         if line.uncounted {
             *self = Self::default(); // To be told whole when it is known again.
         }
@@ -142,7 +142,7 @@ pub struct Read {
     pub opening: Opening,
     pub seconds: Vec<Second>,
     /// The last line, whose totals are those of the run; None of a run without a second.
-    pub last: Option<Line>,
+    pub last: Option<JournalLine>,
     /// None when the database's counters are known of no second.
     pub counted: Option<Counted>,
     pub sessions_lost: Vec<SessionLost>,
@@ -156,7 +156,7 @@ pub struct Counted {
     /// How many seconds, from the first on.
     pub seconds: usize,
     /// The line of the last of them, with the totals until then.
-    pub line: Line,
+    pub line: JournalLine,
 }
 
 /// Reads a journal up to the first line that is torn or damaged.
@@ -165,22 +165,23 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
     let mut told = Told::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
     let mut until_break: Option<Option<Counted>> = None;
-    let (opening, torn) = lines::read(path, FORMAT, WANTED, |_: &Opening, mut line: Line| {
-        for lost in std::mem::take(&mut line.sessions_lost) {
-            // Journals of petal's first days tell all in every line.
-            if sessions_lost.iter().all(|known| known.session != lost.session) {
-                sessions_lost.push(lost);
+    let (opening, torn) =
+        ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: JournalLine| {
+            for lost in std::mem::take(&mut line.sessions_lost) {
+                // Journals of petal's first days tell all in every line.
+                if sessions_lost.iter().all(|known| known.session != lost.session) {
+                    sessions_lost.push(lost);
+                }
             }
-        }
-        if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
-            until_break = Some(told.counted(seconds.len(), last.as_ref()));
-        }
-        seconds.push(line.second.clone());
-        told.take(&line);
-        last = Some(line);
-    })?;
+            if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
+                until_break = Some(told.counted(seconds.len(), last.as_ref()));
+            }
+            seconds.push(line.second.clone());
+            told.take(&line);
+            last = Some(line);
+        })?;
     let counted = until_break.unwrap_or_else(|| told.counted(seconds.len(), last.as_ref()));
-    let last = last.map(|line| Line { waits: told.waits, counters: told.counters, ..line });
+    let last = last.map(|line| JournalLine { waits: told.waits, counters: told.counters, ..line });
     Ok(Read { opening, seconds, last, counted, sessions_lost, torn })
 }
 
@@ -197,13 +198,13 @@ pub struct Between {
 /// What happened between the ends of two seconds; None where one of them is not there or was not
 /// sampled.
 pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between>, RecordError> {
-    let ends_at = |line: &Line, at_s: f64| {
+    let ends_at = |line: &JournalLine, at_s: f64| {
         (line.second.from_s + line.second.length_s - at_s).abs() < BOUND_SLACK_S
     };
     let mut told = Told::default();
-    let trigger = Line { petal_cpu_s: Some(0.0), ..Line::default() };
+    let trigger = JournalLine { petal_cpu_s: Some(0.0), ..JournalLine::default() };
     let (mut from, mut to) = ((from_s < BOUND_SLACK_S).then_some(trigger), None);
-    lines::read(path, FORMAT, WANTED, |_: &Opening, line: Line| {
+    ndjson::read(path, FORMAT, WANTED, |_: &Opening, line: JournalLine| {
         told.take(&line);
         let bound = match (ends_at(&line, from_s), ends_at(&line, to_s)) {
             (true, _) => &mut from,
@@ -211,13 +212,13 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
             _ => return,
         };
         let (waits, counters) = (told.waits.clone(), told.counters.clone());
-        *bound = Some(Line { waits, counters, ..line });
+        *bound = Some(JournalLine { waits, counters, ..line });
     })?;
     let both = from.zip(to).filter(|(from, to)| !from.uncounted && !to.uncounted);
     Ok(both.map(|(from, to)| difference(&from, to)))
 }
 
-fn difference(from: &Line, to: Line) -> Between {
+fn difference(from: &JournalLine, to: JournalLine) -> Between {
     let waits = to.waits.into_iter().map(|wait| {
         let Some(then) = from.waits.iter().find(|then| then.name == wait.name) else { return wait };
         let waits = wait.waits.zip(then.waits).map(|(now, then)| now.saturating_sub(then));
@@ -260,7 +261,7 @@ mod tests {
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
-            journal.second(Line::default()).unwrap();
+            journal.second(JournalLine::default()).unwrap();
             assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
         }
     }
@@ -272,9 +273,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
-        let known =
-            Line { counters: BTreeMap::from([("commits".to_owned(), 7)]), ..Line::default() };
-        let unknown = Line { uncounted: true, ..Line::default() };
+        let known = JournalLine {
+            counters: BTreeMap::from([("commits".to_owned(), 7)]),
+            ..JournalLine::default()
+        };
+        let unknown = JournalLine { uncounted: true, ..JournalLine::default() };
         for line in [&known, &unknown, &known] {
             journal.second(line.clone()).unwrap();
             let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
@@ -303,10 +306,10 @@ mod tests {
                     time_ns,
                 });
                 let counters = known().map(|(n, &total)| (format!("counter {n}"), total));
-                let line = Line {
+                let line = JournalLine {
                     waits: waits.collect(),
                     counters: counters.collect(),
-                    ..Line::default()
+                    ..JournalLine::default()
                 };
                 let (waits, counters) = (line.waits.clone(), line.counters.clone());
                 journal.second(line).unwrap();
@@ -314,9 +317,9 @@ mod tests {
                 prop_assert_eq!((last.waits, last.counters), (waits, counters));
             }
             // What stood still is not told again.
-            let still = Line {
+            let still = JournalLine {
                 counters: BTreeMap::from([("counter 0".to_owned(), totals[0])]),
-                ..Line::default()
+                ..JournalLine::default()
             };
             journal.second(still).unwrap();
             let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
@@ -337,7 +340,7 @@ mod tests {
         };
         for sessions_lost in [vec![], vec![lost(2)], vec![lost(2), lost(1)], vec![lost(3)], vec![]]
         {
-            journal.second(Line { sessions_lost, ..Line::default() }).unwrap();
+            journal.second(JournalLine { sessions_lost, ..JournalLine::default() }).unwrap();
         }
         let read = read(&dir.path().join(NAME)).unwrap();
         assert_eq!(read.sessions_lost, [lost(2), lost(1), lost(3)]);

@@ -12,9 +12,9 @@ pub mod folder;
 mod format;
 pub mod journal;
 pub mod latency_log;
-mod lines;
 mod load;
 pub mod moment;
+mod ndjson;
 pub mod observation;
 pub mod os;
 pub mod os_figures;
@@ -96,7 +96,7 @@ pub struct Summary {
     /// Operation latency, petal's clock: `select`, `scan`, `update`; with RATE also
     /// `select_response` and so on, from the intended start.
     pub latency_us: BTreeMap<String, LatencySummary>,
-    /// Of them, the operations that the settings sent to hot data, with their count: `hot_spot`,
+    /// The latency of operations that the settings sent to hot data, with their count: `hot_spot`,
     /// `hot_schema`. Empty without such settings, and in records made before petal counted them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hot_latency_us: BTreeMap<String, LatencySummary>,
@@ -299,7 +299,7 @@ pub struct Details {
     pub devices: Vec<String>,
     /// What the operating system of petal's host saw; null with NO_OS_PERF_DATA.
     pub os: Option<os::HostSeen>,
-    /// The same of the database's host, where `petal os` recorded it there.
+    /// What the operating system of the database's host saw, where `petal os` recorded it there.
     pub server_os: Option<os::HostSeen>,
     /// How far the clock of the database's host was ahead of petal's, as the database told.
     pub server_clock_ahead_s: Option<f64>,
@@ -363,7 +363,7 @@ pub struct Suspended {
     /// Seconds after the trigger.
     pub at_s: f64,
     pub lost_s: f64,
-    /// Of these, so long the whole machine was suspended.
+    /// How much of it the whole machine was suspended.
     pub machine_s: f64,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::os_log::{self, Header};
+use super::os_log::{self, OsLogHeader};
 use super::{RecordError, Run};
 use crate::stats::host::Host;
 use crate::stats::os::{GroupLimit, Interval, Whole};
@@ -52,7 +52,7 @@ pub struct SecondSeen {
 
 impl HostSeen {
     /// What a file's first line tells.
-    pub fn from_header(header: &Header) -> Self {
+    pub fn from_header(header: &OsLogHeader) -> Self {
         Self {
             host: header.host.name.clone(),
             allowed_cpus: header.allowed_cpus.clone(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::os::HostSeen;
-use crate::stats::os::iostat::Shown;
+use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, GaugeRanges, Interval};
 
 /// Both hosts of a run; petal's own only where the database is on another one.
@@ -95,7 +95,7 @@ pub struct DeviceFigures {
     /// False for a disk below: it is told for comparison, and not added up.
     pub data: bool,
     #[serde(flatten)]
-    pub shown: Shown,
+    pub shown: DeviceRates,
 }
 
 /// Counts per second.
@@ -180,7 +180,7 @@ impl HostFigures {
                 let figures = all.iter().map(|device| DeviceFigures {
                     name: device.name.clone(),
                     data: device.data,
-                    shown: Shown::of(device, sum.seconds),
+                    shown: DeviceRates::of(device, sum.seconds),
                 });
                 figures.collect()
             }),

@@ -1,4 +1,4 @@
-//! `petal-os/1`: what the operating system of a host saw, a line a second ([`super::lines`]). `petal
+//! `petal-os/1`: what the operating system of a host saw, a line a second ([`super::ndjson`]). `petal
 //! os` writes it on its own, a run as `os.ndjson` in its folder. The first line tells about the host.
 
 use std::path::Path;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::RecordError;
-use super::lines::{self, Lines, encoded};
 use super::moment::stamp;
+use super::ndjson::{self, Lines, encoded};
 use crate::stats::clock::ClockState;
 use crate::stats::host::Host;
 use crate::stats::os::Interval;
@@ -20,7 +20,7 @@ const WHAT: &str = "a second of the operating system";
 /// The first line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Header {
+pub struct OsLogHeader {
     pub format: String,
     pub petal_version: String,
     /// UTC, RFC 3339, by this host's clock.
@@ -39,7 +39,7 @@ pub struct Header {
 /// Every other line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Line {
+pub struct OsLogLine {
     /// The interval's end: UTC, RFC 3339, by this host's clock.
     pub at: String,
     /// In a run's folder: its begin, in seconds since the trigger.
@@ -54,7 +54,7 @@ pub struct OsLog(Lines);
 
 impl OsLog {
     /// Makes a file that was not there.
-    pub fn begin(path: &Path, header: &Header) -> Result<Self, RecordError> {
+    pub fn begin(path: &Path, header: &OsLogHeader) -> Result<Self, RecordError> {
         Lines::begin(path, WHAT, &of_this_format(header)).map(Self)
     }
 
@@ -65,19 +65,19 @@ impl OsLog {
         interval: &Interval,
     ) -> Result<(), RecordError> {
         let at = stamp(OffsetDateTime::now_utc());
-        self.0.append(&Line { at, from_s, interval: interval.clone() })
+        self.0.append(&OsLogLine { at, from_s, interval: interval.clone() })
     }
 }
 
-fn of_this_format(header: &Header) -> Header {
-    Header { format: FORMAT.to_owned(), ..header.clone() }
+fn of_this_format(header: &OsLogHeader) -> OsLogHeader {
+    OsLogHeader { format: FORMAT.to_owned(), ..header.clone() }
 }
 
 /// A whole file as text, for writing at once.
 pub(super) fn text(
     path: &Path,
-    header: &Header,
-    seconds: impl Iterator<Item = Line>,
+    header: &OsLogHeader,
+    seconds: impl Iterator<Item = OsLogLine>,
 ) -> Result<Vec<u8>, RecordError> {
     let mut text = encoded(path, WHAT, &of_this_format(header))?;
     for line in seconds {
@@ -88,8 +88,11 @@ pub(super) fn text(
 
 /// Hands each line to `each`, in the file's order, up to the first that is torn or damaged. Returns
 /// the first line, and whether the last one was torn.
-pub fn read(path: &Path, each: impl FnMut(&Header, Line)) -> Result<(Header, bool), RecordError> {
-    lines::read(path, FORMAT, "the first line of a file that petal os writes", each)
+pub fn read(
+    path: &Path,
+    each: impl FnMut(&OsLogHeader, OsLogLine),
+) -> Result<(OsLogHeader, bool), RecordError> {
+    ndjson::read(path, FORMAT, "the first line of a file that petal os writes", each)
 }
 
 #[cfg(test)]
@@ -102,7 +105,7 @@ mod tests {
         Interval { seconds, busiest_cpu: Some((3, 50.0)), ..Interval::default() }
     }
 
-    fn lines(path: &Path) -> (Vec<Line>, bool) {
+    fn lines(path: &Path) -> (Vec<OsLogLine>, bool) {
         let mut lines = Vec::new();
         let (_, torn) = read(path, |_, line| lines.push(line)).unwrap();
         (lines, torn)
@@ -112,7 +115,7 @@ mod tests {
     fn what_was_written_is_read_back_also_when_it_was_cut_off() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("os");
-        let header = Header { petal_version: "1".into(), ..Header::default() };
+        let header = OsLogHeader { petal_version: "1".into(), ..OsLogHeader::default() };
         let mut log = OsLog::begin(&path, &header).unwrap();
         for second in 0..3 {
             log.append_now(Some(f64::from(second)), &interval(1.0)).unwrap();
@@ -138,9 +141,9 @@ mod tests {
         let (all, _) = lines(&path);
         assert_eq!(all.len(), 3);
         let text = fs::read_to_string(path).unwrap();
-        let unknown = serde_json::to_string(&Line::default()).unwrap();
+        let unknown = serde_json::to_string(&OsLogLine::default()).unwrap();
         let clock = ClockState { error_s: Some(0.002), ..ClockState::default() };
-        let header = of_this_format(&Header { clock: Some(clock), ..Header::default() });
+        let header = of_this_format(&OsLogHeader { clock: Some(clock), ..OsLogHeader::default() });
         let header = serde_json::to_string(&header).unwrap();
         for line in text.lines().chain([unknown.as_str(), header.as_str()]) {
             let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -174,7 +177,7 @@ mod tests {
         fn no_line_upsets_the_reader(garbage in "\\PC{0,200}") {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("os");
-            OsLog::begin(&path, &Header::default()).unwrap();
+            OsLog::begin(&path, &OsLogHeader::default()).unwrap();
             let mut text = fs::read(&path).unwrap();
             text.extend(garbage.as_bytes());
             fs::write(&path, text).unwrap();

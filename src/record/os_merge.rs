@@ -11,11 +11,11 @@ use super::figures::{self, Totals};
 use super::moment::stamp;
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
-use super::os_log::{self, Header, Line};
+use super::os_log::{self, OsLogHeader, OsLogLine};
 use super::{Folder, PerSecond, RecordError, Run};
 use crate::stats::os::{Interval, Whole};
 
-/// Of what came before the run, so much is kept to judge whether the host was idle.
+/// Seconds before the run that are kept, to judge whether the host was idle.
 const BEFORE_S: f64 = 10.0;
 /// A second of the run is told where so much of it is covered.
 const COVERED_SHARE_MIN: f64 = 0.95;
@@ -132,20 +132,20 @@ fn trigger(run: &Run, path: &Path) -> Result<OffsetDateTime, RecordError> {
 pub fn save_seconds(folder: &Folder, run: &Run) -> Result<(), RecordError> {
     let Some(seen) = &run.details.server_os else { return Ok(()) };
     let path = folder.path().join(SERVER_NAME);
-    let header = Header {
+    let header = OsLogHeader {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: run.summary.started_at.clone(),
         host: seen.facts.clone().unwrap_or_default(),
         devices: run.details.devices.clone(),
         allowed_cpus: seen.allowed_cpus.clone(),
         group_quota: seen.group_quota,
-        ..Header::default()
+        ..OsLogHeader::default()
     };
     let began = parsed(&path, &run.summary.started_at)?;
     let lines = seen.seconds.iter().map(|second| {
         let end = began + Duration::seconds_f64(second.from_s + second.interval.seconds);
         let from_s = Some(second.from_s);
-        Line { at: stamp(end), from_s, interval: second.interval.clone() }
+        OsLogLine { at: stamp(end), from_s, interval: second.interval.clone() }
     });
     let text = os_log::text(&path, &header, lines)?;
     folder.write_atomically(SERVER_NAME, &text).map(|_| ())
@@ -158,7 +158,7 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn of(run: &Run, header: &Header) -> Self {
+    fn of(run: &Run, header: &OsLogHeader) -> Self {
         let host = &header.host.name;
         if let Some(s) = run.details.server_clock_ahead_s {
             let side = if s < 0.0 { "behind" } else { "ahead of" };
@@ -222,7 +222,7 @@ fn placed(
     path: &Path,
     trigger: OffsetDateTime,
     elapsed_s: f64,
-) -> Result<(Header, Vec<Placed>, Option<Span>), RecordError> {
+) -> Result<(OsLogHeader, Vec<Placed>, Option<Span>), RecordError> {
     let (mut placed, mut span): (Vec<Placed>, Option<Span>) = (Vec::new(), None);
     let mut set: Option<(f64, String)> = None;
     let (header, _) = os_log::read(path, |_, line| {
@@ -334,7 +334,7 @@ mod tests {
     fn recorded(folder: &Path, from_s: i64, seconds: i64, ahead_s: f64) -> std::path::PathBuf {
         let path = folder.join("dbhost.ndjson");
         let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
-        let header = Header { host, devices: vec!["sdz".into()], ..Header::default() };
+        let header = OsLogHeader { host, devices: vec!["sdz".into()], ..OsLogHeader::default() };
         let began = parsed(&path, &fixture::opening().summary.started_at).unwrap();
         let lines = (from_s..from_s + seconds).map(|second| {
             let end = began + Duration::seconds_f64(second as f64 + 1.0 + ahead_s);
@@ -348,7 +348,7 @@ mod tests {
             interval.cpus.each = vec![(0, ticks)];
             interval.devices = Some(vec![device]);
             interval.gauges = Gauges { blocked: Some(second.unsigned_abs()), ..Gauges::default() };
-            Line { at: stamp(end), from_s: None, interval }
+            OsLogLine { at: stamp(end), from_s: None, interval }
         });
         fs::write(&path, os_log::text(&path, &header, lines).unwrap()).unwrap();
         path
@@ -409,7 +409,8 @@ mod tests {
             let mut run = remote();
             run.details.clock = own;
             let host = crate::stats::host::Host { name: "dbhost2".into(), ..Default::default() };
-            let clocks = Clocks::of(&run, &Header { clock: theirs, host, ..Header::default() });
+            let clocks =
+                Clocks::of(&run, &OsLogHeader { clock: theirs, host, ..OsLogHeader::default() });
             (clocks.is_sure, clocks.said)
         };
         let (is_sure, told) = said(state(true, Some(0.001)), state(true, Some(0.002)));
@@ -425,7 +426,7 @@ mod tests {
         // A database on petal's own host has petal's own clock.
         let mut run = remote();
         run.details.target.local = true;
-        assert!(Clocks::of(&run, &Header::default()).is_sure);
+        assert!(Clocks::of(&run, &OsLogHeader::default()).is_sure);
     }
 
     #[test]

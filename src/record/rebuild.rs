@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{self, Totals};
-use super::journal::{self, Counted, Line};
+use super::journal::{self, Counted, JournalLine};
 use super::latency_log::{self, Intervals};
 use super::{CountedUntil, PerSecond, RecordError, Run, Second, Status, Steady};
 use crate::stats::histogram::Latencies;
@@ -81,7 +81,12 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
 
 /// Petal's figures are of all seconds, the database's of those at whose ends it told its counters:
 /// the short last stretch of a run has none of its own.
-fn fill_totals(run: &mut Run, timeline: Vec<Second>, last: Option<Line>, counted: Option<Counted>) {
+fn fill_totals(
+    run: &mut Run,
+    timeline: Vec<Second>,
+    last: Option<JournalLine>,
+    counted: Option<Counted>,
+) {
     let totals = Totals::of(&timeline);
     let counted = counted.map(|counted| (&timeline[..counted.seconds], counted.line));
     let io = counted.as_ref().map_or(totals.io, |(seconds, _)| Totals::of(*seconds).io);
@@ -138,7 +143,7 @@ fn end_s(second: &Second) -> f64 {
     second.from_s + second.length_s
 }
 
-fn until(second: &Second, line: &Line, of_s: f64) -> CountedUntil {
+fn until(second: &Second, line: &JournalLine, of_s: f64) -> CountedUntil {
     let (db_time_s, think_time_s) = (line.db_time_s, line.think_time_s);
     CountedUntil { second: end_s(second), of_s, db_time_s, think_time_s }
 }

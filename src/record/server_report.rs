@@ -67,12 +67,12 @@ pub struct ReportEvent {
 }
 
 impl SeenReport {
-    /// Of a file that is no report, or too little of one.
+    /// A file that is no report, or too little of one.
     pub fn unread(file: &str, why: String) -> Self {
         Self { file: file.to_owned(), unread: Some(why), ..Self::default() }
     }
 
-    /// Of several instances together.
+    /// True for a report of several instances together.
     pub fn is_of_cluster(&self) -> bool {
         self.kind.as_deref() == Some("awrg")
     }

@@ -15,7 +15,8 @@ pub struct ServingBytes {
 }
 
 impl Run {
-    /// As far as the database's totals reach; None where the kernel does not tell, or not to petal.
+    /// What the serving processes read and wrote, as far as the database's totals reach. None where
+    /// the kernel does not tell, or not to petal.
     pub fn serving_bytes(&self) -> Option<ServingBytes> {
         let seen = self.database_host()?;
         let counts = counts(seen, self.summary.counted_until.map(|until| until.second))?;
@@ -32,7 +33,7 @@ impl Run {
     }
 }
 
-/// Of the whole run, or of its first seconds.
+/// The counts of the whole run, or of its first seconds.
 fn counts(seen: &HostSeen, until_s: Option<f64>) -> Option<Counts> {
     /// A look at a second's end comes a little after it.
     const SLACK_S: f64 = 0.1;

@@ -141,8 +141,8 @@ impl Plan {
         format!("cell{number:03}{slug}-r{repeat}")
     }
 
-    /// The same for the same axes and settings, on every machine and in every version. Repeats and
-    /// a drawn seed are not in it: both may be had of a sweep that is there.
+    /// A number that is equal for equal axes and settings, on every machine and in every version.
+    /// Repeats and a drawn seed are not in it: both may be had of a sweep that is there.
     pub fn fingerprint(&self) -> u64 {
         let axes = self.axes.iter().map(|axis| format!("{}={}", axis.key, axis.values.join(",")));
         let settings = self.settings.iter().map(|(key, value)| format!("{key}={value}"));

@@ -5,7 +5,9 @@ use super::numbers::{UNKNOWN, or_dash, rate};
 use super::table::{Align, Table, paragraph};
 use super::text::section;
 use crate::analysis::compare::gate::{Held, Outcome};
-use crate::analysis::compare::{Cell, Change, Comparison, Figure, Figures, Significance};
+use crate::analysis::compare::{
+    Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
+};
 use crate::analysis::significance::Method;
 
 /// Sides are letters in tables: their names may be long.
@@ -46,13 +48,17 @@ fn letter(at: usize) -> String {
     LETTERS.chars().nth(at).map_or_else(|| format!("#{}", at + 1), String::from)
 }
 
-fn cells_with<'a>(comparison: &'a Comparison, metric: &str) -> Vec<(&'a Cell, &'a Figure)> {
-    let figure = |cell: &'a Cell| cell.figures.iter().find(|figure| figure.metric == metric);
+fn cells_with<'a>(
+    comparison: &'a Comparison,
+    metric: &str,
+) -> Vec<(&'a ComparedCell, &'a ComparedFigure)> {
+    let figure =
+        |cell: &'a ComparedCell| cell.figures.iter().find(|figure| figure.metric == metric);
     comparison.cells.iter().filter_map(|cell| Some((cell, figure(cell)?))).collect()
 }
 
 /// A row per cell and later side: both means, the difference, what it is worth.
-fn table(comparison: &Comparison, cells: &[(&Cell, &Figure)]) -> String {
+fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> String {
     let factors: Vec<&str> = cells
         .first()
         .map_or(Vec::new(), |(cell, _)| cell.factors.iter().map(|f| f.0.as_str()).collect());

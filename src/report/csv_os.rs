@@ -3,190 +3,167 @@
 
 use crate::record::os::HostSeen;
 use crate::record::{Run, Second};
-use crate::stats::os::iostat::Shown;
-use crate::stats::os::{Counts, DeviceUse, Interval};
+use crate::stats::os::iostat::DeviceRates;
+use crate::stats::os::{DeviceUse, Interval};
 
-type Figure = Box<dyn Fn(&Interval) -> Option<f64>>;
+/// A figure of one interval, in the unit that its tool prints.
+type Figure = fn(&Interval) -> Option<f64>;
 
-/// Columns of one host.
-struct Columns<'a> {
+const KIB: f64 = 1024.0;
+/// Microseconds of a second in one per cent of it.
+const US_PER_PERCENT: f64 = 1e4;
+
+/// A count as a rate, in units of so many.
+macro_rules! rate {
+    ($count:ident, $unit:expr) => {
+        |i| i.per_second(i.counts.$count, $unit)
+    };
+}
+
+/// A gauge, or a count as it is, in units of so many.
+macro_rules! amount {
+    ($group:ident.$field:ident, $unit:expr) => {
+        |i| Some(i.$group.$field? as f64 / $unit)
+    };
+}
+
+/// One of mpstat's columns, by the kernel's order, which is another.
+macro_rules! state {
+    ($at:literal) => {
+        |i| Some(i.cpus.host?.percents()?[$at])
+    };
+}
+
+/// Every column of a host, but for those of its devices. Processes are in per cent of one
+/// processor, as pidstat tells them.
+const HOST: [(&str, Figure); 46] = [
+    ("mpstat.%usr", state!(0)),
+    ("mpstat.%nice", state!(1)),
+    ("mpstat.%sys", state!(2)),
+    ("mpstat.%iowait", state!(4)),
+    ("mpstat.%irq", state!(5)),
+    ("mpstat.%soft", state!(6)),
+    ("mpstat.%steal", state!(7)),
+    ("mpstat.%idle", state!(3)),
+    ("mpstat.busiest.CPU", |i| Some(f64::from(i.busiest_cpu?.0))),
+    ("mpstat.busiest.%busy", |i| Some(i.busiest_cpu?.1)),
+    ("vmstat.r", amount!(gauges.running, 1.0)),
+    ("vmstat.b", amount!(gauges.blocked, 1.0)),
+    ("vmstat.swpd", amount!(gauges.swap_used_bytes, KIB)),
+    ("vmstat.free", amount!(gauges.free_bytes, KIB)),
+    ("vmstat.buff", amount!(gauges.buffers_bytes, KIB)),
+    ("vmstat.cache", amount!(gauges.cached_bytes, KIB)),
+    ("vmstat.si", rate!(swap_in_bytes, KIB)),
+    ("vmstat.so", rate!(swap_out_bytes, KIB)),
+    ("vmstat.in", rate!(interrupts, 1.0)),
+    ("vmstat.cs", rate!(context_switches, 1.0)),
+    ("meminfo.MemAvailable", amount!(gauges.available_bytes, KIB)),
+    ("meminfo.Dirty", amount!(gauges.dirty_bytes, KIB)),
+    ("meminfo.Writeback", amount!(gauges.writeback_bytes, KIB)),
+    ("sar.majflt/s", rate!(major_faults, 1.0)),
+    ("psi.cpu.some", rate!(cpu_some_us, US_PER_PERCENT)),
+    ("psi.cpu.full", rate!(cpu_full_us, US_PER_PERCENT)),
+    ("psi.io.some", rate!(io_some_us, US_PER_PERCENT)),
+    ("psi.io.full", rate!(io_full_us, US_PER_PERCENT)),
+    ("psi.memory.some", rate!(memory_some_us, US_PER_PERCENT)),
+    ("psi.memory.full", rate!(memory_full_us, US_PER_PERCENT)),
+    ("sar.rxpck/s", rate!(received_packets, 1.0)),
+    ("sar.txpck/s", rate!(sent_packets, 1.0)),
+    ("sar.rxkB/s", rate!(received_bytes, KIB)),
+    ("sar.txkB/s", rate!(sent_bytes, KIB)),
+    ("sar.rxerr/s", rate!(receive_errors, 1.0)),
+    ("sar.txerr/s", rate!(send_errors, 1.0)),
+    ("sar.retrans/s", rate!(resent_segments, 1.0)),
+    ("petal.%CPU", rate!(petal_cpu_us, US_PER_PERCENT)),
+    ("server.%CPU", rate!(server_cpu_us, US_PER_PERCENT)),
+    ("log_writer.%CPU", rate!(log_writer_cpu_us, US_PER_PERCENT)),
+    ("cgroup.%CPU", rate!(group_used_us, US_PER_PERCENT)),
+    ("cgroup.nr_throttled", amount!(counts.group_throttled_periods, 1.0)),
+    ("cgroup.throttled_ms", amount!(counts.group_throttled_us, 1e3)),
+    ("petal.cgroup.%CPU", rate!(petal_group_used_us, US_PER_PERCENT)),
+    ("petal.cgroup.nr_throttled", amount!(counts.petal_group_throttled_periods, 1.0)),
+    ("petal.cgroup.throttled_ms", amount!(counts.petal_group_throttled_us, 1e3)),
+];
+
+/// A figure of one device, from its counts or from the rates that iostat makes of them.
+type DeviceFigure = fn(&DeviceUse, &DeviceRates) -> Option<f64>;
+
+/// Every column of one of its devices.
+const DEVICE: [(&str, DeviceFigure); 12] = [
+    ("r/s", |_, d| d.reads),
+    ("rkB/s", |_, d| d.read_kib),
+    ("rrqm/s", |_, d| d.read_merges),
+    ("r_await", |_, d| d.read_await_ms),
+    ("w/s", |_, d| d.writes),
+    ("wkB/s", |_, d| d.write_kib),
+    ("wrqm/s", |_, d| d.write_merges),
+    ("w_await", |_, d| d.write_await_ms),
+    ("f/s", |_, d| d.flushes),
+    ("aqu-sz", |_, d| d.queue),
+    ("%util", |_, d| d.util_percent),
+    ("in_flight", |device, _| Some(device.in_flight as f64)),
+];
+
+/// The columns of one host.
+struct HostColumns<'a> {
     seen: Option<&'a HostSeen>,
-    figures: Vec<(String, Figure)>,
+    /// What each of its names begins with.
+    prefix: &'static str,
 }
 
 /// The names of all columns, and the fields of a second.
-pub struct OsColumns<'a>(Vec<Columns<'a>>);
+pub struct OsColumns<'a>(Vec<HostColumns<'a>>);
 
 impl<'a> OsColumns<'a> {
     /// The database's host, whether it was seen or not; petal's own where that is another one.
     pub fn of(run: &'a Run) -> Self {
-        let mut hosts = vec![Columns::of(run.database_host(), "")];
+        let mut hosts = vec![HostColumns { seen: run.database_host(), prefix: "" }];
         let own = run.details.os.as_ref().filter(|_| !run.details.target.local);
-        hosts.extend(own.map(|seen| Columns::of(Some(seen), "petal-host.")));
+        hosts.extend(own.map(|seen| HostColumns { seen: Some(seen), prefix: "petal-host." }));
         Self(hosts)
     }
 
     pub fn names(&self) -> impl Iterator<Item = String> {
-        self.0.iter().flat_map(|host| host.figures.iter().map(|(name, _)| name.clone()))
+        self.0.iter().flat_map(|host| {
+            let of_host = HOST.iter().map(|(name, _)| (*name).to_owned());
+            let of_devices = host.devices().flat_map(|device| {
+                DEVICE.iter().map(move |(name, _)| format!("iostat.{device}.{name}"))
+            });
+            of_host.chain(of_devices).map(|name| format!("{}{name}", host.prefix))
+        })
     }
 
     pub fn fields(&self, second: &Second) -> impl Iterator<Item = Option<String>> {
         self.0.iter().flat_map(|host| {
             // As everywhere, a short rest of a second is none.
-            let interval = host.seen.filter(|_| second.length_s > 0.5);
-            let interval = interval.and_then(|seen| seen.second(second.from_s, second.length_s));
-            host.figures
-                .iter()
-                .map(move |(_, figure)| figure(interval?).map(|value| format!("{value:.3}")))
+            let seen = host.seen.filter(|_| second.length_s > 0.5);
+            let interval = seen.and_then(|seen| seen.second(second.from_s, second.length_s));
+            let of_host = HOST.iter().map(move |(_, figure)| figure(interval?));
+            let of_devices = host.devices().flat_map(move |name| {
+                let device = interval.and_then(|interval| find(interval, name));
+                DEVICE.iter().map(move |(_, figure)| {
+                    let (device, seconds) = device?;
+                    figure(device, &DeviceRates::of(device, seconds))
+                })
+            });
+            of_host.chain(of_devices).map(|value| Some(format!("{:.3}", value?)))
         })
     }
 }
 
-impl<'a> Columns<'a> {
-    fn of(seen: Option<&'a HostSeen>, prefix: &str) -> Self {
-        let mut figures = processors();
-        figures.extend(tasks_and_memory());
-        figures.extend(pressure());
-        figures.extend(network());
-        figures.extend(processes());
-        let devices = seen.into_iter().flat_map(|seen| seen.whole.sum.devices.iter().flatten());
-        devices.for_each(|device| figures.extend(iostat(&device.name)));
-        let figures = figures.into_iter().map(|(name, figure)| (format!("{prefix}{name}"), figure));
-        Self { seen, figures: figures.collect() }
+impl HostColumns<'_> {
+    /// The names of the devices that it was seen with.
+    fn devices(&self) -> impl Iterator<Item = &str> {
+        let devices =
+            self.seen.into_iter().flat_map(|seen| seen.whole.sum.devices.iter().flatten());
+        devices.map(|device| device.name.as_str())
     }
 }
 
-fn column(name: &str, figure: impl Fn(&Interval) -> Option<f64> + 'static) -> (String, Figure) {
-    (name.to_owned(), Box::new(figure))
-}
-
-/// A count as a rate, in units of so many.
-fn per_second(name: &str, unit: f64, count: fn(&Counts) -> Option<u64>) -> (String, Figure) {
-    column(name, move |interval| interval.per_second(count(&interval.counts), unit))
-}
-
-fn processors() -> Vec<(String, Figure)> {
-    // mpstat's order; the kernel's is another.
-    const STATES: [(&str, usize); 8] = [
-        ("%usr", 0),
-        ("%nice", 1),
-        ("%sys", 2),
-        ("%iowait", 4),
-        ("%irq", 5),
-        ("%soft", 6),
-        ("%steal", 7),
-        ("%idle", 3),
-    ];
-    let mut columns: Vec<(String, Figure)> = STATES
-        .map(|(name, at)| {
-            column(&format!("mpstat.{name}"), move |interval| {
-                Some(interval.cpus.host?.percents()?[at])
-            })
-        })
-        .into();
-    columns.push(column("mpstat.busiest.CPU", |interval| Some(f64::from(interval.busiest_cpu?.0))));
-    columns.push(column("mpstat.busiest.%busy", |interval| Some(interval.busiest_cpu?.1)));
-    columns
-}
-
-fn tasks_and_memory() -> Vec<(String, Figure)> {
-    let kib = |bytes: Option<u64>| Some(bytes? as f64 / 1024.0);
-    let number = |value: Option<u64>| Some(value? as f64);
-    vec![
-        column("vmstat.r", move |i| number(i.gauges.running)),
-        column("vmstat.b", move |i| number(i.gauges.blocked)),
-        column("vmstat.swpd", move |i| kib(i.gauges.swap_used_bytes)),
-        column("vmstat.free", move |i| kib(i.gauges.free_bytes)),
-        column("vmstat.buff", move |i| kib(i.gauges.buffers_bytes)),
-        column("vmstat.cache", move |i| kib(i.gauges.cached_bytes)),
-        per_second("vmstat.si", 1024.0, |c| c.swap_in_bytes),
-        per_second("vmstat.so", 1024.0, |c| c.swap_out_bytes),
-        per_second("vmstat.in", 1.0, |c| c.interrupts),
-        per_second("vmstat.cs", 1.0, |c| c.context_switches),
-        column("meminfo.MemAvailable", move |i| kib(i.gauges.available_bytes)),
-        column("meminfo.Dirty", move |i| kib(i.gauges.dirty_bytes)),
-        column("meminfo.Writeback", move |i| kib(i.gauges.writeback_bytes)),
-        per_second("sar.majflt/s", 1.0, |c| c.major_faults),
-    ]
-}
-
-/// In per cent of the time.
-fn pressure() -> Vec<(String, Figure)> {
-    const US_PER_PERCENT: f64 = 1e4;
-    vec![
-        per_second("psi.cpu.some", US_PER_PERCENT, |c| c.cpu_some_us),
-        per_second("psi.cpu.full", US_PER_PERCENT, |c| c.cpu_full_us),
-        per_second("psi.io.some", US_PER_PERCENT, |c| c.io_some_us),
-        per_second("psi.io.full", US_PER_PERCENT, |c| c.io_full_us),
-        per_second("psi.memory.some", US_PER_PERCENT, |c| c.memory_some_us),
-        per_second("psi.memory.full", US_PER_PERCENT, |c| c.memory_full_us),
-    ]
-}
-
-fn network() -> Vec<(String, Figure)> {
-    vec![
-        per_second("sar.rxpck/s", 1.0, |c| c.received_packets),
-        per_second("sar.txpck/s", 1.0, |c| c.sent_packets),
-        per_second("sar.rxkB/s", 1024.0, |c| c.received_bytes),
-        per_second("sar.txkB/s", 1024.0, |c| c.sent_bytes),
-        per_second("sar.rxerr/s", 1.0, |c| c.receive_errors),
-        per_second("sar.txerr/s", 1.0, |c| c.send_errors),
-        per_second("sar.retrans/s", 1.0, |c| c.resent_segments),
-    ]
-}
-
-/// In per cent of one processor, as pidstat does.
-fn processes() -> Vec<(String, Figure)> {
-    const US_PER_PERCENT: f64 = 1e4;
-    vec![
-        per_second("petal.%CPU", US_PER_PERCENT, |c| c.petal_cpu_us),
-        per_second("server.%CPU", US_PER_PERCENT, |c| c.server_cpu_us),
-        per_second("log_writer.%CPU", US_PER_PERCENT, |c| c.log_writer_cpu_us),
-        per_second("cgroup.%CPU", US_PER_PERCENT, |c| c.group_used_us),
-        column("cgroup.nr_throttled", |i| Some(i.counts.group_throttled_periods? as f64)),
-        column("cgroup.throttled_ms", |i| Some(i.counts.group_throttled_us? as f64 / 1000.0)),
-        per_second("petal.cgroup.%CPU", US_PER_PERCENT, |c| c.petal_group_used_us),
-        column("petal.cgroup.nr_throttled", |i| {
-            Some(i.counts.petal_group_throttled_periods? as f64)
-        }),
-        column("petal.cgroup.throttled_ms", |i| {
-            Some(i.counts.petal_group_throttled_us? as f64 / 1000.0)
-        }),
-    ]
-}
-
-fn iostat(device: &str) -> Vec<(String, Figure)> {
-    type Of = fn(&Shown) -> Option<f64>;
-    let figures: [(&str, Of); 11] = [
-        ("r/s", |d| d.reads),
-        ("rkB/s", |d| d.read_kib),
-        ("rrqm/s", |d| d.read_merges),
-        ("r_await", |d| d.read_await_ms),
-        ("w/s", |d| d.writes),
-        ("wkB/s", |d| d.write_kib),
-        ("wrqm/s", |d| d.write_merges),
-        ("w_await", |d| d.write_await_ms),
-        ("f/s", |d| d.flushes),
-        ("aqu-sz", |d| d.queue),
-        ("%util", |d| d.util_percent),
-    ];
-    let mut columns: Vec<(String, Figure)> = figures
-        .map(|(name, of)| {
-            let wanted = device.to_owned();
-            column(&format!("iostat.{device}.{name}"), move |interval| {
-                of(&Shown::of(find(interval, &wanted)?, interval.seconds))
-            })
-        })
-        .into();
-    let wanted = device.to_owned();
-    columns.push(column(&format!("iostat.{device}.in_flight"), move |interval| {
-        Some(find(interval, &wanted)?.in_flight as f64)
-    }));
-    columns
-}
-
-fn find<'a>(interval: &'a Interval, device: &str) -> Option<&'a DeviceUse> {
-    interval.devices.as_ref()?.iter().find(|known| known.name == device)
+/// What an interval knows of a device, and its seconds.
+fn find<'a>(interval: &'a Interval, name: &str) -> Option<(&'a DeviceUse, f64)> {
+    let device = interval.devices.as_ref()?.iter().find(|known| known.name == name)?;
+    Some((device, interval.seconds))
 }
 
 #[cfg(test)]

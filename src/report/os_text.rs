@@ -10,7 +10,7 @@ use crate::record::Run;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::CpuPercents;
 use crate::settings::printable::printable_line;
-use crate::stats::os::iostat::Shown;
+use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, DeviceUse, Interval};
 
 /// Every so many lines vmstat writes its heading again.
@@ -131,7 +131,7 @@ w_await wareq-sz     d/s     dMB/s   drqm/s  %drqm d_await dareq-sz     f/s f_aw
 
 /// Discards and the time of a flush are not watched.
 fn iostat_line(device: &DeviceUse, seconds: f64) -> String {
-    let shown = Shown::of(device, seconds);
+    let shown = DeviceRates::of(device, seconds);
     let figure = |value: Option<f64>, digits: usize| or_dash(value, |value| decimal(value, digits));
     let requests = |per_s: Option<f64>, kib: Option<f64>, merges: Option<f64>, await_ms| {
         let (asked, merged) = (per_s.unwrap_or(0.0), merges.unwrap_or(0.0));

@@ -134,9 +134,9 @@ impl Table {
         self.rows[row].iter().map(|cell| cell.text.as_str()).collect()
     }
 
-    /// As text, with a line under the names, and its note below. No line ends in spaces. What is too wide for a terminal has the
-    /// text of its last column broken; else it is parted, with the first column before the others in
-    /// each part.
+    /// The table as text, with a line under the names, and its note below. No line ends in spaces.
+    /// What is too wide for a terminal has the text of its last column broken; else it is parted,
+    /// with the first column before the others in each part.
     pub fn render(&self) -> String {
         let mut widths: Vec<usize> = self
             .columns

@@ -9,7 +9,7 @@ use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
 use crate::record::os_figures::OsFigures;
-use crate::record::os_log::Header;
+use crate::record::os_log::OsLogHeader;
 use crate::record::server_report::SeenReport;
 use crate::record::{
     CountedUntil, Details, Endpoint, FORMAT, FileIo, Ops, PerSecond, Rows, Run, Second,
@@ -200,16 +200,16 @@ fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
 }
 
 /// The first line of what is kept of the operating system; None where it is not watched.
-pub fn os_header(opening: &Run) -> Option<Header> {
+pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
     let seen = opening.details.os.as_ref()?;
-    Some(Header {
+    Some(OsLogHeader {
         petal_version: opening.details.petal_version.clone(),
         started_at: opening.summary.started_at.clone(),
         host: opening.details.host.clone()?,
         devices: opening.details.devices.clone(),
         allowed_cpus: seen.allowed_cpus.clone(),
         group_quota: seen.group_quota,
-        ..Header::default()
+        ..OsLogHeader::default()
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineError};
-use crate::record::journal::{Journal, Line, WaitTotal};
+use crate::record::journal::{Journal, JournalLine, WaitTotal};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts};
@@ -338,7 +338,7 @@ impl<'a> Sampler<'a> {
         let latest = self.latest.as_ref();
         let reported = &mut self.lost_reported;
         let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
-        let line = Line {
+        let line = JournalLine {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),

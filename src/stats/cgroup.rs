@@ -24,7 +24,7 @@ pub struct Groups {
 #[derive(Debug)]
 struct Group {
     folder: PathBuf,
-    /// As an administrator names the folder.
+    /// The folder's name for an administrator.
     shown: String,
     /// Its path in its hierarchy.
     inside: PathBuf,
@@ -49,7 +49,7 @@ pub struct GroupTime {
 }
 
 impl Groups {
-    /// Of a process (`self`, or its number), from its file /proc/PROCESS/cgroup:
+    /// The groups of a process (`self`, or its number), from its file /proc/PROCESS/cgroup:
     /// `id:controllers:path`; a line without controllers is version 2, which holds whatever no
     /// line of version 1 names.
     pub fn of(roots: &Roots, process: &str) -> Self {
@@ -93,7 +93,7 @@ impl Groups {
         quotas.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Of the group that grants least processor time; where none limits it, of none.
+    /// The clock of the group that grants least processor time; an empty one where none limits it.
     pub fn clock(&self) -> GroupClock {
         let Some((group, ..)) = self.least_cpu() else { return GroupClock::default() };
         let accounting = self.accounting.iter().find(|other| other.inside == group.inside);

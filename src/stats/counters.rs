@@ -128,8 +128,8 @@ io_counts! {
 
 macro_rules! common_counters {
     ($($(#[$doc:meta])* $counter:ident => $name:literal),+ $(,)?) => {
-        /// A counter that means one thing in every database that keeps it. It stands under this name
-        /// among the counters by the database's own names.
+        /// A counter that means one thing in every database that keeps it. It stands under this
+        /// name among the counters by the database's own names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum CommonCounter { $($(#[$doc])* $counter),+ }
 

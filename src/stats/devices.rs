@@ -119,8 +119,8 @@ fn device_number(path: &Path) -> Option<u64> {
     Some(if about.file_type().is_block_device() { about.rdev() } else { about.dev() })
 }
 
-/// The same under given roots; `device_of` answers as stat: the st_rdev of a block device, the
-/// st_dev of anything else.
+/// Finds the devices under given roots. `device_of` answers as stat does: the st_rdev of a block
+/// device, the st_dev of anything else.
 pub fn find_under(
     roots: Roots,
     files: &[PathBuf],

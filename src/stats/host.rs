@@ -47,7 +47,7 @@ pub struct Host {
     pub memory_limit_bytes: Option<u64>,
     #[serde(default)]
     pub memory_limit_file: Option<String>,
-    /// Of the processors' clocks; several where processors differ.
+    /// The governor of the processors' clocks; several where processors differ.
     #[serde(default)]
     pub governor: Option<String>,
     #[serde(default)]
@@ -97,13 +97,13 @@ pub struct RaidResync {
 }
 
 impl Host {
-    /// Of this machine, or of the trees that the devices were found in.
+    /// The facts of this machine, or of the trees that the devices were found in.
     pub fn collect(devices: Option<&DataDevices>) -> Self {
         let roots = devices.map_or_else(Roots::default, |devices| devices.roots.clone());
         Self::collect_under(&roots, devices)
     }
 
-    /// The same from given trees; name, kernel release and processors are always this machine's.
+    /// The facts of given trees; name, kernel release and processors are always this machine's.
     pub fn collect_under(roots: &Roots, devices: Option<&DataDevices>) -> Self {
         let system = rustix::system::uname();
         let cpuinfo = read(&roots.proc.join("cpuinfo"));

@@ -136,12 +136,12 @@ impl Probe {
         self.allowed.as_deref()
     }
 
-    /// Of the database's control group.
+    /// The limit of the database's control group.
     pub fn group_limit(&self) -> Option<&GroupLimit> {
         self.group.limit.as_ref()
     }
 
-    /// Of petal's own, which may be the same.
+    /// The limit of petal's own control group, which may be the same.
     pub fn petal_group_limit(&self) -> Option<&GroupLimit> {
         self.petal_group.limit.as_ref()
     }

@@ -53,7 +53,7 @@ pub struct Tally {
     pub errors: BTreeMap<String, u64>,
     pub service: [Option<Box<Latencies>>; Kind::ALL.len()],
     pub response: [Option<Box<Latencies>>; Kind::ALL.len()],
-    /// Of them, service times of those that were sent to hot data: by [`Hot::index`].
+    /// Service times of operations that were sent to hot data, by [`Hot::index`].
     pub hot: [Option<Box<Latencies>>; Hot::ALL.len()],
     /// Sum of all operations' latencies, failed and cut ones included, and of what was under way
     /// when a session was lost: DB time.

@@ -8,8 +8,8 @@ use crate::analysis::level::Level;
 use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
 
-/// Of runs that stand alone: what makes two of them different tests rather than repeats, besides
-/// the parameters that say what is done.
+/// What makes two runs without a sweep different tests rather than repeats, besides the parameters
+/// that say what is done.
 const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
 /// The cells of one side only that are named.
 const NAMED_MAX: usize = 5;

@@ -61,7 +61,7 @@ pub struct Comparison {
     /// The first one is the baseline.
     pub sides: Vec<SideSummary>,
     pub metrics: Vec<String>,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<ComparedCell>,
     /// Settings and environment in which the sides differ, and factors.
     pub differences: Vec<ContextDifference>,
     /// What a reader must know first. Each begins with the id of its finding.
@@ -76,19 +76,19 @@ pub struct SideSummary {
 
 /// What was measured under the same factors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cell {
+pub struct ComparedCell {
     pub factors: Vec<(String, String)>,
     /// In the order of [`Comparison::metrics`]; those that no side knows here are left out.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ComparedFigure>,
 }
 
 /// One metric of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
+pub struct ComparedFigure {
     pub metric: String,
     /// By side; null where it is not known.
     pub sides: Vec<Option<Figures>>,
-    /// Of each later side from the first.
+    /// The change of each later side from the first.
     pub changes: Vec<Option<Change>>,
 }
 
@@ -157,7 +157,7 @@ pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError
     let is_paired = |cell: &cells::Matched<'_>, side: usize| {
         rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
     };
-    let mut compared: Vec<Cell> = matched
+    let mut compared: Vec<ComparedCell> = matched
         .iter()
         .map(|cell| {
             let paired: Vec<bool> = (1..sides.len()).map(|side| is_paired(cell, side)).collect();
@@ -201,12 +201,12 @@ fn metrics(sides: &[Side], asked: &[String]) -> Result<Vec<String>, CompareError
     Ok(if chosen.is_empty() { all() } else { chosen })
 }
 
-fn one_cell(cell: &cells::Matched<'_>, metrics: &[String], paired: &[bool]) -> Cell {
+fn one_cell(cell: &cells::Matched<'_>, metrics: &[String], paired: &[bool]) -> ComparedCell {
     let figures = metrics.iter().filter_map(|metric| figure(cell, metric, paired));
-    Cell { factors: cell.factors.clone(), figures: figures.collect() }
+    ComparedCell { factors: cell.factors.clone(), figures: figures.collect() }
 }
 
-fn figure(cell: &cells::Matched<'_>, metric: &str, paired: &[bool]) -> Option<Figure> {
+fn figure(cell: &cells::Matched<'_>, metric: &str, paired: &[bool]) -> Option<ComparedFigure> {
     let sides: Vec<Option<Figures>> = cell.sides.iter().map(|runs| figures(runs, metric)).collect();
     if sides.iter().all(Option::is_none) {
         return None;
@@ -223,7 +223,7 @@ fn figure(cell: &cells::Matched<'_>, metric: &str, paired: &[bool]) -> Option<Fi
             Some(Change { difference, p_corrected: None, significance: Significance::Unknown })
         })
         .collect();
-    Some(Figure { metric: metric.to_owned(), sides, changes })
+    Some(ComparedFigure { metric: metric.to_owned(), sides, changes })
 }
 
 fn figures(runs: &[&Observation], metric: &str) -> Option<Figures> {
@@ -247,7 +247,7 @@ fn is_percentile(metric: &str) -> bool {
 }
 
 /// Holm's correction over the cells, for each metric and side.
-fn correct(cells: &mut [Cell], metrics: &[String], sides: usize) {
+fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
     for metric in metrics {
         for side in 0..sides.saturating_sub(1) {
             let mut changes: Vec<&mut Change> = cells
@@ -275,7 +275,7 @@ impl Comparison {
     pub fn changes<'a>(
         &'a self,
         metric: &'a str,
-    ) -> impl Iterator<Item = (&'a Cell, &'a str, Option<&'a Change>)> {
+    ) -> impl Iterator<Item = (&'a ComparedCell, &'a str, Option<&'a Change>)> {
         self.cells.iter().flat_map(move |cell| {
             let figure = cell.figures.iter().find(|figure| figure.metric == metric);
             self.sides.iter().skip(1).enumerate().map(move |(at, side)| {

@@ -1,7 +1,7 @@
 //! What spoils a comparison, or must be known beside it.
 
 use super::cells::{Matched, label};
-use super::{Cell, Side, Significance};
+use super::{ComparedCell, Side, Significance};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::analysis::windows;
@@ -35,7 +35,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
     (sides, notes.into_iter().collect())
 }
 
-pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[Cell]) -> Vec<String> {
+pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> Vec<String> {
     let notes = [
         sessions_lost(matched),
         rows_missing(matched),
@@ -84,7 +84,7 @@ fn rows_missing(matched: &[Matched<'_>]) -> Option<String> {
     told(ROWS_MISSING, "", short.collect(), advice)
 }
 
-fn drift(cells: &[Cell]) -> Option<String> {
+fn drift(cells: &[ComparedCell]) -> Option<String> {
     let figures = cells.iter().flat_map(|cell| &cell.figures);
     let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());
     let sequential = changes.any(|change| {
@@ -160,8 +160,8 @@ fn uneven(seen: &Observation) -> Option<String> {
 /// The estimates of each cell, metric and side.
 fn estimates<'a>(
     sides: &'a [Side],
-    cells: &'a [Cell],
-) -> impl Iterator<Item = (&'a Cell, &'a str, usize, &'a str, Estimate)> {
+    cells: &'a [ComparedCell],
+) -> impl Iterator<Item = (&'a ComparedCell, &'a str, usize, &'a str, Estimate)> {
     cells.iter().flat_map(move |cell| {
         cell.figures.iter().flat_map(move |figure| {
             figure.sides.iter().enumerate().filter_map(move |(at, known)| {
@@ -172,7 +172,7 @@ fn estimates<'a>(
     })
 }
 
-fn varying(sides: &[Side], cells: &[Cell]) -> Option<String> {
+fn varying(sides: &[Side], cells: &[ComparedCell]) -> Option<String> {
     let varying = estimates(sides, cells).filter(|(.., estimate)| estimate.varies());
     let shown = varying.map(|(cell, metric, _, side, estimate)| {
         let percent = estimate.variation().unwrap_or(0.0) * 100.0;
@@ -183,7 +183,7 @@ fn varying(sides: &[Side], cells: &[Cell]) -> Option<String> {
     told("repeats-vary", "", shown.collect(), advice)
 }
 
-fn outlying(sides: &[Side], matched: &[Matched<'_>], cells: &[Cell]) -> Option<String> {
+fn outlying(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> Option<String> {
     let shown = estimates(sides, cells).filter_map(|(cell, metric, side_at, side, estimate)| {
         let at = estimate.outlier()?;
         let whole = matched.iter().find(|matched| matched.factors == cell.factors)?;

@@ -4,7 +4,8 @@ use super::{Check, Verdict, good, judged};
 use crate::stats::host::{Device, Host, RaidResync};
 use crate::stats::units::bytes;
 
-/// Of a file system: the allocator scatters what is left, and flash needs room to rewrite.
+/// The share of a file system that is free. The allocator scatters what is left, and flash needs
+/// room to rewrite.
 const LITTLE_FREE: f64 = 0.1;
 const VERY_LITTLE_FREE: f64 = 0.03;
 /// They make a write cost more, or a flush nothing.

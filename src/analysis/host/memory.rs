@@ -4,7 +4,7 @@ use super::{Check, Verdict, good, judged};
 use crate::stats::host::Host;
 use crate::stats::units::bytes;
 
-/// Of memory: below it, what lies in swap is what nobody uses.
+/// The share of memory that lies in swap. Below it, that is what nobody uses.
 const MUCH_SWAPPED: f64 = 0.01;
 /// Seconds' worth of writes, on most devices.
 const MUCH_DIRTY_BYTES: u64 = 1 << 30;

@@ -6,7 +6,7 @@ use crate::stats::host::{Host, IdleState};
 /// Waking takes a noticeable, or a large, part of what a read from flash takes.
 const SLOW_WAKE_US: u64 = 10;
 const VERY_SLOW_WAKE_US: u64 = 50;
-/// Of the processors: what others use of them.
+/// The share of the processors that others use.
 const SOME_LOAD: f64 = 0.1;
 const MUCH_LOAD: f64 = 0.5;
 /// Read without a system call, as they are in the kernel's own page that every process maps.

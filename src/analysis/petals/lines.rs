@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Estimate, Line, Point};
+use super::{Estimate, PetalLine, Point};
 use crate::analysis::estimate;
 use crate::analysis::level::Level;
 use crate::record::observation::{Observation, metric};
@@ -17,7 +17,7 @@ const SESSION_FACTORS: [&str; 5] =
 const KINDS: [&str; 2] = ["readers", "writers"];
 
 /// The lines, in the order of their factors, and what had to be left out or split.
-pub(super) fn of(observations: &[Observation]) -> (Vec<Line>, Vec<String>) {
+pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
     let mut notes = Vec::new();
     let axis = axis(observations);
     let kind = KINDS.into_iter().find(|kind| varies(observations, kind));
@@ -62,9 +62,14 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    fn line(&self, name: String) -> Line {
+    fn line(&self, name: String) -> PetalLine {
         let points = self.cells.iter().map(|(&sessions, repeats)| point(sessions, repeats));
-        Line { name, factors: self.factors.clone(), points: points.collect(), ..Line::default() }
+        PetalLine {
+            name,
+            factors: self.factors.clone(),
+            points: points.collect(),
+            ..PetalLine::default()
+        }
     }
 
     fn order(&self) -> (Vec<Level>, Option<u64>) {

@@ -32,7 +32,7 @@ pub struct Point {
     /// Mean single-block read as the database timed it.
     pub read_us: Option<Estimate>,
     pub ops_s: Option<Estimate>,
-    /// Of all operations of the cell together.
+    /// Percentiles of all operations of the cell together.
     pub op_p50_us: Option<Estimate>,
     pub op_p99_us: Option<Estimate>,
     /// The ids of its runs' warnings and errors, each once.
@@ -45,7 +45,7 @@ pub struct Point {
 
 /// The points that differ only in sessions, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Line {
+pub struct PetalLine {
     /// What tells it from the other lines, such as `UPDATE_PCT 20`.
     pub name: String,
     /// The factors that are constant on it.
@@ -80,14 +80,14 @@ pub struct BendBack {
 /// What a line ran into.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limit {
-    /// As in [`BendBack`].
+    /// One of the causes of [`BendBack::cause`].
     pub cause: String,
     pub evidence: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Petals {
-    pub lines: Vec<Line>,
+    pub lines: Vec<PetalLine>,
     /// What a reader must know before comparing: cells that may not be joined and why. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
     pub notes: Vec<String>,

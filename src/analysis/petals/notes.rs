@@ -1,14 +1,14 @@
 //! What a reader of petals must know first: runs of different lengths, repeats that vary or lie
 //! apart, points that were measured once.
 
-use super::{Estimate, Line, Point};
+use super::{Estimate, PetalLine, Point};
 
 /// The longest run of a line over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
 /// From one point to the next: no longer the same kind of run.
 const JUMP_RATIO_MIN: f64 = 5.0;
 
-pub(super) fn of(lines: &[Line]) -> Vec<String> {
+pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
     let mut notes = Vec::new();
     let (mut varying, mut outliers) = (Vec::new(), Vec::new());
     for line in lines {
@@ -25,7 +25,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<String> {
     notes
 }
 
-fn mixed_run_lengths(line: &Line) -> Option<String> {
+fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
     let length = |point: &Point| point.elapsed_s.as_ref().map(|elapsed| elapsed.mean);
     let known: Vec<(&Point, f64)> =
         line.points.iter().filter_map(|point| Some((point, length(point)?))).collect();
@@ -55,7 +55,7 @@ fn mixed_run_lengths(line: &Line) -> Option<String> {
 }
 
 /// Adds the cells of a line whose repeats vary, with their figures, and its outlying repeats.
-fn repeats(line: &Line, varying: &mut Vec<String>, outliers: &mut Vec<String>) {
+fn repeats(line: &PetalLine, varying: &mut Vec<String>, outliers: &mut Vec<String>) {
     for point in &line.points {
         let figures = [
             ("PIOPS", &point.piops),

@@ -7,13 +7,13 @@
 
 use super::super::estimate::VARIATION_MAX;
 use super::cause;
-use super::{BendBack, Estimate, Limit, Line, Point};
+use super::{BendBack, Estimate, Limit, PetalLine, Point};
 
 /// Beyond the knee, throughput that rises by less than this share of what latency does has met
 /// its limit.
 const FLAT_SHARE_MAX: f64 = 0.25;
 
-pub(super) fn find(line: &mut Line) {
+pub(super) fn find(line: &mut PetalLine) {
     line.peak = peak(&line.points);
     line.saturated_from = line.peak.and_then(|peak| saturated_from(&line.points, peak));
     line.knee = knee(&line.points);
@@ -31,7 +31,7 @@ pub(super) fn find(line: &mut Line) {
 }
 
 /// Where the line no longer rises although latency does: from the knee to its last point.
-fn saturation(line: &Line) -> Option<Limit> {
+fn saturation(line: &PetalLine) -> Option<Limit> {
     let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
     let gain = to.piops.as_ref()?.mean / from.piops.as_ref()?.mean - 1.0;
     let slower = to.read_us.as_ref()?.mean / from.read_us.as_ref()?.mean - 1.0;
@@ -85,7 +85,7 @@ fn half_width(point: &Point) -> Option<f64> {
 
 /// The point with the most PIOPS (operations where no point knows PIOPS) of those that `fits`;
 /// of equal ones the first.
-pub(super) fn highest(line: &Line, fits: impl Fn(&Point) -> bool) -> Option<usize> {
+pub(super) fn highest(line: &PetalLine, fits: impl Fn(&Point) -> bool) -> Option<usize> {
     highest_of(&line.points, fits)
 }
 

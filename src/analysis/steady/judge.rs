@@ -12,17 +12,13 @@ use crate::record::{Run, Second, figures};
 /// So many stalled seconds are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
 
-pub(in crate::analysis) fn judge(run: &Run) -> Vec<Judgement> {
-    vec![unstable(run), until_steady(run), stalled(run)]
-}
-
 /// The part of the run that is judged: the steady window, else all of it.
 pub fn window(run: &Run) -> (f64, f64) {
     let steady = run.summary.steady.as_ref();
     steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
 }
 
-fn unstable(run: &Run) -> Judgement {
+pub(in crate::analysis) fn unstable(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     match steadiness(&run.details.timeline, from_s, to_s) {
         Steadiness::TooShort { seconds } => info(
@@ -100,7 +96,7 @@ pub fn fall_words(fall: &Fall) -> String {
     )
 }
 
-fn until_steady(run: &Run) -> Judgement {
+pub(in crate::analysis) fn until_steady(run: &Run) -> Judgement {
     let Some(asked) = &run.details.until_steady else { return Judgement::Clear };
     let written = proof::written_bytes(&run.details.timeline);
     let volume = match (asked.volume_bytes, written) {
@@ -163,7 +159,7 @@ fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
     .judged()
 }
 
-fn stalled(run: &Run) -> Judgement {
+pub(in crate::analysis) fn stalled(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
     let stalled = super::stalls(&seconds);
@@ -234,7 +230,7 @@ mod tests {
     use crate::record::{Finding, UntilSteady};
 
     fn found(run: &Run) -> Vec<Finding> {
-        let judged = judge(run).into_iter();
+        let judged = [unstable(run), until_steady(run), stalled(run)].into_iter();
         let found = judged.filter_map(|judgement| match judgement {
             Judgement::Found(finding) => Some(finding),
             _ => None,

@@ -6,14 +6,13 @@
 //! meaningful for cached tests too, where PIOPS is noise around zero.
 //!
 //! [`fall`] says when and how far a rate fell and what changed with it, [`proof`] when a run that
-//! goes on may end because it is steady, [`judge`] makes findings of it.
+//! goes on may end because it is steady, [`judge`](mod@judge) makes findings of it.
 
 pub mod fall;
-mod judge;
+pub(super) mod judge;
 pub mod proof;
 mod sums;
 
-pub(super) use judge::judge;
 pub use judge::{fall_of, fall_words, window};
 
 use crate::record::Second;
@@ -46,7 +45,7 @@ pub enum Steadiness {
 /// The five windows and what the rule looks at, as shares of their mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windows {
-    /// Of each window.
+    /// The length of each window.
     pub length_s: f64,
     /// From one checkpoint's end to the next, on average; None where fewer than two are seen.
     pub cycle_s: Option<f64>,

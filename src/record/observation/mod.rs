@@ -47,7 +47,7 @@ pub mod metric {
     pub const DEVICE_WRITE_AWAIT: &str = "device_write_await_us";
     /// Logical reads that the database's cache served.
     pub const HIT: &str = "hit_pct";
-    /// Of published tables: reads waited for, and the time that all sessions waited for them.
+    /// Reads waited for, and the time that all sessions waited for them, in published tables.
     pub const READ_WAITS: &str = "read_waits";
     pub const READ_WAIT_S: &str = "read_wait_s";
 

@@ -1,5 +1,5 @@
-//! SVG elements as text: a class per color, so that a page can restyle it, and the light shade as an
-//! attribute, so that a drawing stands alone. Coordinates are pixels with one decimal.
+//! SVG elements as text: a class per color, so that a page can restyle it, and the light shade as
+//! an attribute, so that a drawing stands alone. Coordinates are pixels with one decimal.
 
 use std::fmt::Write;
 

@@ -25,7 +25,7 @@ pub(super) struct Page {
     pub(super) tiles: Vec<Tile>,
     /// The line to paste.
     pub(super) line: Option<String>,
-    pub(super) findings: Option<Vec<Shown>>,
+    pub(super) findings: Option<Vec<ShownFinding>>,
     pub(super) sections: Vec<Section>,
     pub(super) version: String,
 }
@@ -43,7 +43,7 @@ pub(super) struct Tile {
 
 /// A finding as a page shows it.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ShownFinding {
     pub(super) severity: &'static str,
     pub(super) id: String,
     /// Where it was found, if not everywhere.
@@ -70,7 +70,7 @@ pub(super) enum Part {
     Notes(Vec<String>),
 }
 
-impl Shown {
+impl ShownFinding {
     pub(super) fn of(finding: &Finding) -> Self {
         let evidence = finding.evidence.iter();
         Self {

@@ -7,7 +7,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::{Align, Table};
-use super::page::{Page, Part, Section, Shown, Tile, moment, plain, worst};
+use super::page::{Page, Part, Section, ShownFinding, Tile, moment, plain, worst};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
@@ -117,10 +117,10 @@ fn tiles(run: &Run) -> Vec<Tile> {
     logical.into_iter().chain(physical).collect()
 }
 
-fn findings(run: &Run) -> Vec<Shown> {
+fn findings(run: &Run) -> Vec<ShownFinding> {
     let mut shown: Vec<_> = run.summary.findings.iter().collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    shown.into_iter().map(Shown::of).collect()
+    shown.into_iter().map(ShownFinding::of).collect()
 }
 
 fn over_time(run: &Run) -> Section {

@@ -5,7 +5,7 @@ use super::super::charts::Figure;
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Part, Section, Shown, Tile, link, moment, plain, worst};
+use super::page::{Page, Part, Section, ShownFinding, Tile, link, moment, plain, worst};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
@@ -332,11 +332,11 @@ fn settings(swept: &Swept) -> Section {
 }
 
 /// Each finding once, with the cells in which it was found; the message is that of the first.
-fn findings(swept: &Swept) -> Vec<Shown> {
+fn findings(swept: &Swept) -> Vec<ShownFinding> {
     let grouped = super::super::sweep::findings::grouped(swept);
-    let shown = grouped.into_iter().map(|found| Shown {
+    let shown = grouped.into_iter().map(|found| ShownFinding {
         place: format!("in {}; told of the first", found.place()),
-        ..Shown::of(found.finding)
+        ..ShownFinding::of(found.finding)
     });
     shown.collect()
 }

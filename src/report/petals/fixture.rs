@@ -1,7 +1,7 @@
 //! Petals of a made-up array for tests: a closed loop over a device that saturates, and a
 //! processor that runs out with the last doubling.
 
-use crate::analysis::petals::{BendBack, Estimate, Line, Petals, Point};
+use crate::analysis::petals::{BendBack, Estimate, PetalLine, Petals, Point};
 
 pub const SESSIONS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
@@ -41,10 +41,16 @@ fn point(sessions: u32, update_pct: u32, block: f64, speed: f64) -> Point {
     }
 }
 
-fn line(name: &str, factors: &[(&str, &str)], update_pct: u32, block: f64, speed: f64) -> Line {
+fn line(
+    name: &str,
+    factors: &[(&str, &str)],
+    update_pct: u32,
+    block: f64,
+    speed: f64,
+) -> PetalLine {
     let points: Vec<Point> =
         SESSIONS.iter().map(|&sessions| point(sessions, update_pct, block, speed)).collect();
-    Line {
+    PetalLine {
         name: name.to_owned(),
         factors: factors.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
         points,
@@ -55,7 +61,7 @@ fn line(name: &str, factors: &[(&str, &str)], update_pct: u32, block: f64, speed
             cause: "processor".into(),
             evidence: vec!["processors 98.2 % busy at 128 sessions".into()],
         }),
-        ..Line::default()
+        ..PetalLine::default()
     }
 }
 

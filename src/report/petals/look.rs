@@ -3,7 +3,7 @@
 //! UPDATE_PCT the dash. The marker tells what the dash tells, or what the color tells.
 
 use super::super::charts::{Color, Marker};
-use crate::analysis::petals::Line;
+use crate::analysis::petals::PetalLine;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Look {
@@ -17,7 +17,7 @@ const DASHES: [&str; 5] = ["", "8 4", "2 4", "11 4 2 4", "5 2 5 6"];
 const UPDATE_PCT: &str = "update_pct";
 
 /// One for each line.
-pub(super) fn looks(lines: &[Line]) -> Vec<Look> {
+pub(super) fn looks(lines: &[PetalLine]) -> Vec<Look> {
     let varied = varied(lines);
     let is_overlay = varied.len() > 1;
     let dashed: Vec<&str> = if is_overlay {
@@ -50,7 +50,7 @@ pub(super) fn looks(lines: &[Line]) -> Vec<Look> {
 }
 
 /// The factors whose values differ between lines, in their order.
-fn varied(lines: &[Line]) -> Vec<&str> {
+fn varied(lines: &[PetalLine]) -> Vec<&str> {
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in lines.iter().flat_map(|line| &line.factors) {
         if !keys.contains(&key.as_str()) {
@@ -61,11 +61,11 @@ fn varied(lines: &[Line]) -> Vec<&str> {
     keys
 }
 
-fn value<'a>(line: &'a Line, key: &str) -> Option<&'a str> {
+fn value<'a>(line: &'a PetalLine, key: &str) -> Option<&'a str> {
     line.factors.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
 
-fn values<'a>(line: &'a Line, keys: &[&str]) -> Vec<Option<&'a str>> {
+fn values<'a>(line: &'a PetalLine, keys: &[&str]) -> Vec<Option<&'a str>> {
     keys.iter().map(|key| value(line, key)).collect()
 }
 

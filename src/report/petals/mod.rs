@@ -1,17 +1,17 @@
 //! Petals drawn: a line per UPDATE_PCT, a point per number of sessions, its peak, knee and
 //! bend-back marked, with the intervals of its repeats. For a page, or a file of its own.
 
+mod captions;
 mod look;
 pub mod scatter;
-mod told;
 
 use super::charts::{
     Axis, Color, Figure, Frame, Labels, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
-use crate::analysis::petals::{Estimate, Line, Petals, Point};
+use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use look::Look;
 
-pub use told::summary;
+pub use captions::summary;
 
 /// Which figures are across and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +102,8 @@ pub fn figure(petals: &Petals, what: What) -> Figure {
         is_wide: true,
         variants: Variant::linear_and_log(|is_log| drawing.draw(Use::Page, is_log)),
         series: drawing.series(),
-        head: told::head(what),
-        rows: told::rows(petals, what),
+        head: captions::head(what),
+        rows: captions::rows(petals, what),
     }
 }
 
@@ -114,7 +114,7 @@ pub fn can_draw(petals: &Petals, what: What) -> bool {
 
 /// One line as it is drawn; two for each line of percentiles.
 struct Curve<'a> {
-    line: &'a Line,
+    line: &'a PetalLine,
     name: String,
     look: Look,
     is_hollow: bool,
@@ -202,7 +202,7 @@ impl<'a> Drawing<'a> {
         let mut plot = Plot::new(&Frame {
             id: &id,
             title: self.what.title(),
-            description: &told::description(self.petals, self.what),
+            description: &captions::description(self.petals, self.what),
             width: 1080.0,
             height: if shown == Use::Alone { 610.0 } else { 580.0 },
             x: Axis::new(x, self.what.x_title()),
@@ -249,14 +249,18 @@ impl<'a> Drawing<'a> {
             (word.x, word.y, Word { size, is_bold, ..Word::new(&word.text, color) })
         }));
         for dot in curve.dots.iter().flatten() {
-            let said = told::said(curve.line, &curve.name, dot.position, self.what);
+            let said = captions::said(curve.line, &curve.name, dot.position, self.what);
             plot.hit_point((dot.x, dot.y), dot.row, &said);
         }
     }
 
     /// Peak, knee and bend-back are told on the petals, whose figures they are.
     fn marks(&self, curve: &Curve<'_>, dot: &Dot) -> Vec<String> {
-        if self.what == What::Piops { told::marks(curve.line, dot.position) } else { Vec::new() }
+        if self.what == What::Piops {
+            captions::marks(curve.line, dot.position)
+        } else {
+            Vec::new()
+        }
     }
 
     fn is_marked(&self, curve: &Curve<'_>, dot: &Dot) -> bool {
@@ -311,7 +315,7 @@ fn sessions(curve: &Curve<'_>, dot: &Dot) -> u32 {
     curve.line.points.get(dot.position).map_or(0, |point| point.sessions)
 }
 
-fn dots(line: &Line, what: What, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
+fn dots(line: &PetalLine, what: What, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
     let points = line.points.iter().enumerate();
     points
         .map(|(position, point)| {

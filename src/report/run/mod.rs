@@ -1,5 +1,5 @@
-//! What reports show of a run, as tables and facts: one module for each part of the report. Text and
-//! pages lay the same values out; nothing here knows how they look.
+//! What reports show of a run, as tables and facts: one module for each part of the report. Text
+//! and pages lay the same values out; nothing here knows how they look.
 
 pub(super) mod calibrated;
 pub(super) mod counters;

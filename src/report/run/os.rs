@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::{Facts, fact};
 use crate::record::os::HostSeen;
 use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures, Network};
-use crate::stats::os::iostat::Shown;
+use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, DeviceUse, Range};
 
 /// So many processors are told one by one; of more, the busiest.
@@ -91,7 +91,7 @@ pub(in crate::report) fn device_table(devices: &[DeviceUse], seconds: f64) -> Ta
 }
 
 fn device_cells(device: &DeviceUse, seconds: f64) -> [String; 9] {
-    let shown = Shown::of(device, seconds);
+    let shown = DeviceRates::of(device, seconds);
     [
         or_dash(shown.reads, rate),
         or_dash(shown.read_kib, rate),

@@ -27,7 +27,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
         "the engine's counts, means of repeats",
     );
     out.push_str(&chart::petals(petals));
-    out.push_str(&super::lines::lines(petals, objective));
+    out.push_str(&super::petals_text::lines(petals, objective));
     findings::render(&mut out, swept, petals);
     let layer = "the engine's counts and petal's, of the steady window";
     section(&mut out, "means of each cell", layer);

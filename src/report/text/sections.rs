@@ -1,5 +1,5 @@
-//! The sections of the text report, in their order: the tables and facts of [`run`](super::super::run),
-//! one below the other.
+//! The sections of the text report, in their order: the tables and facts of
+//! [`run`](super::super::run), one below the other.
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{

@@ -188,7 +188,7 @@ impl Disks {
 
     /// None if there are no devices, or one of the data's is not listed: part of a sum is no sum.
     pub fn sample(&mut self, diskstats: &str) -> Option<Vec<DeviceUse>> {
-        let lines: Vec<Line> = diskstats.lines().filter_map(Line::of).collect();
+        let lines: Vec<DiskstatsLine> = diskstats.lines().filter_map(DiskstatsLine::of).collect();
         let line = |number| lines.iter().find(|line| line.number == number);
         let mut disks = Vec::with_capacity(self.0.len());
         let mut is_whole = true;
@@ -218,7 +218,7 @@ impl Watched {
         }
     }
 
-    fn sample(&mut self, line: &Line, flushes: u64) -> DeviceUse {
+    fn sample(&mut self, line: &DiskstatsLine, flushes: u64) -> DeviceUse {
         let now = [1, 3, 5, 7].map(|field| line.field(field));
         if self.latest.is_some_and(|then| now.iter().zip(then).any(|(now, then)| *now < then)) {
             self.begin_anew();
@@ -248,12 +248,12 @@ impl Watched {
 }
 
 /// `major minor name` and the fields of iostats.rst, which numbers them from 1.
-struct Line {
+struct DiskstatsLine {
     number: (u32, u32),
     fields: Vec<u64>,
 }
 
-impl Line {
+impl DiskstatsLine {
     fn of(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

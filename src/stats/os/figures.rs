@@ -61,7 +61,8 @@ counts! {
     swap_out_bytes,
     /// Page faults that waited for a device.
     major_faults,
-    /// Pressure: microseconds in which some task, or all that were not idle, waited for it.
+    /// Pressure (PSI): microseconds in which some task waited for the resource, and in which all
+    /// tasks that were not idle did.
     cpu_some_us,
     cpu_full_us,
     io_some_us,
@@ -80,16 +81,17 @@ counts! {
     resent_segments,
     /// Processor time of petal's process, all its threads.
     petal_cpu_us,
-    /// Of the database server's processes on this host; in ticks of the kernel's clock.
+    /// Processor time of the database server's processes on this host, in ticks of the kernel's
+    /// clock.
     server_cpu_us,
-    /// Of them, the one that writes the log.
+    /// Processor time of the server's process that writes the log.
     log_writer_cpu_us,
     /// Bytes that petal's process had block devices read, that it changed in the page cache or wrote
     /// past it, and that its system calls read from anywhere.
     petal_read_bytes,
     petal_write_bytes,
     petal_call_read_bytes,
-    /// The same of the database server's processes on this host.
+    /// Bytes that the database server's processes on this host read and wrote, counted alike.
     server_read_bytes,
     server_write_bytes,
     server_call_read_bytes,
@@ -99,7 +101,7 @@ counts! {
     group_periods,
     group_throttled_periods,
     group_throttled_us,
-    /// The same of the control group that grants petal least.
+    /// The control group that grants petal least processor time, counted alike.
     petal_group_used_us,
     petal_group_periods,
     petal_group_throttled_periods,

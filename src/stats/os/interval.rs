@@ -30,7 +30,8 @@ impl Interval {
         data.map(|device| device.counts).reduce(|sum, device| sum.plus(&device))
     }
 
-    /// Of the processors that the database may use: all of them, unless somebody confined it.
+    /// How the processors spent their time that the database may use: all of them, unless somebody
+    /// confined it.
     pub fn cpu(&self) -> Option<CpuShare> {
         self.cpus.allowed?.share()
     }

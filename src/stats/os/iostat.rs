@@ -7,7 +7,7 @@ use super::DeviceUse;
 /// A device's figures as iostat makes them from the kernel's counts: requests per second, KiB per
 /// second, milliseconds, per cent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct DeviceRates {
     pub reads: Option<f64>,
     pub read_kib: Option<f64>,
     pub read_merges: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Shown {
     pub util_percent: Option<f64>,
 }
 
-impl Shown {
+impl DeviceRates {
     /// Over no time nothing is known; without requests no wait is.
     pub fn of(device: &DeviceUse, seconds: f64) -> Self {
         if seconds.is_nan() || seconds <= 0.0 {
@@ -66,7 +66,7 @@ mod tests {
             busy_ms: 2100,
         };
         let device = DeviceUse { counts, read_merges: 4, queue_ms: 500, ..DeviceUse::default() };
-        let shown = Shown::of(&device, 2.0);
+        let shown = DeviceRates::of(&device, 2.0);
         assert_eq!(
             (shown.reads, shown.read_kib, shown.read_merges),
             (Some(100.0), Some(800.0), Some(2.0))
@@ -74,6 +74,6 @@ mod tests {
         assert_eq!((shown.read_await_ms, shown.write_await_ms), (Some(0.15), None));
         assert_eq!((shown.flushes, shown.queue), (Some(3.0), Some(0.25)));
         assert_eq!(shown.util_percent, Some(100.0));
-        assert_eq!(Shown::of(&device, 0.0), Shown::default());
+        assert_eq!(DeviceRates::of(&device, 0.0), DeviceRates::default());
     }
 }

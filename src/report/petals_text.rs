@@ -4,7 +4,7 @@
 use super::numbers::{micros, or_dash, rate, whole};
 use super::table::{self, Table, paragraph};
 use super::text::section;
-use crate::analysis::petals::{Estimate, Line, Petals};
+use crate::analysis::petals::{Estimate, PetalLine, Petals};
 use crate::settings::objective::Objective;
 
 /// One sweep or table by itself, without settings that it may not have.
@@ -31,7 +31,7 @@ pub fn lines(petals: &Petals, objective: Option<&Objective>) -> String {
     petals.lines.iter().map(|line| paragraph("- ", "  ", &words(line, objective))).collect()
 }
 
-fn words(line: &Line, objective: Option<&Objective>) -> String {
+fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
     let mut told = format!("{}: peak {}", line.name, at(line.peak));
     if let Some(position) = line.saturated_from {
@@ -59,7 +59,7 @@ fn words(line: &Line, objective: Option<&Objective>) -> String {
     told
 }
 
-fn point(line: &Line, position: usize) -> String {
+fn point(line: &PetalLine, position: usize) -> String {
     let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
     let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
@@ -99,7 +99,7 @@ pub fn points(petals: &Petals) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-fn marks(line: &Line, at: usize) -> String {
+fn marks(line: &PetalLine, at: usize) -> String {
     let marks = [
         (line.knee == Some(at), "knee"),
         (line.saturated_from == Some(at), "saturated from here"),

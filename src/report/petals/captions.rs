@@ -2,10 +2,10 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::What;
-use crate::analysis::petals::{Estimate, Line, Petals, Point};
+use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 
 /// What a point is: `peak`, `knee`, `bends back: processor`.
-pub(super) fn marks(line: &Line, position: usize) -> Vec<String> {
+pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     let mut marks = Vec::new();
     if line.peak == Some(position) {
         marks.push("peak".to_owned());
@@ -45,7 +45,7 @@ pub(super) fn rows(petals: &Petals, what: What) -> Vec<Vec<String>> {
     all.map(|(line, position)| row(line, position, what)).collect()
 }
 
-fn row(line: &Line, position: usize, what: What) -> Vec<String> {
+fn row(line: &PetalLine, position: usize, what: What) -> Vec<String> {
     let Some(point) = line.points.get(position) else {
         return Vec::new();
     };
@@ -70,7 +70,7 @@ fn row(line: &Line, position: usize, what: What) -> Vec<String> {
 }
 
 /// One point, for who points at it.
-pub(super) fn said(line: &Line, name: &str, position: usize, what: What) -> String {
+pub(super) fn said(line: &PetalLine, name: &str, position: usize, what: What) -> String {
     let (head, cells) = (head(what), row(line, position, what));
     let values = head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty());
     let values: Vec<String> = values.map(|(head, cell)| format!("{head} {cell}")).collect();
@@ -118,7 +118,7 @@ pub fn summary(petals: &Petals) -> Vec<Summary> {
     petals.lines.iter().map(line_summary).collect()
 }
 
-fn line_summary(line: &Line) -> Summary {
+fn line_summary(line: &PetalLine) -> Summary {
     let at = |position: Option<usize>| position.and_then(|position| line.points.get(position));
     let (peak, saturated) = (at(line.peak), at(line.saturated_from));
     let mean =
