@@ -9,6 +9,10 @@ use super::super::estimate::VARIATION_MAX;
 use super::cause;
 use super::{BendBack, Estimate, Limit, PetalLine, Point};
 
+/// A peak's interval that is wider than this share of its mean, to each side, says nothing of where
+/// the line became flat: almost every point lies in it.
+const WIDE_SHARE: f64 = 0.25;
+
 /// Beyond the knee, throughput that rises by less than this share of what latency does has met
 /// its limit.
 const FLAT_SHARE_MAX: f64 = 0.25;
@@ -46,11 +50,12 @@ fn peak(points: &[Point]) -> Option<usize> {
     highest_of(points, |point| point.piops.is_some())
 }
 
-/// The first point within the peak's interval; None where that is the peak, and of single runs,
-/// which have no interval.
+/// The first point within the peak's interval; None where that is the peak, where the interval is
+/// too wide to say, and of single runs, which have none.
 fn saturated_from(points: &[Point], peak: usize) -> Option<usize> {
     let top = points[peak].piops.as_ref()?;
-    let lowest = top.mean - top.half_width?;
+    let half_width = top.half_width.filter(|half| *half <= top.mean * WIDE_SHARE)?;
+    let lowest = top.mean - half_width;
     let within = |point: &Point| point.piops.as_ref().is_some_and(|piops| piops.mean >= lowest);
     points[..peak].iter().position(within)
 }

@@ -131,6 +131,18 @@ fn the_peak_has_the_most_piops_and_what_ties_with_it_saturates() {
     assert_eq!((line.peak, line.saturated_from), (Some(1), None));
 }
 
+#[test]
+fn an_interval_that_reaches_almost_every_point_does_not_say_where_a_line_is_flat() {
+    let repeats = |sessions, piops: [f64; 3]| piops.map(|piops| seen(sessions, 1, piops, 100.0));
+    let few = repeats(1, [300.0, 301.0, 302.0]);
+    let many = |piops| [few.clone(), repeats(32, piops)].concat();
+    let saturated_from = |runs: &[Observation]| Petals::of(runs).lines[0].saturated_from;
+    assert_eq!(saturated_from(&many([500.0, 1000.0, 1500.0])), None);
+    // Where the interval is narrow, one session ties with the peak or does not.
+    assert_eq!(saturated_from(&many([302.0, 304.0, 306.0])), Some(0));
+    assert_eq!(saturated_from(&many([500.0, 502.0, 504.0])), None);
+}
+
 /// A line that bends back at 64 sessions, with more figures at 16 and at 64.
 fn bent(at_peak: &[(&str, f64)], later: &[(&str, f64)], read_us: f64) -> BendBack {
     let cells = [(4, 500.0, 80.0), (16, 1000.0, 100.0), (64, 800.0, read_us)];
