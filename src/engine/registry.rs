@@ -5,35 +5,26 @@ use std::sync::Arc;
 
 use super::{Engine, EngineError};
 use crate::settings::Settings;
-use crate::settings::table::{self, EngineSupport};
+use crate::settings::table::support;
 
 /// An engine that can be opened.
 struct Entry {
-    support: &'static EngineSupport,
+    support: &'static support::EngineSupport,
     open: fn(&Settings) -> Result<Arc<dyn Engine>, EngineError>,
 }
 
 static ENTRIES: &[Entry] = &[
     #[cfg(feature = "sqlite")]
-    Entry {
-        support: &table::support::SQLITE,
-        open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)),
-    },
+    Entry { support: &support::SQLITE, open: |s| Ok(Arc::new(super::sqlite::Sqlite::open(s)?)) },
     #[cfg(feature = "postgres")]
     Entry {
-        support: &table::support::POSTGRES,
+        support: &support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
     },
     #[cfg(feature = "oracle")]
-    Entry {
-        support: &table::support::ORACLE,
-        open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)),
-    },
+    Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
     #[cfg(feature = "device")]
-    Entry {
-        support: &table::support::DEVICE,
-        open: |s| Ok(Arc::new(super::device::Device::open(s)?)),
-    },
+    Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
 ];
 
 /// Opens the engine that the URL names.
@@ -57,9 +48,7 @@ mod tests {
     #[test]
     fn every_engine_has_its_place_in_the_table_of_support() {
         for entry in ENTRIES {
-            assert!(
-                table::support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme)
-            );
+            assert!(support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme));
         }
     }
 }
