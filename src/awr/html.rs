@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 8;
 const TEXT_MAX: usize = 16 << 10;
 const CELLS_MAX: usize = 1_000_000;
 const COLSPAN_MAX: usize = 64;
-/// What a report calls itself.
+/// The name that a report gives itself.
 const OWN_HEADING: &str = "WORKLOAD REPOSITORY";
 /// Within a text: what follows is a heading, or an item of a list or a link, which is no title.
 const HEADING: char = '\u{1}';

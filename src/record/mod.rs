@@ -174,9 +174,9 @@ pub struct SessionLost {
     pub message: String,
 }
 
-/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is known)
-/// or over the window (in [`Steady`], the database's and the device's between the samples at its
-/// bounds).
+/// Totals over `elapsed_s` (in [`Summary`], the database's over `counted_until` where that is
+/// known) or over the window (in [`Steady`], the database's and the device's between the samples at
+/// its bounds).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSecond {
     pub ops: Option<f64>,
@@ -299,7 +299,8 @@ pub struct Details {
     pub devices: Vec<String>,
     /// What the operating system of petal's host saw; null with NO_OS_PERF_DATA.
     pub os: Option<os::HostSeen>,
-    /// What the operating system of the database's host saw, where `petal os` recorded it there.
+    /// Observations of the operating system of the database's host, where `petal os` recorded it
+    /// there.
     pub server_os: Option<os::HostSeen>,
     /// How far the clock of the database's host was ahead of petal's, as the database told.
     pub server_clock_ahead_s: Option<f64>,
@@ -347,8 +348,8 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// With `--until-steady`: what it took, and whether the run ended by it.
     pub until_steady: Option<UntilSteady>,
-    /// What was counted in the steady window; None where the database was not sampled at its bounds,
-    /// and in records made before petal kept it.
+    /// What was counted in the steady window; None where the database was not sampled at its
+    /// bounds, and in records made before petal kept it.
     pub steady: Option<WindowTotals>,
     /// When petal itself did not run; None in records made before petal looked.
     pub suspended: Option<Vec<Suspended>>,

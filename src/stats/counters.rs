@@ -261,7 +261,7 @@ impl Wait {
     }
 }
 
-/// What a wait is about, the same for every engine, by names that DBAs know.
+/// The class of a wait, the same for every engine, by names that DBAs know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitClass {

@@ -22,7 +22,7 @@ pub struct DatabaseInterval {
     pub statistics: BTreeMap<String, f64>,
     /// Microseconds of the time model.
     pub times_us: BTreeMap<String, f64>,
-    /// What the host's operating system counted; times are hundredths of a second.
+    /// Counts of the host's operating system; times are hundredths of a second.
     pub os: BTreeMap<String, f64>,
     pub events: Vec<WaitDelta>,
 }

@@ -1,4 +1,4 @@
-//! What a change of the fixture adds to its findings.
+//! Findings that a change of the fixture adds.
 
 mod limits;
 mod others;

@@ -49,7 +49,7 @@ fn a_title_a_cell_and_a_link_begin_no_report() {
     assert_eq!(reports(&text), [text.as_str()]);
 }
 
-/// The same page as if nothing were left out.
+/// The page as if nothing were left out.
 fn unskipped(text: &str) -> String {
     text.replace("<tr>", "<tr><!-- -->").replace("<TR>", "<TR><!-- -->")
 }

@@ -1,5 +1,5 @@
-//! What to change in Oracle Database where a finding asks for it: sentences for the record, by
-//! which reports advise without knowing the engine.
+//! Advice: what to change in Oracle Database where a finding asks for it: sentences for the record,
+//! by which reports advise without knowing the engine.
 
 use crate::stats::target::Advice;
 

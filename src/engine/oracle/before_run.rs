@@ -1,4 +1,4 @@
-//! What petal does before a run: a log switch and a checkpoint, so that a run does not pay for the
+//! Preparations before a run: a log switch and a checkpoint, so that a run does not pay for the
 //! one before; and a lock on petal_meta, which runs share, so that setup and drop are refused while
 //! a run uses the data. The lock ends with its session.
 

@@ -1,5 +1,5 @@
-//! What errors mean: every one names the service, the database's own words and code, and what to do;
-//! never the password.
+//! The meaning of errors: every one names the service, the database's own words and code, and what
+//! to do; never the password.
 
 use super::link::{Kind, LinkError};
 use crate::engine::EngineError;

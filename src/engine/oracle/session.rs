@@ -33,7 +33,7 @@ const CALL_MAX: Duration = Duration::from_secs(3600);
 /// The limit is set anew when it would be off by so much.
 const LIMIT_STEP: Duration = Duration::from_secs(5);
 
-/// What a run does, the same for all its sessions.
+/// Settings of a run that all its sessions share.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionConfig {
     pub loop_side: LoopSide,
@@ -63,7 +63,7 @@ enum Side {
     Client(ClientLoop),
 }
 
-/// What both sides of the loop work with.
+/// State that both sides of the loop work with.
 pub struct Work {
     pub link: Box<dyn Link>,
     place: String,
@@ -171,7 +171,8 @@ impl Worker {
 }
 
 impl Session for OracleSession {
-    /// What an aborted session had done of its last batch, a tenth of a second at most, is not known.
+    /// What an aborted session had done of its last batch, a tenth of a second at most, is not
+    /// known.
     fn execute(
         &mut self,
         batch: &[Operation],
@@ -250,7 +251,7 @@ impl Work {
         self.link.limit(Some(wanted)).map_err(|error| self.loss(&error))
     }
 
-    /// What a failed call means.
+    /// The meaning of a failed call.
     pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
         let kind = if error.code == Some(CANCELLED) || error.kind == Failed::TimedOut {

@@ -16,8 +16,8 @@ use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements>,
-    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a parameter
-    /// of the instance says otherwise.
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a
+    /// parameter of the instance says otherwise.
     commit: Option<String>,
 }
 
@@ -92,8 +92,8 @@ impl ClientLoop {
     }
 }
 
-/// What a failed operation means. What its statement left open must not go into the next commit;
-/// after a cut there is no next one, and perhaps no connection.
+/// The meaning of a failed operation. What its statement left open must not go into the next
+/// commit; after a cut there is no next one, and perhaps no connection.
 fn failed(work: &mut Work, operation: &Operation, error: &LinkError, stop: &Stop) -> Failure {
     let failure = work.failure(error, stop);
     let Failure::Counted(code) = &failure else { return failure };

@@ -1,6 +1,6 @@
-//! What petal does before a run. It asks, before any session connects, whether the servers take the
-//! run's UPDATEs and the role may make them; what else the role may do is for `petal check`. Then it
-//! pays the debts of the run before: dead rows, hint bits, dirty pages.
+//! Preparations before a run. Petal asks, before any session connects, whether the servers take the
+//! run's UPDATEs and the role may make them; what else the role may do is for `petal check`. Then
+//! it pays the debts of the run before: dead rows, hint bits, dirty pages.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -34,7 +34,7 @@ pub const TRANSIENT: &[&str] = &["40001", "40P01", long_work::LOCK_TIMEOUT];
 /// The SQLSTATE of a statement that was cancelled.
 pub const CANCELLED: &str = "57014";
 
-/// What the engine and its sessions share.
+/// State that the engine and its sessions share.
 pub struct Shared {
     pub url: String,
     pub loop_side: LoopSide,
@@ -64,7 +64,7 @@ enum Side {
     Set(SetLoop),
 }
 
-/// What every side of the loop works with.
+/// State that every side of the loop works with.
 pub struct Work {
     pub shared: Arc<Shared>,
     pub client: Client,
@@ -224,13 +224,13 @@ impl Work {
         Ok(self.text.make(filler, operation.stamp, width, columns))
     }
 
-    /// What a failed statement means.
+    /// The meaning of a failed statement.
     pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
         self.control.failure(StatementError { kind: kind_of(&code), code, message }, stop)
     }
 
-    /// What a failure means that the routine noted.
+    /// The meaning of a failure that the routine noted.
     pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
         let message = format!("{}: {message}; {}", self.server, hint_of(code));
         let (kind, code) = (kind_of(code), code.to_owned());

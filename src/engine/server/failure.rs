@@ -1,5 +1,5 @@
-//! What failures mean to a session, the same for every engine, and the codes that records name them
-//! by. What a database's own error means, its engine knows.
+//! The meaning of failures to a session, the same for every engine, and the codes that records name
+//! them by. What a database's own error means, its engine knows.
 
 use crate::engine::{EngineError, INTERRUPTED, SessionError};
 

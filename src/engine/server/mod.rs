@@ -1,6 +1,6 @@
-//! What every engine with a server shares. An engine brings its own transport (how rows, statements
-//! and arrays travel), its SQL and its counters; what stands here decides when something is sent,
-//! how long an answer may take, and what a failure means.
+//! The parts that every engine with a server shares. An engine brings its own transport (how rows,
+//! statements and arrays travel), its SQL and its counters; what stands here decides when something
+//! is sent, how long an answer may take, and what a failure means.
 //!
 //! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client
 //! - `session`: how another thread cancels or aborts a session

@@ -12,7 +12,7 @@ use crate::engine::{CUT, Cancel, SessionError, Stop};
 /// Why a session's connection is given up at the end of a run.
 pub const ABORTED: &str = "no answer in time, nor to being cancelled";
 
-/// What a session and those who cancel it share.
+/// State that a session and its cancellers share.
 pub struct SessionControl {
     is_cancelled: AtomicBool,
     sending: OneAtATime,
@@ -41,7 +41,7 @@ impl SessionControl {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// What a failed statement means for its session.
+    /// The meaning of a failed statement for its session.
     pub fn failure(&self, error: StatementError, stop: &Stop) -> Failure {
         let is_cut = || self.is_cancelled() || stop.is_cutting();
         let StatementError { kind, code, message } = error;

@@ -18,7 +18,7 @@ const CANCEL_LIMIT: Duration = Duration::from_millis(2500);
 /// The server ends a wait for a lock by itself; where it does not, petal does so much later.
 const SPARE: Duration = Duration::from_secs(2);
 
-/// What a connection waits for, and behind whom.
+/// A wait of a connection, and the sessions that it waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockWait {
     /// For a person.
@@ -42,7 +42,7 @@ pub struct WaitMonitor {
     pub state: State,
 }
 
-/// What is known of the wait under way.
+/// Facts about the wait under way.
 #[derive(Default)]
 pub struct State {
     began: Option<Instant>,

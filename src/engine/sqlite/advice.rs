@@ -1,5 +1,5 @@
-//! What to change in SQLite where a finding asks for it: sentences for the record, by which reports
-//! advise without knowing the engine.
+//! Advice: what to change in SQLite where a finding asks for it: sentences for the record, by which
+//! reports advise without knowing the engine.
 
 use crate::stats::target::Advice;
 

@@ -1,4 +1,4 @@
-//! What reports show of a run, as tables and facts: one module for each part of the report. Text
+//! The parts of a run's report, as tables and facts: one module for each part of the report. Text
 //! and pages lay the same values out; nothing here knows how they look.
 
 pub(super) mod calibrated;

@@ -1,4 +1,4 @@
-//! What the database's own report of the run says, beside what petal counted.
+//! The database's own report of the run, beside what petal counted.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::table::{Align, Table};

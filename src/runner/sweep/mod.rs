@@ -19,7 +19,7 @@ use crate::settings::read::Sources;
 pub use order::{Pace, left, turns, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time};
 
-/// What a person asks of a sweep, beside its settings.
+/// A request for a sweep, beside its settings.
 pub struct Request<'a> {
     pub asked: Asked,
     pub sources: Sources<'a>,

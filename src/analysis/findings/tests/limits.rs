@@ -1,4 +1,4 @@
-//! What limited a run: processors and petal itself.
+//! Limits of a run: processors and petal itself.
 
 use super::super::not_judged;
 use super::{gains, ids, message, seen};
