@@ -1,5 +1,5 @@
-//! What petal itself costs per operation: the loop on the scripted fake engine, whose
-//! operations take no time of the machine's, beside the parts it is made of.
+//! Measures what petal itself costs per operation. The loop runs on the scripted fake engine, whose
+//! operations take no time, and the parts of the loop are measured beside it.
 //!
 //! `cargo bench --bench driver_loop` prints nanoseconds per operation, medians of interleaved
 //! rounds in one process. Absolute figures move from machine to machine; the shares do not much.
