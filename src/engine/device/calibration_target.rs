@@ -9,7 +9,7 @@ use std::io;
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header};
 use super::queue::{Backend, Queue};
-use super::target::{AlignedBuffer, Kind, Target, unusable};
+use super::target::{AlignedBuffer, Kind, OnPath, Target, unusable};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::settings::size::format_bytes;
@@ -118,8 +118,8 @@ fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
         return Ok(None);
     }
     // A stretch that was cut off is not there.
-    let file = std::fs::File::open(&shared.path).map_err(|error| unusable(&shared.path, &error))?;
-    let bytes = target::length(&file).map_err(|error| unusable(&shared.path, &error))?;
+    let file = std::fs::File::open(&shared.path).on(&shared.path)?;
+    let bytes = target::length(&file).on(&shared.path)?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
     let gauge_bytes = header.gauge_bytes.filter(is_whole);
     Ok(Some(Header { gauge_bytes, ..header }))
@@ -181,8 +181,8 @@ fn stretch(
 fn room(shared: &Shared) -> Result<u64, EngineError> {
     let path = &shared.path;
     if target::kind(path)? == Kind::BlockDevice {
-        let file = std::fs::File::open(path).map_err(|error| unusable(path, &error))?;
-        let bytes = target::length(&file).map_err(|error| unusable(path, &error))?;
+        let file = std::fs::File::open(path).on(path)?;
+        let bytes = target::length(&file).on(path)?;
         return Ok(bytes.saturating_sub(HEADER_BYTES));
     }
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.clone());

@@ -12,7 +12,7 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{Kind, Target, unusable};
+use super::target::{Kind, OnPath, Target, unusable};
 use super::{Shared, block, placement, safety, target};
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -100,8 +100,8 @@ impl Loader<'_> {
                     plan.block_size
                 ))),
                 None => {
-                    let file = File::open(path).map_err(|error| unusable(path, &error))?;
-                    let bytes = target::length(&file).map_err(|error| unusable(path, &error))?;
+                    let file = File::open(path).on(path)?;
+                    let bytes = target::length(&file).on(path)?;
                     self.shared.refuse_cut_off(&header, bytes).map(|()| header)
                 }
             };
@@ -161,7 +161,7 @@ impl Loader<'_> {
         self.progress.phase("loading", bytes, ProgressUnit::Bytes);
         self.write_all(&target, &data, &chunks)?;
         self.precondition(&target, &data, new)?;
-        target.file.sync_all().map_err(|error| unusable(&target.path, &error))?;
+        target.file.sync_all().on(&target.path)?;
         let seconds = begin.elapsed().as_secs_f64() / new.len().max(1) as f64;
         let mut schemas = Vec::new();
         self.progress.phase("proving", new.len() as u64 * self.main_bytes(), ProgressUnit::Bytes);
@@ -301,7 +301,7 @@ pub fn create(path: &Path) -> Result<(), EngineError> {
         )));
     }
     let created = OpenOptions::new().write(true).create_new(true).open(path);
-    created.map(drop).map_err(|error| unusable(path, &error))
+    created.map(drop).on(path)
 }
 
 /// Signatures at the end go, as the header goes over those at the start: nobody shall take a part
@@ -346,7 +346,7 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
         Err(error) => return Err(unusable(&target.path, &std::io::Error::from(error))),
     }
-    target.file.set_len(bytes).map_err(|error| unusable(&target.path, &error))
+    target.file.set_len(bytes).on(&target.path)
 }
 
 fn allocated_bytes(file: &File) -> u64 {

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use super::target::OnPath;
 use crate::engine::EngineError;
 use crate::stats::devices::{Roots, mounted_at};
 
@@ -14,7 +15,7 @@ type Number = (u32, u32);
 /// Refuses a block device, or the backing file of one, that somebody uses: itself, a partition of
 /// it, or the whole disk that it is a partition of. No flag changes that.
 pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
-    let about = fs::metadata(path).map_err(|error| super::target::unusable(path, &error))?;
+    let about = fs::metadata(path).on(path)?;
     let reason = if about.file_type().is_block_device() {
         let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
         device_in_use(number, roots)

@@ -8,6 +8,7 @@
 //! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
 //! wants one provider of the process, and this build has two.
 
+use std::borrow::Cow;
 use std::sync::Once;
 use std::thread;
 use std::time::Duration;
@@ -142,7 +143,8 @@ impl Session {
 /// A value as the driver borrows it.
 fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
     match value {
-        Value::Text(text) => text,
+        Value::Text(Cow::Borrowed(text)) => text,
+        Value::Text(Cow::Owned(text)) => text,
         Value::Number(number) => number,
     }
 }
@@ -179,8 +181,8 @@ impl Link for Session {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
         let mut named: Vec<(&str, &dyn ToDbValue)> =
             ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();

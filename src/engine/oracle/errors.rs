@@ -11,6 +11,17 @@ pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00
 pub const CANCELLED: u32 = 1013;
 const NO_SUCH_TABLE: u32 = 942;
 
+/// Turns a [`LinkError`] into the kind on which a caller acts.
+pub trait AtPlace<T> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError>;
+}
+
+impl<T> AtPlace<T> for Result<T, LinkError> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError> {
+        self.map_err(|error| engine_error(place, doing, &error))
+    }
+}
+
 /// An error in the kind on which a caller acts.
 pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError {
     let text = format!("{place}: {doing}: {error}; {}", hint(error));

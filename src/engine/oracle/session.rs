@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::errors::{CANCELLED, TRANSIENT, engine_error, hint};
+use super::errors::{AtPlace, CANCELLED, TRANSIENT, hint};
 use super::link::{Connector, Kind as Failed, Link, LinkError};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
@@ -80,11 +80,6 @@ pub struct Work {
     text: UpdateText,
 }
 
-/// A session that could not be opened.
-pub fn refused(place: &str, error: &LinkError) -> EngineError {
-    engine_error(place, "connecting", error)
-}
-
 impl OracleSession {
     pub fn new(
         mut link: Box<dyn Link>,
@@ -94,10 +89,10 @@ impl OracleSession {
         metas: &[Meta],
         connector: &Arc<dyn Connector>,
     ) -> Result<Self, EngineError> {
-        if !metas.iter().any(|meta| meta.schema == seat.schema) {
+        if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
             return Err(not_loaded(place, seat.schema));
         }
-        link.limit(Some(SILENCE)).map_err(|error| refused(place, &error))?;
+        link.limit(Some(SILENCE)).at(place, "connecting")?;
         // An instance that is not known is not named when a session is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
@@ -211,7 +206,7 @@ impl Work {
     }
 
     pub fn meta(&self, schema: u32) -> Result<&Meta, EngineError> {
-        let meta = self.metas.iter().find(|meta| meta.schema == schema);
+        let meta = self.metas.iter().find(|meta| meta.about.schema == schema);
         meta.ok_or_else(|| self.not_loaded(schema))
     }
 
@@ -226,12 +221,12 @@ impl Work {
 
     /// All columns of an UPDATE hold the same text.
     pub fn is_constant(&self) -> bool {
-        self.metas.iter().all(|meta| meta.filler == Filler::Constant)
+        self.metas.iter().all(|meta| meta.about.filler == Filler::Constant)
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
     pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
-        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.filler);
+        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.about.filler);
         let width = self.width();
         self.text.make(filler, operation.stamp, width, columns)
     }
@@ -276,6 +271,7 @@ mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
+    use crate::engine::server::meta_table::SchemaMeta;
     use crate::engine::server::scripted::operation;
     use crate::workload::op::Kind;
     use crate::workload::seat::Role;
@@ -298,13 +294,15 @@ mod tests {
             commit_wait: true,
         };
         let meta = Meta {
-            schema: 1,
+            about: SchemaMeta {
+                schema: 1,
+                rows: 64,
+                scan_rows: 0,
+                block_bytes: 8192,
+                filler: Filler::Constant,
+            },
             tables: Tables::petals(1),
-            rows: 64,
-            scan_rows: 0,
-            block_bytes: 8192,
             width: 128,
-            filler: Filler::Constant,
             tablespace: "IOPS".into(),
             bytes: 0,
             index_bytes: 0,

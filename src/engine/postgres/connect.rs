@@ -7,11 +7,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::{Config, SimpleQueryMessage};
+use tokio_postgres::types::FromSqlOwned;
+use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
-use super::client::{CancelToken, Client, Error};
+use super::client::{CancelToken, Client, Error, Parameters};
 use super::long_work;
 use super::options::{Options, SslMode, Wanted};
 use super::tls;
@@ -161,7 +162,7 @@ impl Endpoint {
         opened.client.set_monitor(WaitMonitor {
             server: self.name.clone(),
             caller: caller.cloned(),
-            cancel: Arc::new(move || drop(token.cancel())),
+            cancel: Arc::new(move || token.cancel()),
             who_blocks: Arc::new(move || blocked.who_blocks(process)),
             limit: opened.lock_limit,
             state: Default::default(),
@@ -192,7 +193,7 @@ impl Endpoint {
         let application = self.application_name.as_deref().unwrap_or(application);
         config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened = Client::open(&config, self.tls.clone(), limit, &is_interrupted);
+        let opened = Client::open(&self.name, &config, self.tls.clone(), limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
             client.set_policy(TimeoutPolicy::AnswerSoon);
             let answer = client.simple_query(&first_question(lock_limit))?;
@@ -298,6 +299,53 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
             Some("XX") => EngineError::Data(text),
             _ => EngineError::Database(text),
         },
+    }
+}
+
+/// Questions and statements whose errors say what petal was `doing`, in the kind on which a caller
+/// acts.
+impl Client {
+    /// Every row of an answer.
+    pub fn ask(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, EngineError> {
+        self.query(sql, parameters).map_err(|error| self.error(doing, &error))
+    }
+
+    /// The one row of an answer.
+    pub fn ask_row<S: ?Sized + ToStatement>(
+        &mut self,
+        doing: &str,
+        statement: &S,
+        parameters: Parameters<'_>,
+    ) -> Result<Row, EngineError> {
+        self.query_one(statement, parameters).map_err(|error| self.error(doing, &error))
+    }
+
+    /// The one value of an answer.
+    pub fn ask_value<T: FromSqlOwned>(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<T, EngineError> {
+        self.ask_row(doing, sql, parameters).map(|row| row.get(0))
+    }
+
+    /// Executes statements without parameters.
+    pub fn run(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
+        self.batch_execute(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement, EngineError> {
+        self.prepare(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn error(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.server, doing, error)
     }
 }
 
@@ -410,20 +458,19 @@ pub fn hint_of(code: &str) -> &'static str {
 }
 
 /// Such as 150018.
-pub fn server_version(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    let row = client
-        .query_one("SELECT current_setting('server_version_num')::integer", &[])
-        .map_err(|error| engine_error(server, "asking for its version", &error))?;
-    Ok(row.get::<_, i32>(0).cast_unsigned())
+pub fn server_version(client: &mut Client) -> Result<u32, EngineError> {
+    let sql = "SELECT current_setting('server_version_num')::integer";
+    client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)
 }
 
-pub fn check_version(client: &mut Client, server: &str) -> Result<(), EngineError> {
-    let version = server_version(client, server)?;
+pub fn check_version(client: &mut Client) -> Result<(), EngineError> {
+    let version = server_version(client)?;
     if version >= VERSION_MIN {
         return Ok(());
     }
     Err(EngineError::Environment(format!(
-        "{server}: PostgreSQL {} is too old: petal needs {} or later",
+        "{}: PostgreSQL {} is too old: petal needs {} or later",
+        client.server,
         version / 10_000,
         VERSION_MIN / 10_000
     )))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::client::Client;
-use super::connect::{Endpoint, Opened, engine_error};
+use super::connect::{Endpoint, Opened};
 use crate::engine::EngineError;
 use crate::engine::server::liveness;
 use crate::engine::server::wait_monitor::LockWait;
@@ -28,10 +28,7 @@ const NOTICE_END: &str = "SELECT set_config(name, '1s', false) FROM pg_settings 
 pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened, EngineError> {
     let mut opened = endpoint.open(application)?;
     let _ = opened.client.query(NOTICE_END, &[]);
-    opened
-        .client
-        .query(NO_LIMITS, &[])
-        .map_err(|error| engine_error(&endpoint.name, "lifting time limits", &error))?;
+    opened.client.ask("lifting time limits", NO_LIMITS, &[])?;
     Ok(opened)
 }
 
@@ -44,7 +41,7 @@ pub fn until_over<T>(
     work: impl FnOnce(&mut Client) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
-    let cancel = || drop(token.cancel());
+    let cancel = || token.cancel();
     liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))
 }
 

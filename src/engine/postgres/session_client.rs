@@ -12,7 +12,6 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
-use super::connect::engine_error;
 use super::schema;
 use super::session::Work;
 use super::session_server::Micros;
@@ -87,8 +86,7 @@ impl ClientLoop {
 }
 
 fn prepared(work: &mut Work, sql: &str) -> Result<Statement, EngineError> {
-    let prepared = work.client.prepare(sql);
-    prepared.map_err(|error| engine_error(&work.server, "preparing statements", &error))
+    work.client.prepare_for("preparing statements", sql)
 }
 
 fn count(

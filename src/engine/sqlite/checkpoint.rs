@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::Shared;
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, open};
 use super::gate::Gate;
 use super::io::{Context, Count, Event, Recorder, Role};
 use crate::engine::EngineError;
@@ -153,7 +153,7 @@ impl Checkpointers {
         let checkpointed = opened.and_then(|checkpointer| {
             let path = shared.folder.database(schema);
             let run = checkpointer.run(&self.stopping);
-            run.map_err(|error| engine_error("a checkpoint", &path, &error))?;
+            run.at(&path, "a checkpoint")?;
             Ok(checkpointer)
         });
         match checkpointed {
@@ -201,12 +201,10 @@ impl Checkpointer {
             waited_ns: Arc::clone(&waited_ns),
             begun: Arc::clone(&begun),
         };
-        connection
-            .busy_handler(Some(move |_| wait.busy()))
-            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?;
+        connection.busy_handler(Some(move |_| wait.busy())).at(&path, "preparing checkpoints")?;
         let page_bytes: u64 = connection
             .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
-            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?
+            .at(&path, "preparing checkpoints")?
             .cast_unsigned();
         let frames = 2 * shared.options.checkpoint_bytes / (page_bytes + FRAME_HEADER_BYTES);
         let wal_frames_max = frames.cast_signed();
@@ -265,7 +263,7 @@ fn open_checkpoint(
             connection.pragma_update(None, "synchronous", shared.options.synchronous.name())?;
             connection.query_row("SELECT count(*) FROM petal_meta", [], |_| Ok(()))
         })
-        .map_err(|error| engine_error("opening for checkpoints", path, &error))?;
+        .at(path, "opening for checkpoints")?;
     Ok(connection)
 }
 

@@ -6,10 +6,11 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::Shared;
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, open};
+use super::files::OnPath;
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::{advice, direct, files, layout};
+use super::{advice, direct, layout};
 use crate::engine::{EngineError, LoadPlan, Needs};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
@@ -133,7 +134,7 @@ fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo, EngineError> {
     if !shared.direct {
         return Ok(DirectIo::default());
     }
-    let found = direct::direct(path).map_err(|error| files::unusable(path, &error))?;
+    let found = direct::direct(path).on(path)?;
     Ok(DirectIo { asked: true, used: found.is_ok(), reason: found.err() })
 }
 
@@ -165,8 +166,7 @@ fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck, EngineError> 
         let lines = statement.query_map([1, 2], |row| row.get::<_, String>(3))?;
         lines.collect::<rusqlite::Result<Vec<_>>>()
     };
-    let text =
-        explain().map_err(|error| engine_error("explaining the SELECT", path, &error))?.join("; ");
+    let text = explain().at(path, "explaining the SELECT")?.join("; ");
     let as_meant = text.starts_with("SEARCH cf1 USING INDEX cf1_custid");
     Ok(PlanCheck { text, as_meant })
 }

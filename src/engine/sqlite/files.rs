@@ -134,6 +134,17 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
 /// Where to read about a device that failed.
 pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
 
+/// Names the path that a call of the system's failed on.
+pub trait OnPath<T> {
+    fn on(self, path: &Path) -> Result<T, EngineError>;
+}
+
+impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
+    fn on(self, path: &Path) -> Result<T, EngineError> {
+        self.map_err(|error| unusable(path, &error.into()))
+    }
+}
+
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     let hint = match error.kind() {
@@ -176,14 +187,12 @@ pub enum Header {
 /// Reads a header, through the descriptor that is kept for that (see [`direct`]).
 pub fn header(path: &Path) -> Result<Header, EngineError> {
     // A folder, pipe or device of that name is not even opened.
-    let metadata = fs::metadata(path).map_err(|error| unusable(path, &error))?;
+    let metadata = fs::metadata(path).on(path)?;
     if !metadata.is_file() {
         return Ok(Header::Foreign);
     }
     let mut bytes = [0u8; 100];
-    let read = direct::buffered(path)
-        .and_then(|file| file.read_at(&mut bytes, 0))
-        .map_err(|error| unusable(path, &error))?;
+    let read = direct::buffered(path).and_then(|file| file.read_at(&mut bytes, 0)).on(path)?;
     Ok(if read == 0 { Header::Empty } else { parse_header(&bytes[..read]) })
 }
 
@@ -214,7 +223,7 @@ pub fn leave_page_cache(path: &Path) {
 /// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It
 /// goes through the descriptor that is kept (see [`direct`]).
 pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
-    let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
+    let file = direct::buffered(path).on(path)?;
     if !has_locks_apart(&file) {
         return Ok(None);
     }

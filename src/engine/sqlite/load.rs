@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
-use super::files::{self, Folder, Header};
+use super::files::{self, Folder, Header, OnPath};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
@@ -116,7 +116,7 @@ impl Loader<'_> {
             let mut connection = open(&path, Access::Create, &context)?;
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
-                .map_err(|error| engine_error("setting up the load", &path, &error))?;
+                .at(&path, "setting up the load")?;
             let filling =
                 Filling { loader: self, schema, path: &path, connection: &connection, state };
             let (meta, placement) = filling.run()?;
@@ -135,8 +135,8 @@ impl Loader<'_> {
     }
 
     fn make_durable(&self, path: &Path) -> Result<(), EngineError> {
-        let file = direct::buffered(path).map_err(|error| files::unusable(path, &error))?;
-        file.sync_all().map_err(|error| files::unusable(path, &error))?;
+        let file = direct::buffered(path).on(path)?;
+        file.sync_all().on(path)?;
         if self.direct {
             files::leave_page_cache(path);
         }
@@ -151,7 +151,7 @@ impl Loader<'_> {
             if replaced.is_some() {
                 empty_wal(&to)?;
             }
-            std::fs::rename(&from, &to).map_err(|error| files::unusable(&to, &error))?;
+            std::fs::rename(&from, &to).on(&to)?;
             replaced.into_iter().for_each(direct::forget);
         }
         self.folder.sync()
@@ -175,7 +175,7 @@ fn set_wal_mode(path: &Path, context: &Context) -> Result<(), EngineError> {
     let connection = open(path, Access::Write, context)?;
     let mode: String = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-        .map_err(|error| engine_error("changing to WAL mode", path, &error))?;
+        .at(path, "changing to WAL mode")?;
     drop(connection);
     if mode != "wal" {
         return Err(EngineError::Environment(format!(

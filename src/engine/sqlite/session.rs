@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
-use super::connection::{Access, code_name, engine_error, hint, in_words, open, set_cache_pages};
+use super::connection::{Access, AtFile, code_name, hint, in_words, open, set_cache_pages};
 use super::gate::{Gate, Waiter};
 use super::io::{Context, Count, Event, Recorder, Role};
 use super::layout;
@@ -69,10 +69,7 @@ impl SqliteSession {
             self.text.resize(text_bytes, 0);
         }
         for sql in [layout::SELECT, layout::SCAN, BEGIN, COMMIT, ROLLBACK, self.update.as_str()] {
-            attached
-                .connection
-                .prepare_cached(sql)
-                .map_err(|error| engine_error("preparing statements", &attached.path, &error))?;
+            attached.connection.prepare_cached(sql).at(&attached.path, "preparing statements")?;
         }
         self.cancelling.handles.lock().push(attached.connection.get_interrupt_handle());
         self.attached.push(attached);
@@ -175,10 +172,10 @@ impl Attached {
                     let synchronous = shared.options.synchronous.name();
                     connection.pragma_update(None, "synchronous", synchronous)
                 })
-                .map_err(|error| engine_error("preparing a session", &path, &error))?;
+                .at(&path, "preparing a session")?;
             let meta = Meta::read(&connection, &path)?;
             set_cache_pages(&connection, shared.cache_pages(&meta))
-                .map_err(|error| engine_error("sizing the cache", &path, &error))?;
+                .at(&path, "sizing the cache")?;
             Ok::<_, EngineError>(meta)
         })?;
         // What opening cost belongs to no operation.
