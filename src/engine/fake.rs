@@ -99,10 +99,9 @@ impl Fake {
                 physical_write_blocks: Some(writes),
                 physical_write_requests: Some(writes),
                 physical_write_bytes: Some(writes * block_size),
-                log_read_blocks: None,
-                redo_bytes: None,
                 commits: Some(commits),
                 log_syncs: Some(commits),
+                ..IoCounts::default()
             },
             waits: vec![Wait {
                 name: "read".into(),
@@ -194,14 +193,8 @@ impl Engine for Fake {
     }
 
     fn placement(&self, _: u32) -> Result<Placement, EngineError> {
-        let (rows, blocks) = (self.rows, self.rows);
-        Ok(Placement {
-            rows,
-            blocks,
-            rows_per_block_max: 1,
-            overflow_blocks: Some(0),
-            source: "script",
-        })
+        let (rows, blocks, overflow_blocks) = (self.rows, self.rows, Some(0));
+        Ok(Placement { rows, blocks, rows_per_block_max: 1, overflow_blocks, source: "script" })
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
@@ -231,13 +224,9 @@ struct FakeSession {
 
 impl FakeSession {
     fn fault(&self) -> Option<What> {
-        let faults = &self.script.faults;
-        if faults.is_empty() {
-            return None;
-        }
-        let here =
-            |fault: &&Fault| fault.session == self.seat.session && fault.operation == self.done;
-        faults.iter().find(here).map(|fault| fault.what)
+        let here = (self.seat.session, self.done);
+        let mut faults = self.script.faults.iter();
+        faults.find(|fault| (fault.session, fault.operation) == here).map(|fault| fault.what)
     }
 
     /// One operation on the session's own clock.
@@ -273,28 +262,19 @@ impl Session for FakeSession {
                 break;
             }
             self.done += 1;
-            let failed = |code: &str, clock_ns| Outcome {
-                operation: index as u32,
-                latency_ns: 0,
-                end_ns: clock_ns,
-                rows: 0,
-                error: Some(code.into()),
-            };
-            match self.fault() {
-                None => {
-                    let outcome = self.perform(index, operation);
-                    done.ended.push(outcome);
-                }
-                Some(What::Busy) => done.ended.push(failed("busy", self.clock_ns)),
+            let failed = |code: &str, end_ns| Outcome::of_failed_call(index, end_ns, code.into());
+            done.ended.push(match self.fault() {
+                None => self.perform(index, operation),
+                Some(What::Busy) => failed("busy", self.clock_ns),
                 Some(What::Hang) => {
                     self.hang(stop);
-                    done.ended.push(failed(CUT, self.clock_ns));
+                    failed(CUT, self.clock_ns)
                 }
                 Some(What::Die) => {
                     let (code, message) = ("dead".into(), "the script killed this session".into());
                     return Err(SessionError { code, message });
                 }
-            }
+            });
         }
         Ok(())
     }

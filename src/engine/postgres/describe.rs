@@ -61,11 +61,11 @@ pub fn describe(
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails), EngineError> {
-    let server = endpoint.name.as_str();
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
-            "{server}: no petal schema is loaded there; load one (petal setup) or name the \
-             database that has some"
+            "{}: no petal schema is loaded there; load one (petal setup) or name the database that \
+             has some",
+            endpoint.name
         )));
     };
     let mut client = endpoint.connect("petal describe")?;
@@ -100,8 +100,6 @@ pub fn describe(
         local: !data_files.is_empty(),
         host_unseen,
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
-        in_process: false,
-        session_cache_bytes: None,
         settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: match shared.loop_side {
@@ -115,7 +113,6 @@ pub fn describe(
             first.block_bytes as usize,
             first.column_bytes(),
         )),
-        direct_io: None,
         durability: Some(Durability {
             durable: get("fsync") == "on" && !asynchronous,
             setting: format!(
@@ -133,14 +130,13 @@ pub fn describe(
                 _ => "the server: what reading ahead left to wait for".to_owned(),
             },
         },
-        sync_per_commit: false,
-        data_file_kind: None,
         advice: advice::advice(),
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",
             get("checkpoint_timeout"),
             get("max_wal_size")
         )),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }

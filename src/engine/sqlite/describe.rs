@@ -47,8 +47,6 @@ pub fn describe(
     };
     let details = TargetDetails {
         local: true,
-        host_unseen: None,
-        io_untimed: None,
         in_process: true,
         session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
@@ -70,13 +68,13 @@ pub fn describe(
             log: Event::WalSync.name().to_owned(),
             timed_by: "petal's VFS shim".to_owned(),
         },
-        sync_per_commit: false,
         data_file_kind: Some("main".to_owned()),
         advice: advice::advice(),
         checkpoint: Some(format!(
             "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)
         )),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }

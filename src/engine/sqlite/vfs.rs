@@ -157,6 +157,18 @@ unsafe fn real(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     unsafe { file.cast::<u8>().add(SHIM_BYTES).cast() }
 }
 
+/// Calls a method of the real file's; `else` is the answer where it has none. The caller's `unsafe`
+/// promises that the file is open, so that the real one has methods.
+macro_rules! call_real {
+    ($file:ident, $method:ident($($argument:expr),*) else $none:expr) => {{
+        let real_file = real($file);
+        match (*(*real_file).pMethods).$method {
+            Some(method) => method(real_file $(, $argument)*),
+            None => $none,
+        }
+    }};
+}
+
 fn kind_of(flags: c_int) -> FileKind {
     if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 {
         FileKind::Main
@@ -230,11 +242,7 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once, and uses it no more; `state` came from Box::into_raw.
     unsafe {
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xClose {
-            Some(real_close) => real_close(real_file),
-            None => ffi::SQLITE_OK,
-        };
+        let code = call_real!(file, xClose() else ffi::SQLITE_OK);
         drop(Box::from_raw((*file.cast::<ShimFile>()).state));
         code
     }
@@ -270,11 +278,7 @@ unsafe extern "C" fn read(
                 }
             }
         }
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xRead {
-            Some(real_read) => real_read(real_file, buffer, bytes, offset),
-            None => ffi::SQLITE_IOERR_READ,
-        };
+        let code = call_real!(file, xRead(buffer, bytes, offset) else ffi::SQLITE_IOERR_READ);
         match code {
             ffi::SQLITE_OK => state.record(Call::Read, begin, bytes as u64),
             ffi::SQLITE_IOERR_SHORT_READ => {}
@@ -339,11 +343,7 @@ unsafe fn write_now(
                 _ => ffi::SQLITE_IOERR_WRITE,
             };
         }
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xWrite {
-            Some(real_write) => real_write(real_file, buffer, bytes, offset),
-            None => ffi::SQLITE_IOERR_WRITE,
-        };
+        let code = call_real!(file, xWrite(buffer, bytes, offset) else ffi::SQLITE_IOERR_WRITE);
         if code != ffi::SQLITE_OK {
             state.failed_below(&format!("writing at byte {offset} of"));
         }
@@ -355,11 +355,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: `file` is open.
     unsafe {
         let begin = Instant::now();
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xSync {
-            Some(real_sync) => real_sync(real_file, flags),
-            None => ffi::SQLITE_IOERR_FSYNC,
-        };
+        let code = call_real!(file, xSync(flags) else ffi::SQLITE_IOERR_FSYNC);
         let state = state(file);
         state.record(Call::Sync, begin, 0);
         if code != ffi::SQLITE_OK {
@@ -383,11 +379,7 @@ macro_rules! forwarded {
         unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file $(, $argument: $type)*) -> c_int {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
-                let real_file = real(file);
-                let code = match (*(*real_file).pMethods).$method {
-                    Some(real_method) => real_method(real_file $(, $argument)*),
-                    None => $code,
-                };
+                let code = call_real!(file, $method($($argument),*) else $code);
                 // SQLite takes a system that has no locks to give for somebody else's lock, and would
                 // wait for it for ever.
                 let has_no_locks = code == ffi::SQLITE_BUSY && last_errno() == NO_LOCKS;
@@ -418,10 +410,7 @@ forwarded! {
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
     // SAFETY: `file` is open, so the real file has methods.
     unsafe {
-        let real_file = real(file);
-        if let Some(real_barrier) = (*(*real_file).pMethods).xShmBarrier {
-            real_barrier(real_file);
-        }
+        call_real!(file, xShmBarrier() else ());
     }
 }
 
