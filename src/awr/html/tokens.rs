@@ -10,16 +10,16 @@ use html5gum::{Emitter, ForwardingEmitter, Readable as _, Reader, Span, StringRe
 
 use super::PageBuilder;
 
-/// What may stand in the rows of a table that is left out.
+/// Elements that may stand in the rows of a table that is left out.
 const WITHIN_ROWS: [&[u8]; 18] = [
     b"td", b"th", b"tr", b"a", b"br", b"b", b"i", b"u", b"p", b"em", b"div", b"pre", b"font",
     b"span", b"tbody", b"thead", b"strong", b"wbr",
 ];
 
-/// How a report fills a cell that has nothing in it.
+/// The content of an empty cell in a report.
 const BLANK: &str = "&#160;";
 
-/// What the reader and the emitter share.
+/// State that the reader and the emitter share.
 #[derive(Default)]
 struct Shared {
     builder: RefCell<PageBuilder>,
