@@ -12,7 +12,7 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{Kind, OnPath, Target, unusable};
+use super::target::{Kind, OnPath, Target};
 use super::{Shared, block, placement, safety, target};
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -100,8 +100,7 @@ impl Loader<'_> {
                     plan.block_size
                 ))),
                 None => {
-                    let file = File::open(path).on(path)?;
-                    let bytes = target::length(&file).on(path)?;
+                    let bytes = target::length_at(path)?;
                     self.shared.refuse_cut_off(&header, bytes).map(|()| header)
                 }
             };
@@ -326,8 +325,7 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
             target.bytes
         )));
     }
-    let room = rustix::fs::fstatvfs(&*target.file)
-        .map_err(|error| unusable(&target.path, &std::io::Error::from(error)))?;
+    let room = rustix::fs::fstatvfs(&*target.file).on(&target.path)?;
     let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
     let needed_bytes = bytes.saturating_sub(allocated_bytes(&target.file));
     if needed_bytes > free_bytes {
@@ -341,10 +339,9 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
     let allocated = rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes)
     });
-    match allocated {
-        // Some file systems cannot promise room; they fail when it is used.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(unusable(&target.path, &std::io::Error::from(error))),
+    // Some file systems cannot promise room; they fail when it is used.
+    if allocated != Err(rustix::io::Errno::OPNOTSUPP) {
+        allocated.on(&target.path)?;
     }
     target.file.set_len(bytes).on(&target.path)
 }

@@ -178,6 +178,11 @@ fn lock(path: &Path, kind: Kind) -> Result<FileLock, EngineError> {
     })
 }
 
+/// Bytes of the file or block device at a path.
+pub fn length_at(path: &Path) -> Result<u64, EngineError> {
+    File::open(path).and_then(|file| length(&file)).on(path)
+}
+
 /// Bytes of a file or block device.
 pub fn length(mut file: &File) -> io::Result<u64> {
     file.seek(SeekFrom::End(0))

@@ -27,6 +27,17 @@ const COMMON: [(&str, CommonCounter); 4] = [
     ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
 ];
 
+/// Views, each with what becomes of its rows.
+const VIEWS: [(&str, fn(&mut Instance, &Row)); 5] = [
+    ("events", Instance::add_wait),
+    ("time_model", Instance::add_time),
+    ("histograms", Instance::add_bucket),
+    ("functions", Instance::add_function),
+    ("os", Instance::add_os),
+];
+/// Those that are read every second.
+const CHEAP: [&str; 2] = ["events", "time_model"];
+
 /// The instances' counters, on a connection of petal's own.
 pub struct CounterReader {
     connector: Arc<dyn Connector>,
@@ -94,17 +105,7 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>, 
         let instance = instances.entry(number(row, 0)).or_default();
         instance.raw.insert(cell(row, 1).to_owned(), number(row, 2));
     }
-    let views: &[(&str, fn(&mut Instance, &Row))] = match in_full {
-        true => &[
-            ("events", Instance::add_wait),
-            ("time_model", Instance::add_time),
-            ("histograms", Instance::add_bucket),
-            ("functions", Instance::add_function),
-            ("os", Instance::add_os),
-        ],
-        false => &[("events", Instance::add_wait), ("time_model", Instance::add_time)],
-    };
-    for (name, add) in views {
+    for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
         for row in view(database, sql::COUNTERS, name)?.unwrap_or_default() {
             add(instances.entry(number(&row, 0)).or_default(), &row);
         }

@@ -155,7 +155,7 @@ impl Loader<'_> {
         let mut write = || {
             for &schema in &self.load.plan.schemas {
                 let number = Value::Number(schema.into());
-                link.execute(&delete, &[number.clone()])?;
+                link.execute(&delete, std::slice::from_ref(&number))?;
                 for (key, value) in &entries {
                     let entry = [number.clone(), Value::from(key), Value::from(value)];
                     link.execute(&insert, &entry)?;

@@ -166,8 +166,9 @@ impl Oracle {
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
-    fn forget_metas(&self) {
-        *self.metas.lock() = None;
+    /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
+    fn metas_now(&self) -> Result<Vec<Meta>, EngineError> {
+        if self.use_slob_schemas { self.metas() } else { self.read_metas() }
     }
 
     /// Where setup loads: as asked, else the user's default.
@@ -179,9 +180,9 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    fn by_endpoint(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
-        let served = self.served.lock();
-        counters::by_endpoint(counters, &served)
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>, EngineError> {
+        let counters = self.counters.read(in_full)?;
+        Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
     fn refuse_slobs(&self, doing: &str) -> Result<(), EngineError> {
@@ -222,10 +223,7 @@ impl Engine for Oracle {
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
-        let mut metas = match self.use_slob_schemas {
-            true => self.metas()?,
-            false => self.read_metas()?,
-        };
+        let mut metas = self.metas_now()?;
         metas.truncate(schemas as usize);
         let (mut database, mut admin) = (self.connect_first()?, self.connect_admin()?);
         describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
@@ -240,7 +238,7 @@ impl Engine for Oracle {
         self.refuse_slobs("loads")?;
         self.block_size(Some(plan.block_size))?;
         self.counters.disconnect();
-        self.forget_metas();
+        *self.metas.lock() = None;
         let tablespace = self.load_tablespace(&mut self.connect_first()?)?;
         load::Loader {
             connector: self.timed.as_ref(),
@@ -298,11 +296,11 @@ impl Engine for Oracle {
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(self.by_endpoint(self.counters.read(true)?))
+        self.read_counters(true)
     }
 
     fn sample(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(self.by_endpoint(self.counters.read(false)?))
+        self.read_counters(false)
     }
 
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
@@ -324,11 +322,7 @@ impl Engine for Oracle {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        // Counting SLOB's keys again would read all of its indexes.
-        let mut metas = match self.use_slob_schemas {
-            true => self.metas()?,
-            false => self.read_metas()?,
-        };
+        let mut metas = self.metas_now()?;
         metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
         if self.use_slob_schemas {
             return Ok(slob::bytes(&mut self.connect_first()?, &metas));
@@ -347,7 +341,7 @@ impl Engine for Oracle {
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
         self.refuse_slobs("drops")?;
         self.counters.disconnect();
-        self.forget_metas();
+        *self.metas.lock() = None;
         load::drop_all(&mut self.connect_first()?)
     }
 }

@@ -179,9 +179,7 @@ impl Checkpointers {
 struct Checkpointer {
     connection: Connection,
     recorder: Arc<Recorder>,
-    gate: Arc<Gate>,
-    waited_ns: Arc<AtomicU64>,
-    begun: Arc<Mutex<Instant>>,
+    wait: Arc<Wait>,
     /// A WAL longer than this is reset now, whoever waits for it: twice the stated size.
     wal_frames_max: i64,
 }
@@ -192,31 +190,29 @@ impl Checkpointer {
         let recorder = shared.statistics.recorder(Role::Checkpoint);
         let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
         let mut connection = open_checkpoint(&path, &context, shared)?;
-        let (waited_ns, begun) =
-            (Arc::<AtomicU64>::default(), Arc::new(Mutex::new(Instant::now())));
-        let gate = shared.gate(schema);
-        let wait = Wait {
-            gate: Arc::clone(&gate),
+        let wait = Arc::new(Wait {
+            gate: shared.gate(schema),
             shared: Arc::downgrade(shared),
-            waited_ns: Arc::clone(&waited_ns),
-            begun: Arc::clone(&begun),
-        };
-        connection.busy_handler(Some(move |_| wait.busy())).at(&path, "preparing checkpoints")?;
+            waited_ns: AtomicU64::new(0),
+            begun: Mutex::new(Instant::now()),
+        });
+        let busy = Arc::clone(&wait);
+        connection.busy_handler(Some(move |_| busy.busy())).at(&path, "preparing checkpoints")?;
         let page_bytes: u64 = connection
             .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
             .at(&path, "preparing checkpoints")?
             .cast_unsigned();
         let frames = 2 * shared.options.checkpoint_bytes / (page_bytes + FRAME_HEADER_BYTES);
         let wal_frames_max = frames.cast_signed();
-        Ok(Self { connection, recorder, gate, waited_ns, begun, wal_frames_max })
+        Ok(Self { connection, recorder, wait, wal_frames_max })
     }
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let copied = self.copy_beside_writers(stopping);
-        *self.begun.lock() = Instant::now();
+        *self.wait.begun.lock() = Instant::now();
         let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
-        self.gate.checkpoint_waits.store(false, Ordering::Release);
-        let waited_ns = self.waited_ns.swap(0, Ordering::Relaxed);
+        self.wait.gate.checkpoint_waits.store(false, Ordering::Release);
+        let waited_ns = self.wait.waited_ns.swap(0, Ordering::Relaxed);
         if waited_ns > 0 {
             self.recorder.record(Event::CheckpointWait, waited_ns, 0);
         }
@@ -230,9 +226,7 @@ impl Checkpointer {
         self.recorder.fold();
         restart.map(|_| ())
     }
-}
 
-impl Checkpointer {
     /// A PASSIVE pass copies what was committed when it began, while more is committed. Passes
     /// are repeated until one was short: RESTART copies the rest with the writer lock held, and
     /// writers should not wait for more than that.
@@ -271,8 +265,8 @@ fn open_checkpoint(
 struct Wait {
     gate: Arc<Gate>,
     shared: std::sync::Weak<Shared>,
-    waited_ns: Arc<AtomicU64>,
-    begun: Arc<Mutex<Instant>>,
+    waited_ns: AtomicU64,
+    begun: Mutex<Instant>,
 }
 
 impl Wait {

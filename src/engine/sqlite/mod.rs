@@ -128,12 +128,8 @@ impl Sqlite {
 
     /// Every complete schema, checked.
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
-        let files = self.shared.folder.named()?;
-        files
-            .iter()
-            .filter(|file| !file.loading)
-            .map(|file| Meta::inspect(&file.path, file.schema))
-            .collect()
+        let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
+        files.map(|file| Meta::inspect(&file.path, file.schema)).collect()
     }
 
     /// The schemas that a run touches.
