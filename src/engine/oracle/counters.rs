@@ -27,8 +27,10 @@ const COMMON: [(&str, CommonCounter); 4] = [
     ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
 ];
 
+type AddRow = fn(&mut Instance, &Row);
+
 /// Views, each with what becomes of its rows.
-const VIEWS: [(&str, fn(&mut Instance, &Row)); 5] = [
+const VIEWS: [(&str, AddRow); 5] = [
     ("events", Instance::add_wait),
     ("time_model", Instance::add_time),
     ("histograms", Instance::add_bucket),
