@@ -44,8 +44,8 @@ pub trait Engine: Send + Sync {
     fn describe(&self, schemas: u32, sessions: u32)
     -> Result<(Target, TargetDetails), EngineError>;
 
-    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing that
-    /// [`Engine::loaded`] lists.
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing for
+    /// [`Self::loaded`].
     fn load(
         &self,
         plan: &LoadPlan,
@@ -109,10 +109,9 @@ pub trait Engine: Send + Sync {
         self.snapshot()
     }
 
-    /// The run ends: background work of the engine's own (checkpointers) stops. After this the
-    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
-    /// and were not what was written there; one of [`EngineError::Environment`] what became of a
-    /// server in the run.
+    /// The run ends: background work of the engine's own (checkpointers) stops; the closing
+    /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
+    /// there. [`EngineError::Environment`]: what became of a server in the run.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -139,8 +138,7 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// Seconds by which the clock of a server on another host is ahead of this host's, where it
-    /// can be asked.
+    /// Seconds by which the clock of a server on another host is ahead of this host's, if known.
     fn clock_ahead_s(&self) -> Option<f64> {
         None
     }
@@ -148,8 +146,7 @@ pub trait Engine: Send + Sync {
     /// Counts rows and blocks now, by the database's own physical view.
     fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
 
-    /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
-    /// line each.
+    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
 }
 
@@ -219,8 +216,7 @@ pub const CUT: &str = "cut";
 /// The code of a session that was to read before the trigger, or beside a run, when a signal came.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Ended operations, in order. Reused from batch to batch: nothing is allocated per operation but
-/// the text of an error.
+/// Ended operations, in order. Memory is reused: per operation only an error's text is allocated.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub ended: Vec<Outcome>,
@@ -252,8 +248,7 @@ impl Outcome {
         Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
     }
 
-    /// The first operation of a call that failed as a whole: what the call did is not known, and it
-    /// stands for all of it.
+    /// The first operation of a call that failed as a whole stands for all of it.
     pub fn of_failed_call(operation: usize, end_ns: u64, code: Box<str>) -> Self {
         Self { operation: operation as u32, latency_ns: 0, end_ns, rows: 0, error: Some(code) }
     }
@@ -364,8 +359,7 @@ impl LoadPlan {
 pub struct LoadSummary {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub seconds: f64,
-    /// Until rows and indexes of all schemas were durable, where that is told apart from
-    /// [`LoadSummary::afterwards`].
+    /// Until rows and indexes of all schemas were durable, if known apart from `afterwards`.
     pub durable_seconds: Option<f64>,
     /// Steps after that, in seconds, in order.
     pub afterwards: Vec<(&'static str, f64)>,
@@ -386,8 +380,7 @@ pub struct Placement {
     /// Blocks that hold rows of the main table.
     pub blocks: u64,
     pub rows_per_block_max: u64,
-    /// Blocks that hold parts of rows, or none, where one row each should be; None where the
-    /// database does not tell.
+    /// Blocks that hold parts of rows or none, not one row each; None where it is not known.
     pub overflow_blocks: Option<u64>,
     /// The view that was asked, such as `dbstat`.
     pub source: &'static str,
@@ -459,8 +452,7 @@ pub enum EngineError {
     /// The target cannot be reached, refuses, is full or read-only: exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// The data there are not those that are needed: damaged, foreign, of another shape: exit code
-    /// 3.
+    /// The data are damaged, foreign or of another shape: exit code 3.
     #[error("{0}")]
     Data(String),
     /// A schema that is needed is not loaded there: exit code 3.

@@ -23,7 +23,6 @@ mod killed_at_end;
 mod limits;
 mod not_loaded;
 mod oracle;
-mod oracle_sql;
 mod os;
 mod os_devices;
 mod outputs;

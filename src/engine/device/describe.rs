@@ -96,8 +96,7 @@ fn settings(
 
 const SAMPLES: u64 = 64;
 
-/// Blocks spread evenly over the first schema. Fewer where they cannot be read: a sample needs no
-/// error.
+/// Blocks spread evenly over the first schema. Those that cannot be read are left out.
 fn sample_blocks(target: &Target, data: &Data) -> Vec<Vec<u8>> {
     let Some(area) = data.areas.first() else { return Vec::new() };
     let mut buffer = AlignedBuffer::new(data.header.block_bytes as usize);

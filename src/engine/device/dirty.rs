@@ -62,8 +62,7 @@ pub enum NoRoom {
 }
 
 impl Dirty {
-    /// How many blocks it holds at most, and after how many bytes of log what was written in the
-    /// background is synced.
+    /// Sets the most blocks in it, and the bytes of log after which background writes are synced.
     pub fn limit(&self, blocks: u64, log_bytes: u64) {
         self.blocks_max.store(blocks, Ordering::Relaxed);
         self.log_bytes_max.store(log_bytes, Ordering::Relaxed);

@@ -33,8 +33,7 @@ pub enum BackendChoice {
 }
 
 impl Backend {
-    /// The backend that this process may use on this file. An error only where io_uring was asked
-    /// for.
+    /// The backend that this file allows. An error only where io_uring was asked for.
     pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
         if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });

@@ -1,5 +1,4 @@
-//! One request to the target and what became of it: the words that every way of making requests
-//! shares. No I/O here.
+//! A request to the target and its result, for every backend. No I/O here.
 
 use std::io;
 
@@ -42,8 +41,7 @@ pub const TRIES_MORE: u8 = 3;
 #[derive(Debug)]
 pub enum Attempt {
     Ended(io::Result<()>),
-    /// It was interrupted, met a shortage, or moved only a part: made whole once more, it says
-    /// what is wrong, if anything is.
+    /// It was interrupted, met a shortage or moved only a part; made once more, it says why.
     Again(io::Error),
 }
 

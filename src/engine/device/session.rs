@@ -74,8 +74,7 @@ impl DeviceSession {
         }
     }
 
-    /// The next block to ask for; begins operations as needed. Blocks that are still to be written
-    /// are visited on the way.
+    /// The next block to ask for; begins operations as needed. Visits blocks still to be written.
     fn next_read(
         &mut self,
         flow: &mut Flow,

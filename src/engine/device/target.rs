@@ -1,5 +1,4 @@
-//! The file or block device under test: what it is, opening it, its header, and memory that direct
-//! requests take.
+//! The file or block device under test: its kind, opening, header, and memory for direct requests.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};

@@ -62,8 +62,8 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
-    /// Checks that it answers: a kernel may let a ring be made and refuse its use. Nothing may be
-    /// in flight.
+    /// Checks that it answers: some kernels make a ring and refuse its use. Nothing is in flight
+    /// yet.
     pub fn prove(&mut self) -> io::Result<()> {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }

@@ -95,8 +95,7 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>, 
         let endpoint = database.place.clone();
         return Ok(vec![(0, Counters { endpoint, ..Counters::default() })]);
     };
-    // A name is what one look and the next are known to be of the same by: it does not change
-    // because a look failed.
+    // Two looks are known to be of one instance by its name: a look that fails must not change it.
     let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
     let names: BTreeMap<u64, String> = names
         .iter()

@@ -1,5 +1,4 @@
-//! The meaning of errors: every one names the service, the database's own words and code, and what
-//! to do; never the password.
+//! The meaning of errors: each names the service, the database's words and code, and what to do.
 
 use super::link::{Kind, LinkError};
 use crate::engine::EngineError;

@@ -45,8 +45,8 @@ impl Loader<'_> {
             || self.complete(&mut database),
             || self.clean_up(),
         )?;
-        // Index, statistics and proof of one schema go beside the load of another: the phases have no
-        // times of their own.
+        // Schemas are indexed and proved beside the load of others: phases have no times of their
+        // own.
         Ok(loaded.summary())
     }
 

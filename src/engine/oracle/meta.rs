@@ -1,5 +1,4 @@
-//! What is loaded: petal's own schemas by what their load left in `petal_meta`, without which a
-//! table is not petal's.
+//! What is loaded: petal's own schemas, by what their load left in `petal_meta`.
 
 use std::collections::BTreeMap;
 

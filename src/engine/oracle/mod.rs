@@ -67,11 +67,6 @@ use timeouts::TimedConnector;
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
 
-/// Every statement that petal can send to an Oracle Database, by name.
-pub fn statements() -> Vec<(String, String)> {
-    sql::all()
-}
-
 /// One database, through one service or several.
 pub struct Oracle {
     /// For sessions of a run, which the runner aborts.

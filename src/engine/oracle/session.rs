@@ -166,8 +166,7 @@ impl Worker {
 }
 
 impl Session for OracleSession {
-    /// What an aborted session had done of its last batch, a tenth of a second at most, is not
-    /// known.
+    /// What an aborted session did of its last batch, of about a tenth of a second, is not known.
     fn execute(
         &mut self,
         batch: &[Operation],

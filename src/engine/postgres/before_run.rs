@@ -50,8 +50,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineEr
     Ok(())
 }
 
-/// Refuses servers that were one cluster and are two primaries now: one of them was promoted, and
-/// what they hold goes apart.
+/// Refuses two primaries of what was one cluster: after a promotion their data go apart.
 pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
     let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
     for endpoint in servers {
@@ -73,8 +72,7 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What the role may do at a server, by what petal does with it. Without `schemas` nothing can be
-/// said of their tables.
+/// What the role may do at a server, by what petal does there. Tables are asked about if loaded.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
     let mut client = endpoint.connect("petal")?;
     let version = server_version(&mut client)?;
@@ -151,8 +149,7 @@ pub struct Settling<'a> {
 }
 
 impl Settling<'_> {
-    /// Vacuums the main tables of `schemas` that were updated since, then checkpoints. A stop ends
-    /// either at once.
+    /// Vacuums main tables that were updated since, then checkpoints. A stop ends either at once.
     pub fn run(&self, schemas: &[u32]) -> Result<Settled, EngineError> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal settle")?.client;
@@ -205,8 +202,7 @@ impl Settling<'_> {
     }
 }
 
-/// Pages that are settled are passed over: a table that was not changed costs nothing. False where
-/// the role may not.
+/// Passes over pages that are settled: cheap where nothing changed. False if the role may not.
 fn vacuum(client: &mut Client, number: u32) -> Result<bool, EngineError> {
     let name = format!("{}.cf1", schema::name(number));
     if !may_vacuum(client, &name)? {
@@ -215,8 +211,7 @@ fn vacuum(client: &mut Client, number: u32) -> Result<bool, EngineError> {
     client.run(&format!("vacuuming {name}"), &format!("VACUUM {name}")).map(|()| true)
 }
 
-/// Whether autovacuum works on the main table. False where it is not as asked and the role may not
-/// change it.
+/// Sets autovacuum of the main table. False where it is otherwise and the role may not.
 fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool, EngineError> {
     let name = format!("{}.cf1", schema::name(number));
     let doing = format!("setting autovacuum of {name}");

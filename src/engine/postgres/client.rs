@@ -1,9 +1,8 @@
-//! One connection. The thread that works with it sends a statement and waits for the answer; it alone
-//! polls the driver's future, so nothing goes on between two statements.
+//! One connection. The thread that sends a statement waits for the answer, and it alone polls the
+//! driver's future: nothing goes on between two statements.
 //!
-//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that
-//! ends a session says why and closes; both may arrive at once, and the close must not hide the
-//! words.
+//! Beyond a plain wait it has a timeout policy, and keeps the server's last words: where a server
+//! says why it ends a session and closes at once, the close must not hide the words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -235,8 +234,7 @@ impl Client {
         self.wire.wait(self.asker.simple_query(sql))
     }
 
-    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of
-    /// it.
+    /// COPY ... FROM STDIN. Without [`CopyIn::finish`] the server forgets all of it.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
         let sink = self.wire.wait(self.asker.copy_in(sql))?;
         Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })
@@ -350,8 +348,7 @@ fn poll(
     }
 }
 
-/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or a tick
-/// means that something did.
+/// Whether nothing happened for [`SILENCE`]: no poll but by its own clock or a tick.
 fn is_long(
     silence: &mut Option<Pin<Box<Sleep>>>,
     is_tick: bool,

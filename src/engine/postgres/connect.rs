@@ -141,8 +141,7 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
-    /// is waited for.
+    /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
         self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None)
             .map(|opened| opened.client)
@@ -260,8 +259,7 @@ impl Endpoint {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
-            // Whatever it is, such as a setting of PGOPTIONS that the server has not: petal cannot
-            // connect.
+            // Such as a setting of PGOPTIONS that the server has not: petal cannot connect.
             (EngineError::Database(text), _) => EngineError::Environment(text),
             (other, _) => other,
         }
@@ -302,8 +300,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
 }
 
-/// Questions and statements whose errors say what petal was `doing`, in the kind on which a caller
-/// acts.
+/// Questions and statements whose errors say what petal was `doing`.
 impl Client {
     /// Every row of an answer.
     pub fn ask(

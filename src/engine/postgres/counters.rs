@@ -189,8 +189,7 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
     // Checkpoints that did not wait for their time. Within a run it is the log's size that asks for
     // them, unless somebody else did.
     let requested = ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"];
-    // An UPDATE that is not HOT puts the row's new version into another page: no indexed column
-    // changes.
+    // An UPDATE that is not HOT moves the row to another page: no indexed column changes.
     let moved = rest(get("tables.n_tup_upd"), get("tables.n_tup_hot_upd"));
     let named = [
         (CommonCounter::Checkpoints, Some(checkpoints)),

@@ -36,8 +36,7 @@ SELECT n.nspname || '.' || c.relname, c.oid::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
 
-/// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
-/// long as the connection lives.
+/// Refuses while a run, setup or drop works here; then keeps them away until `client` closes.
 pub fn hold_alone(client: &mut Client) -> Result<(), EngineError> {
     match try_lock(client, ALONE)? {
         true => Ok(()),

@@ -157,8 +157,7 @@ impl Loader<'_> {
         client.run(doing, &sql)
     }
 
-    /// Hint bits and visibility are settled, so that a read test does not write; the routine that
-    /// runs operations is made.
+    /// Settles hint bits and visibility, so that a read test does not write; makes the routine.
     fn finish(&self, client: &mut Client) -> Result<(), EngineError> {
         let tables = self.load.plan.schemas.len() as u64 * 2;
         self.load.progress.phase("vacuuming", tables, ProgressUnit::Items);
@@ -189,8 +188,7 @@ impl Loader<'_> {
     }
 }
 
-/// Drops every schema with petal's mark, each for itself, and returns what was dropped; an error names
-/// it too.
+/// Drops every schema with petal's mark, one by one. An error names those that are gone, too.
 pub fn drop_marked(client: &mut Client) -> Result<Vec<String>, EngineError> {
     let mut dropped: Vec<String> = Vec::new();
     for (name, is_petals) in marked_schemas(client)? {
@@ -320,8 +318,7 @@ impl BeforeLoad<'_> {
         Ok(names.map(|(name, _)| name).collect())
     }
 
-    /// Where the folder of the data is seen from here. The data that are replaced stay until the
-    /// new ones are there.
+    /// Where the data's folder is seen from here. Replaced data stay until the new are there.
     fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<(), EngineError> {
         let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
             return Ok(());

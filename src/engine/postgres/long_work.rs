@@ -13,8 +13,7 @@ use crate::engine::EngineError;
 use crate::engine::server::liveness;
 use crate::engine::server::wait_monitor::LockWait;
 
-/// Lifts the role's limits for this connection alone; names that a version does not have are left
-/// out.
+/// Lifts the role's limits for this connection, as far as the version has them.
 const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings \
                          WHERE name IN ('statement_timeout', 'transaction_timeout', \
                          'idle_session_timeout', 'idle_in_transaction_session_timeout')";
@@ -48,8 +47,7 @@ pub fn until_over<T>(
 /// The SQLSTATE of a statement that waited for a lock for too long.
 pub const LOCK_TIMEOUT: &str = "55P03";
 
-/// How long work outside of a run's operations waits for one lock, unless the role's or the URL's
-/// `lock_timeout` is shorter.
+/// How long work beside a run's operations waits for a lock; a shorter `lock_timeout` holds.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
 /// How long a load that is complete waits for the schemas that it replaces.
 pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);

@@ -172,8 +172,7 @@ impl Postgres {
         Ok(client)
     }
 
-    /// Every complete schema, or as many of them as the run asked for: what is beyond may be closed
-    /// to this role.
+    /// Every complete schema of the run: what is beyond may be closed to this role.
     fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
         let mut client = self.connect_first()?;
         let numbers = self.numbers(&mut client)?;

@@ -1,5 +1,4 @@
-//! The plan of the SELECT: which settings force it in every session, and the check by EXPLAIN that
-//! they did.
+//! The plan of the SELECT: settings that force it in every session, and the check by EXPLAIN.
 
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;

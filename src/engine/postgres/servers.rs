@@ -24,8 +24,7 @@ pub struct Servers {
 
 impl Servers {
     /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
-    /// ADMIN_SQLNET_SERVICE, or else the host that the URL names beside such services, or else the
-    /// primary among the sessions'.
+    /// ADMIN_SQLNET_SERVICE, else the URL's host beside such services, else the primary.
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (url, environment) = (&settings.db, &process_environment);
         let by_service =
@@ -59,8 +58,7 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
     endpoint.connect("petal")?.ask_value(doing, "SELECT pg_is_in_recovery()", &[])
 }
 
-/// Free for this role: what is kept for superusers, from 16 on for others too, and what others hold
-/// is not.
+/// Connections free for this role: less what is reserved for others, and what others hold.
 pub fn free_connections(client: &mut Client) -> Result<u32, EngineError> {
     // Counters, waits, the lock of a run, and whoever connects between two steps.
     const PETALS_OWN: i64 = 4;
@@ -136,8 +134,7 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
     is_its.then(|| folder.display().to_string())
 }
 
-/// The folder of a server on this host, where it can be seen from here: as the server tells it, or
-/// else as its process shows it.
+/// The folder of a server on this host, as the server tells it or its process shows it.
 pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
     if !endpoint.is_on_this_host() {
         return None;

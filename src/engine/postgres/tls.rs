@@ -158,8 +158,7 @@ impl Chain {
     }
 }
 
-/// What webpki says of an authority's certificate that a server shows; the crate is not petal's to
-/// name.
+/// What webpki says of an authority's certificate that a server shows; petal cannot name its type.
 const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
 
 impl ServerCertVerifier for Verifier {

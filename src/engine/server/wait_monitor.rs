@@ -109,8 +109,7 @@ impl WaitMonitor {
         }
     }
 
-    /// Explains a statement that failed: whether by the server's own limit for locks, or because it
-    /// was cancelled.
+    /// Explains a failed statement: the server's own limit for locks, or a cancel.
     pub fn end(&mut self, is_lock_timeout: bool, is_cancelled: bool) -> WaitEnd {
         if self.is_interrupted() {
             WaitEnd::Interrupted

@@ -22,8 +22,7 @@ use super::io::{Context, Count, Event, Recorder, Role};
 use crate::engine::EngineError;
 use crate::engine::threads::Thread;
 
-/// The longest wait of a checkpoint's RESTART for readers and writers; then it leaves the WAL as it
-/// is.
+/// The longest wait of a checkpoint's RESTART; then the WAL is left as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.

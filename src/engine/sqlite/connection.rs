@@ -1,5 +1,4 @@
-//! Opening a database file, the settings that every connection of petal's has, and what SQLite's
-//! error codes mean to a caller.
+//! Opening a database file, settings of all connections, and what SQLite's error codes mean.
 
 use std::path::Path;
 

@@ -83,8 +83,7 @@ pub fn describe(
 const FILES_PER_CONNECTION: u64 = 2;
 /// Open files of each schema: direct, buffered and shared memory, and a checkpointer's connection.
 const FILES_PER_SCHEMA: u64 = 5;
-/// Open files of each loader: the database file, its folder, and temporary files of SQLite's
-/// sorter.
+/// Open files of each loader: database file, folder, and the sorter's temporary files.
 const FILES_PER_LOADER: u64 = 5;
 
 /// Files and memory of the sessions' connections. A cache holds no more than there is.

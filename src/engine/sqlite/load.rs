@@ -64,8 +64,7 @@ impl Loader<'_> {
         Ok(loaded.summary())
     }
 
-    /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless
-    /// it is to be replaced.
+    /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
     fn check_names(&self) -> Result<(), EngineError> {
         let foreign = files::remove_leftovers(self.folder)?;
         for &schema in &self.load.plan.schemas {
@@ -96,8 +95,7 @@ impl Loader<'_> {
         Ok(locks?.into_iter().flatten().collect())
     }
 
-    /// A page for each row, interior pages, and the index at under 24 bytes a row with its pages'
-    /// slack.
+    /// A page per row, interior pages, and an index of under 24 bytes a row with pages' slack.
     fn bytes_needed(&self) -> u64 {
         let plan = self.load.plan;
         let block = u64::from(plan.block_size);

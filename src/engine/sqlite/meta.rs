@@ -1,5 +1,4 @@
-//! petal_meta, which a load leaves in each file, and the check of a database file before petal uses
-//! it.
+//! petal_meta, which a load leaves in each file, and the check of a file before it is used.
 
 use std::collections::BTreeMap;
 use std::path::Path;

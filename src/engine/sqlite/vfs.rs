@@ -96,8 +96,7 @@ struct ShimFile {
     state: *mut FileState,
 }
 
-/// The offset of the real file's object: SQLite's file objects want eight bytes' alignment, which
-/// this is.
+/// The offset of the real file's object; SQLite wants an alignment of eight bytes.
 const SHIM_BYTES: usize = size_of::<ShimFile>();
 const _: () = assert!(SHIM_BYTES.is_multiple_of(8));
 
@@ -284,8 +283,8 @@ unsafe extern "C" fn read(
             ffi::SQLITE_IOERR_SHORT_READ => {}
             _ => {
                 state.failed_below(&format!("reading at byte {offset} of"));
-                // The unix VFS has a code of its own for a device that fails, which SQLite tells as
-                // a malformed database.
+                // The unix VFS has another code for a failing device; SQLite calls it a malformed
+                // database.
                 return ffi::SQLITE_IOERR_READ;
             }
         }
@@ -365,8 +364,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     }
 }
 
-/// The system's error (ENOLCK) where its table of locks is full, or a network's lock service is
-/// away.
+/// ENOLCK: the system's table of locks is full, or a network's lock service is away.
 const NO_LOCKS: Option<c_int> = Some(rustix::io::Errno::NOLCK.raw_os_error());
 
 fn last_errno() -> Option<c_int> {
@@ -380,8 +378,8 @@ macro_rules! forwarded {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
                 let code = call_real!(file, $method($($argument),*) else $code);
-                // SQLite takes a system that has no locks to give for somebody else's lock, and would
-                // wait for it for ever.
+                // SQLite takes a system without locks to give for somebody's lock, and would wait
+                // for ever.
                 let has_no_locks = code == ffi::SQLITE_BUSY && last_errno() == NO_LOCKS;
                 if has_no_locks || code & 0xff == ffi::SQLITE_IOERR {
                     state(file).failed_below(concat!("SQLite's ", stringify!($method), " on"));
