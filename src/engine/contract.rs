@@ -1,5 +1,4 @@
-//! The contract between petal and a database: [`Engine`], [`Session`], and the values that they
-//! exchange. It names no database.
+//! The contract between petal and a database: [`Engine`], [`Session`], and their values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -21,8 +20,8 @@ pub trait Engine: Send + Sync {
     /// Its entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
-    /// The block size that a load will have: as asked, or the engine's default. An engine whose
-    /// target decides refuses what is not so.
+    /// The block size that a load will have, as asked or the default. Refuses what the target has
+    /// not.
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
         Ok(asked.unwrap_or(self.support().block_size_default))
     }
@@ -44,8 +43,7 @@ pub trait Engine: Send + Sync {
     fn describe(&self, schemas: u32, sessions: u32)
     -> Result<(Target, TargetDetails), EngineError>;
 
-    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing for
-    /// [`Self::loaded`].
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves no schema half loaded.
     fn load(
         &self,
         plan: &LoadPlan,
@@ -53,14 +51,12 @@ pub trait Engine: Send + Sync {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError>;
 
-    /// The number of endpoints that serve a run; sessions are seated on them by
-    /// [`crate::workload::plan::seats`].
+    /// The number of endpoints; [`crate::workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {
         1
     }
 
-    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the
-    /// role may not write, or the target only reads.
+    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
     fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
         Ok(())
     }
@@ -116,8 +112,8 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Before the opening snapshot: the database begins a report of its own about the run. What a
-    /// person must be told of it, if anything.
+    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
+    /// person.
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
         Ok(None)
     }
@@ -172,9 +168,8 @@ pub trait Session: Send {
         done: &mut Outcomes,
     ) -> Result<(), SessionError>;
 
-    /// Runs a batch that another follows at once: it may return with its last operations in flight,
-    /// so that a queue stays full from batch to batch. The next batch then begins with them,
-    /// and has others if it is executed by this again.
+    /// Runs a batch that another follows at once: its last operations may stay in flight, so that a
+    /// queue stays full. The next batch begins with them.
     fn execute_pipelined(
         &mut self,
         batch: &[Operation],
@@ -189,9 +184,8 @@ pub trait Session: Send {
         0
     }
 
-    /// Makes the database's counters current for this session's work. Called after a batch,
-    /// some ten to twenty times a second, and before the closing snapshot. A session that cannot is
-    /// lost: its figures would be short.
+    /// Makes the database's counters current for this session's work; called some ten to twenty
+    /// times a second. A session that cannot is lost: its figures would be short.
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
         Ok(())
     }
@@ -204,9 +198,8 @@ pub trait Session: Send {
 pub trait Cancel: Send + Sync {
     fn cancel(&self);
 
-    /// The operation did not end though it was cancelled: gives its connection up, so that who
-    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
-    /// engine without a peer that may fall silent needs none.
+    /// The operation did not end though it was cancelled: gives its connection up at once, so that
+    /// the session is lost. Needless without a peer that may fall silent.
     fn abort(&self) {}
 }
 
@@ -254,8 +247,8 @@ impl Outcome {
     }
 }
 
-/// The stop of a run: a deadline, a flag, and the trigger that times are counted from. Shared by
-/// all sessions of a run; cheap to ask between operations.
+/// The stop of a run: deadline, flag, and the trigger of all times. Sessions share it; asking is
+/// cheap.
 #[derive(Debug, Clone)]
 pub struct Stop {
     trigger: Instant,

@@ -78,7 +78,7 @@ impl Context {
         self.recorder.fold();
     }
 
-    /// Verifies so many blocks, and counts the time where that costs more than two looks at the
+    /// Verifies so many blocks. Its time is counted where that costs more than two looks at the
     /// clock.
     pub fn verifying<T>(&self, blocks: u64, verify: impl FnOnce() -> T) -> T {
         if self.shared.verify != Verify::Checksum {

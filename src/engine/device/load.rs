@@ -26,8 +26,7 @@ use crate::workload::scatter::Permutation;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// In each loader: one is on its way while the next is made.
 const CHUNKS_IN_FLIGHT: u32 = 2;
-/// Single blocks in flight over all loaders, at random: what keeps a fast drive busy, as the
-/// deepest points of a calibration show.
+/// Single random blocks in flight over all loaders: what keeps a fast drive busy.
 const PRECONDITION_DEPTH: u32 = 64;
 /// Sets scan blocks apart from main blocks of the same number.
 const SCAN_STAMP: u64 = 1 << 39;
@@ -303,8 +302,7 @@ pub fn create(path: &Path) -> Result<(), EngineError> {
     created.map(drop).on(path)
 }
 
-/// Signatures at the end go, as the header goes over those at the start: nobody shall take a part
-/// of what was there for the whole.
+/// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
 pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
     if target.kind == Kind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);

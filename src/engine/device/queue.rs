@@ -120,8 +120,7 @@ impl Queue {
         }
     }
 
-    /// Submits what is queued and takes what has ended: mostly one at least, none where all that
-    /// ended have to be made again. There must be a request.
+    /// Submits what is queued and takes what ended: none where all of it has to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.wait(done),

@@ -53,8 +53,8 @@ pub fn judge(call: Call, answer: io::Result<usize>) -> Attempt {
         Ok(0) => Attempt::Ended(Err(short(0, wanted))),
         Ok(moved) => Attempt::Again(short(moved, wanted)),
         Err(error) => match error.kind() {
-            // A sync that failed for whatever reason is not made good by another: what it was
-            // for may be gone, and the next one says nothing of it.
+            // A second sync makes no failed one good: the data may be gone, and it says nothing of
+            // it.
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != Call::Sync => {
                 Attempt::Again(error)
             }

@@ -35,8 +35,8 @@ impl DeviceSession {
         Ok(Self { context, flow, scan_buffer: None })
     }
 
-    /// The batch begins with what is under way. `may_leave`: more is to come, so it ends as soon
-    /// as a slot has nothing to do, with the rest in flight.
+    /// The batch begins with what is under way. `may_leave`: it ends as soon as a slot has nothing
+    /// to do.
     fn run(
         &mut self,
         flow: &mut Flow,

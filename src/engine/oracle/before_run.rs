@@ -1,6 +1,5 @@
-//! Preparations before a run: a log switch and a checkpoint, so that a run does not pay for the
-//! one before; and a lock on petal_meta, which runs share, so that setup and drop are refused while
-//! a run uses the data. The lock ends with its session.
+//! Before a run: a log switch and a checkpoint, so that it does not pay for the run before; and a
+//! lock on petal_meta, shared by runs, which refuses setup and drop until its session ends.
 
 use std::time::Instant;
 

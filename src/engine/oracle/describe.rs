@@ -145,8 +145,7 @@ fn commit_words(config: SessionConfig) -> &'static str {
     }
 }
 
-/// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters. None
-/// where it is theirs to decide and they cannot be seen.
+/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: those are unseen.
 fn durability(
     config: SessionConfig,
     parameters: Option<&[(String, String)]>,

@@ -1,12 +1,12 @@
 //! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
 //!
-//! What it does not do itself is done here. It knows no time limit for a peer that accepts a
-//! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
-//! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
-//! (once more for the answer to its break), not while it writes, and not when it closes: whoever
-//! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
-//! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
-//! wants one provider of the process, and this build has two.
+//! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
+//! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
+//! of its own, which is left behind. Its limit of a call holds twice (again for the answer to its
+//! break), and neither while it writes nor when it closes: others wait for links on another thread
+//! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
+//! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has
+//! two.
 
 use std::borrow::Cow;
 use std::sync::Once;

@@ -3,8 +3,7 @@
 use super::link::{Kind, LinkError};
 use crate::engine::EngineError;
 
-/// After these a session goes on with its next operation: deadlock, serialization failure, snapshot
-/// too old, a row that another session holds.
+/// A session goes on after deadlock, serialization failure, snapshot too old, a row held by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
 /// A call that somebody cancelled.
 pub const CANCELLED: u32 = 1013;

@@ -1,8 +1,7 @@
-//! Loading: tables filled by array INSERTs past the buffer cache, rows made on the fly in scattered
-//! order, then index, statistics and proof. Rows of `petal_meta`, written for all schemas in one
-//! transaction at the very end, make them complete. A load that is cut off leaves at most tables
-//! without such rows, which nobody takes for data and which the next setup or drop removes: they
-//! bear petal's mark from their first moment on.
+//! Loading: tables filled by array INSERTs past the buffer cache, in scattered order, then index,
+//! statistics and proof. Rows of `petal_meta`, written for all schemas in one transaction at the
+//! end, make them complete. A load that is cut off leaves marked tables without such rows, which
+//! nobody takes for data and the next setup or drop removes.
 
 use std::time::Instant;
 
@@ -45,8 +44,7 @@ impl Loader<'_> {
             || self.complete(&mut database),
             || self.clean_up(),
         )?;
-        // Schemas are indexed and proved beside the load of others: phases have no times of their
-        // own.
+        // Schemas are indexed and proved while others load: phases have no times of their own.
         Ok(loaded.summary())
     }
 
@@ -55,8 +53,8 @@ impl Loader<'_> {
         Ok(Database { link, place: self.place.to_owned() })
     }
 
-    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
-    /// to be replaced. What a load that was cut off left goes.
+    /// Refuses names that are others', or petal's if not to be replaced. Drops a cut-off load's
+    /// tables.
     fn check_names(&self, database: &mut Database) -> Result<(), EngineError> {
         let marked = marked_tables(database)?;
         let there = meta::own_tables(database)?;

@@ -1,5 +1,4 @@
-//! Where the database is and who asks: an `oracle:` URL, SLOB's connection parameters, and the
-//! environment. Nothing here connects.
+//! Where the database is and who asks, by URL, SLOB's parameters and environment. Connects nothing.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
@@ -222,8 +221,7 @@ fn alias_place(alias: &str) -> Place {
     Place { name: alias.to_owned(), connect_string: alias.to_owned() }
 }
 
-/// Asks a person for a password at the terminal, which does not show it. None where nobody is there
-/// to ask, or nothing was answered.
+/// Asks a person at the terminal, unseen, for a password. None without a person or an answer.
 fn ask_password(user: &str) -> Option<Secret> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;

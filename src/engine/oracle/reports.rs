@@ -1,6 +1,5 @@
-//! The database's own reports of a run: AWR fetched as text and HTML, of all instances where there
-//! are several; Statspack by its snapshots and the tables they fill, because its report is a script
-//! of SQL*Plus and no function that a client could call.
+//! The database's own reports of a run: AWR as text and HTML, of all instances; Statspack by its
+//! snapshots and tables, because its report is a script of SQL*Plus, no function.
 
 use super::database::Database;
 use super::errors::AtPlace;
@@ -30,8 +29,7 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
     Ok(cell(&row, 0).trim().to_owned())
 }
 
-/// Takes the snapshot that begins a report. Most databases have no Statspack: whether that is an error
-/// depends on whether the user asked for it by name.
+/// Takes the snapshot that begins a report. Most databases have no Statspack.
 pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<Begun, EngineError> {
     let snapshot = snapshot(database.link.as_mut(), kind)
         .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;

@@ -25,8 +25,7 @@ use crate::workload::seat::Seat;
 
 /// Before a run nobody aborts an operation: it may outlast the stop by this.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
-/// An operation of a run may outlast its stop by this; then the driver itself breaks the call off,
-/// also where nobody may cancel it from outside.
+/// An operation of a run may outlast its stop by this; then the driver itself breaks it off.
 const CALL_GRACE: Duration = Duration::from_secs(6);
 /// A call's limit where there is no deadline.
 const CALL_MAX: Duration = Duration::from_secs(3600);
@@ -41,8 +40,7 @@ pub struct SessionConfig {
     pub commit_wait: bool,
 }
 
-/// A session of a run. A detached worker executes its loop and times each operation, so that a
-/// session can be aborted whose call never ends.
+/// A session of a run. A detached worker executes and times its loop: a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
     control: Arc<SessionControl>,
@@ -70,8 +68,8 @@ pub struct Work {
     pub config: SessionConfig,
     /// The number of its own schema.
     pub home: u32,
-    /// Every schema of the run: where sessions are fewer, each visits several in turn, and
-    /// HOT_SCHEMA_FREQUENCY sends operations to schema 1.
+    /// Every schema of the run: few sessions visit several each, HOT_SCHEMA_FREQUENCY adds schema
+    /// 1.
     pub metas: Vec<Meta>,
     control: Arc<SessionControl>,
     /// How long calls may take now, and since when that is set.
@@ -230,8 +228,7 @@ impl Work {
         self.text.make(filler, operation.stamp, width, columns)
     }
 
-    /// Calls end by themselves a moment after the stop: the driver then breaks them off, and finds
-    /// out when nobody is there any more.
+    /// The driver breaks calls off a moment after the stop, and so finds out that nobody is there.
     pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
         let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
         let is_close = self.limit.is_some_and(|(set, at)| {

@@ -16,8 +16,7 @@ use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements>,
-    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a
-    /// parameter of the instance says otherwise.
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's commit, which waits by default.
     commit: Option<String>,
 }
 

@@ -105,9 +105,8 @@ impl Found<'_> {
         self.segments.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == name)
     }
 
-    /// The block size of the tablespace. One on which the user has no quota is not in
-    /// USER_TABLESPACES: the segment then shows it, else the database's own block size is taken, which
-    /// is wrong for a tablespace of another size.
+    /// The block size of the tablespace. Without a quota there it is not in USER_TABLESPACES: then
+    /// the segment's, or else the database's own, which is wrong for a tablespace of another size.
     fn block_bytes(&self, database: &mut Database) -> Result<u32, EngineError> {
         let of_segment = self.segment("CF1").and_then(|row| {
             let (bytes, blocks) = (number(row, 2), number(row, 3));

@@ -1,5 +1,4 @@
-//! Connections, and what failures mean: every error names the server, the database's own words and
-//! code, and what to do; never the password.
+//! Connections and failures: errors name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,14 +122,13 @@ impl Endpoint {
         Ok(endpoints.collect())
     }
 
-    /// Connects under a name that the server's views show, for work that may be long: it is waited
-    /// for as long as the server lives.
+    /// Connects for work that may be long, under a name that the server's views show.
     pub fn connect(&self, application: &str) -> Result<Client, EngineError> {
         self.open(application).map(|opened| opened.client)
     }
 
-    /// Connects to read what the server reports. These questions are short, so no signal ends them:
-    /// a run that is interrupted still has its closing figures.
+    /// Connects for short questions. No signal ends them: interrupted runs have closing figures,
+    /// too.
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
         let limit = self.connect_limit();
         let mut client = self
@@ -380,8 +378,7 @@ fn database_words(error: &DbError) -> String {
     text
 }
 
-/// Whether the other side went away without a message, as a server that is killed does. Under TLS
-/// that is another error than without.
+/// Whether the peer went away without a word, as one that is killed; TLS has another error for it.
 fn is_cut_short(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {

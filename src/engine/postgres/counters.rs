@@ -1,6 +1,5 @@
-//! What the server counts: its statistics views as they are, and the figures that every engine
-//! answers for, made from them. Which view says what differs from version to version; what a
-//! version does not count is unknown.
+//! What the server counts: its statistics views as they are, and the figures made from them that
+//! every engine has. Views differ by version; what a version does not count is unknown.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -138,8 +137,8 @@ impl CounterReader {
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
 
-    /// Ends the sessions of such a server, which then report all that they counted. Sessions of later
-    /// versions have reported when petal asked them to.
+    /// Ends the sessions of such a server, which then report. Those of later versions have
+    /// reported.
     pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
         if !self.lags() {
             return Ok(());
@@ -186,8 +185,7 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
     let visited = database("blks_hit").zip(database("blks_read")).map(|(hit, read)| hit + read);
     let changed: Option<u64> =
         ["tup_inserted", "tup_updated", "tup_deleted"].into_iter().map(database).sum();
-    // Checkpoints that did not wait for their time. Within a run it is the log's size that asks for
-    // them, unless somebody else did.
+    // Checkpoints before their time: in a run the log's size asks for them, unless somebody did.
     let requested = ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"];
     // An UPDATE that is not HOT moves the row to another page: no indexed column changes.
     let moved = rest(get("tables.n_tup_upd"), get("tables.n_tup_hot_upd"));

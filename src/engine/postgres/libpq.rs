@@ -4,8 +4,7 @@
 use super::address::Environment;
 use crate::engine::{EngineError, url_option};
 
-/// Options, their variables, and the values that ask for nothing. Where there is no Kerberos, `prefer`
-/// is the same as `disable`.
+/// Options, variables, values that ask for nothing. Without Kerberos `prefer` is `disable`.
 const LEFT: [(&str, &str, &[&str]); 16] = [
     ("gssencmode", "PGGSSENCMODE", &["disable", "prefer"]),
     ("gssdelegation", "PGGSSDELEGATION", &["0"]),

@@ -1,10 +1,9 @@
-//! Loading: each schema under a name of its own, filled and indexed in one transaction, then
-//! proved; at the end one transaction gives all of them their names. A load that is cut off leaves
-//! at most schemas under their loading names, which nobody takes for data and which the next setup
-//! or drop removes.
+//! Loading: each schema is filled and indexed under a loading name in one transaction, then proved;
+//! at the end one transaction gives all their names. A load that is cut off leaves loading names,
+//! which nobody takes for data and the next setup or drop removes.
 //!
-//! What a load needs is asked before its first row is written: a server that takes writes,
-//! privileges, the tablespace, free space, and the locks on what it is going to replace.
+//! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
+//! space, and the locks on what is replaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -113,8 +113,8 @@ impl Options {
         given.complete(environment)
     }
 
-    /// The server that a service of SLOB's parameters names, with all else as the URL says: an
-    /// entry of the service file, or else a host.
+    /// The server of a service of SLOB's parameters, a service file's or a host; else as the URL
+    /// says.
     pub fn of_service(
         url: &TargetUrl,
         name: &str,

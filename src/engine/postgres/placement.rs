@@ -1,5 +1,4 @@
-//! How rows lie in pages, by the addresses that rows themselves have (`ctid`), all of them read
-//! from the server in the order of their pages.
+//! How rows lie in pages, by their own addresses (`ctid`), read in the order of the pages.
 
 use std::io::{BufRead, Read as _};
 

@@ -1,9 +1,8 @@
 //! Loops on petal's side of the connection.
 //!
 //! LOOP=client sends one prepared statement per operation, as an application would. LOOP=set sends
-//! one statement for all the SELECTs of a batch that follow each other in one schema, with a clock
-//! read after each; UPDATEs and scans go one by one, because a single statement cannot give each
-//! UPDATE its own commit.
+//! one statement for SELECTs of a batch that follow each other in one schema, with a clock read
+//! after each; UPDATEs and scans go one by one, each UPDATE with its own commit.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -59,8 +59,7 @@ pub struct ServerLoop {
 /// The routine's arrays, reused from batch to batch.
 #[derive(Default)]
 struct Arguments {
-    /// Of each run of operations that are alike: what they do, how far their last key is from the
-    /// first, and which operation ends the run, from 1.
+    /// Of each run of like operations: what they do, last key less first, and its end, from 1.
     kinds: Vec<i16>,
     reaches: Vec<i64>,
     untils: Vec<i32>,

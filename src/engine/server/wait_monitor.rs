@@ -1,6 +1,5 @@
-//! What happens while a connection waits for an answer outside of a run's operations. A signal ends
-//! the wait and has the server cancel the statement. The caller is told of a wait for somebody's
-//! lock, and who holds it; the wait ends after a limit.
+//! Waits outside of a run's operations. A signal ends one and cancels the statement. The caller is
+//! told who holds the lock that is waited for; that wait has a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

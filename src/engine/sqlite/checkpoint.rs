@@ -1,5 +1,4 @@
-//! Checkpoints: by petal, at a stated size of the WAL, on threads of their own and never inside an
-//! unlucky commit.
+//! Checkpoints by petal, at a stated size of the WAL, on own threads and never in a commit.
 //!
 //! A session that finds the WAL past the size asks; a checkpointer copies what it can beside
 //! readers and writers (PASSIVE), then waits for them and copies the rest, so that the next
@@ -226,9 +225,8 @@ impl Checkpointer {
         restart.map(|_| ())
     }
 
-    /// A PASSIVE pass copies what was committed when it began, while more is committed. Passes
-    /// are repeated until one was short: RESTART copies the rest with the writer lock held, and
-    /// writers should not wait for more than that.
+    /// A PASSIVE pass copies what was committed before it. Passes repeat until one was short:
+    /// RESTART holds the writer lock while it copies the rest.
     fn copy_beside_writers(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let mut copied_frames = 0;
         for _ in 0..PASSES_MAX {

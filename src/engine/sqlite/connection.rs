@@ -36,8 +36,7 @@ pub fn open(path: &Path, access: Access, context: &Context) -> Result<Connection
     opened.and_then(prepared).at(path, "opening")
 }
 
-/// petal checkpoints at its own time: not in a commit and not at the end of a connection. SQLite's
-/// default busy handler (1 to 100 ms sleeps) is off.
+/// petal checkpoints at its own time, not in a commit or at a close. No busy handler that sleeps.
 fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
     connection.busy_timeout(std::time::Duration::ZERO)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -172,8 +172,7 @@ const SAMPLES: u64 = 64;
 /// First byte of a leaf page of a table (<https://sqlite.org/fileformat2.html>, section 1.6).
 const TABLE_LEAF: u8 = 0x0D;
 
-/// Leaf pages spread evenly over the main table, which is the first thing in the file. Fewer where
-/// they cannot be read: a sample needs no error.
+/// Leaf pages spread over the main table, which comes first in the file, as far as readable.
 fn sample_blocks(path: &Path, meta: &Meta) -> Vec<Vec<u8>> {
     let Ok(file) = direct::buffered(path) else { return Vec::new() };
     let block = u64::from(meta.block_bytes);

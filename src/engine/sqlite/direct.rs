@@ -74,8 +74,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system
-/// fails: the next call tries again.
+/// The file's O_DIRECT descriptor, or why it has none. After an error the next call tries again.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
     let mut files = FILES.lock();

@@ -1,5 +1,4 @@
-//! The target folder: which files are petal's, where they are, whether there is room, and what a
-//! system error about them means to a person.
+//! The target folder: petal's files, where they are, room for them, and errors for a person.
 
 use std::fs::{self, File};
 use std::io;
@@ -213,8 +212,7 @@ pub fn leave_page_cache(path: &Path) {
     }
 }
 
-/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It
-/// goes through the descriptor that is kept (see [`direct`]).
+/// Locks a data file, whatever its path, through the descriptor that is kept (see [`direct`]).
 pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
     let file = direct::buffered(path).on(path)?;
     if !has_locks_apart(&file) {

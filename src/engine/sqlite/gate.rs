@@ -104,8 +104,7 @@ impl Waiter {
         *self.stop.lock() = Some(stop.clone());
     }
 
-    /// Before an operation asks for the lock: a checkpoint and sessions that starve go first. An
-    /// error as SQLite's own if the operation is cut meanwhile.
+    /// Lets a checkpoint and starving sessions go first. SQLite's own error if it is cut meanwhile.
     pub fn let_others_pass(&self) -> rusqlite::Result<()> {
         self.seen.store(self.gate.ends(), Ordering::Relaxed);
         while self.gate.must_let_pass() && !self.is_starved.load(Ordering::Relaxed) {

@@ -82,8 +82,7 @@ impl Event {
     }
 }
 
-/// Cumulative figures that are no timed events, by the names under which the record keeps them.
-/// Those in capitals are SQLite's own.
+/// Cumulative figures without time, by their names in the record; capitals are SQLite's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     CacheHit,

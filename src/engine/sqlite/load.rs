@@ -1,6 +1,5 @@
-//! Loading: each schema goes into a file of its own beside the final name, proved, then renamed. Until
-//! the last schema is proved nothing has its final name, so that a load that is cut off leaves
-//! only `.loading` files, which nobody takes for data.
+//! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
+//! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -178,8 +178,8 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// The way a file is served, by this thread's context. An error where a direct descriptor could
-/// be had, and the system fails to give one.
+/// How a file is served, by this thread's context. An error where the system fails to open it
+/// direct.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
     let context = Context::current();
@@ -283,8 +283,7 @@ unsafe extern "C" fn read(
             ffi::SQLITE_IOERR_SHORT_READ => {}
             _ => {
                 state.failed_below(&format!("reading at byte {offset} of"));
-                // The unix VFS has another code for a failing device; SQLite calls it a malformed
-                // database.
+                // The unix VFS has another code for it, which SQLite calls a malformed database.
                 return ffi::SQLITE_IOERR_READ;
             }
         }
@@ -315,8 +314,7 @@ unsafe extern "C" fn write(
     }
 }
 
-/// Writes direct where that can be, else as the real VFS does. Keeps what the system said of a
-/// failure.
+/// Writes direct where possible, else as the real VFS. Keeps what the system said of a failure.
 ///
 /// # Safety
 /// The conditions of xWrite: `file` is open, `buffer` holds `bytes` bytes.
@@ -378,8 +376,7 @@ macro_rules! forwarded {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
                 let code = call_real!(file, $method($($argument),*) else $code);
-                // SQLite takes a system without locks to give for somebody's lock, and would wait
-                // for ever.
+                // SQLite would take no locks to give for somebody's lock, and wait for ever.
                 let has_no_locks = code == ffi::SQLITE_BUSY && last_errno() == NO_LOCKS;
                 if has_no_locks || code & 0xff == ffi::SQLITE_IOERR {
                     state(file).failed_below(concat!("SQLite's ", stringify!($method), " on"));
