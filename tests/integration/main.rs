@@ -27,6 +27,7 @@ mod oracle_sql;
 mod os;
 mod os_devices;
 mod outputs;
+mod package;
 mod perturbed;
 mod physical;
 mod postgres;
