@@ -1,4 +1,4 @@
-//! Measures what petal itself costs per operation. The loop runs on the scripted fake engine, whose
+//! Measures what petal itself costs per operation. The loop runs on the scripted engine, whose
 //! operations take no time, and the parts of the loop are measured beside it.
 //!
 //! `cargo bench --bench driver_loop` prints nanoseconds per operation, medians of interleaved
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use petal::engine::fake::{Fake, Script};
+use petal::engine::scripted::{Script, Scripted};
 use petal::engine::{Engine as _, Silent};
 use petal::runner::hook_group::HookGroup;
 use petal::runner::job::Job;
@@ -47,7 +47,7 @@ fn main() {
         println!("{name:<26} {median:>10.1} {least:>10.1} {most:>10.1}");
     }
     println!(
-        "the loop holds the fake's own work too; an operation of 64 cached blocks takes about 60,000 ns"
+        "the loop holds the scripted engine's own work too; an operation of 64 cached blocks takes about 60,000 ns"
     );
 }
 
@@ -55,12 +55,12 @@ fn settings() -> Settings {
     Settings { work_loop: OPERATIONS, os_perf_data: false, seed: Some(1), ..Settings::default() }
 }
 
-/// Choosing, executing on the fake, folding, sampling: a run with fixed work, from its own
+/// Choosing, executing on the scripted engine, folding, sampling: a run with fixed work, from its own
 /// trigger to its own end.
 fn whole_loop() -> Duration {
     let settings = settings();
     let script = Script { latency: [Duration::from_nanos(100); 3], ..Script::default() };
-    let engine = Fake::new(script, ROWS);
+    let engine = Scripted::in_memory(script, ROWS);
     let began = Instant::now();
     let record = run(&Job {
         engine: &engine,

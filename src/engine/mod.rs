@@ -8,7 +8,6 @@ mod caller;
 mod contract;
 #[cfg(feature = "device")]
 pub mod device;
-pub mod fake;
 pub mod file_lock;
 pub mod in_use;
 #[cfg(feature = "oracle")]
@@ -16,11 +15,13 @@ pub mod oracle;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod registry;
+#[cfg(any(test, feature = "scripted"))]
+pub mod scripted;
 pub mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod threads;
-#[cfg(any(feature = "sqlite", feature = "device", feature = "oracle"))]
+#[cfg(any(test, feature = "sqlite", feature = "device", feature = "oracle", feature = "scripted"))]
 mod url_option;
 
 pub use caller::Caller;

@@ -25,6 +25,11 @@ static ENTRIES: &[Entry] = &[
     Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
     #[cfg(feature = "device")]
     Entry { support: &support::DEVICE, open: |s| Ok(Arc::new(super::device::Device::open(s)?)) },
+    #[cfg(any(test, feature = "scripted"))]
+    Entry {
+        support: &support::SCRIPTED,
+        open: |s| Ok(Arc::new(super::scripted::Scripted::open(s)?)),
+    },
 ];
 
 /// Opens the engine that the URL names.
@@ -44,11 +49,22 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::url::TargetUrl;
 
     #[test]
     fn every_engine_has_its_place_in_the_table_of_support() {
         for entry in ENTRIES {
-            assert!(support::ENGINES.iter().any(|known| known.scheme == entry.support.scheme));
+            assert!(std::ptr::eq(support::of(entry.support.scheme).unwrap(), entry.support));
         }
+    }
+
+    #[test]
+    fn an_entry_and_a_column_of_support_are_all_that_opens_an_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("scripted:{}?select_us=5", folder.path().display());
+        let settings = Settings { db: TargetUrl::parse(&url).unwrap(), ..Settings::default() };
+        let engine = open(&settings).unwrap();
+        assert_eq!(engine.support().scheme, "scripted");
+        assert_eq!(engine.loaded().unwrap(), []);
     }
 }

@@ -67,7 +67,7 @@ pub mod tests {
 
     pub fn sampled(reads: u64) -> Vec<Counters> {
         let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };
-        vec![Counters { endpoint: "fake".into(), io, ..Counters::default() }]
+        vec![Counters { endpoint: "scripted".into(), io, ..Counters::default() }]
     }
 
     fn instance(name: &str, reads: u64) -> Counters {

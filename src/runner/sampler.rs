@@ -411,12 +411,16 @@ struct Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fake::{Fake, Script};
+    use crate::engine::scripted::{Script, Scripted};
     use crate::record::{Folder, fixture, journal};
 
     use super::super::deltas::tests::sampled;
 
-    fn sampler<'a>(engine: &'a Fake, shards: &'a Shards, journal: Option<Journal>) -> Sampler<'a> {
+    fn sampler<'a>(
+        engine: &'a Scripted,
+        shards: &'a Shards,
+        journal: Option<Journal>,
+    ) -> Sampler<'a> {
         Sampler::new(Parts {
             engine,
             watching: None,
@@ -437,7 +441,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let opening = journal::Opening::new(fixture::opening());
         let journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
-        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let mut sampler = sampler(&engine, &shards, Some(journal));
         let lost = |session| SessionLost {
             session,
@@ -457,7 +461,7 @@ mod tests {
 
     #[test]
     fn totals_reach_to_the_last_good_second() {
-        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let failed = || Err(EngineError::Environment("it is gone".to_owned()));
         let mut sampler = sampler(&engine, &shards, None);
         sampler.keep_counted(2.03, Arc::new(sampled(500)));
@@ -479,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_long_run_keeps_few_samples_and_knows_its_steady_window() {
-        let (engine, shards) = (Fake::new(Script::default(), 10_000), Shards::new(1));
+        let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
         let mut sampler = sampler(&engine, &shards, None);
         let standing = Standing { running: 1, first_done_ns: None, lost: Vec::new() };
         for second in 0..100 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::fake::{Fake, Fault, Script, What};
+use crate::engine::scripted::{Fault, Script, Scripted};
 use crate::engine::{Engine as _, Silent};
 use crate::record::{Run, Status};
 use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
@@ -40,7 +40,7 @@ fn drive_with(
     settings: &Settings,
     signals: Arc<AtomicU8>,
 ) -> Result<Run, RunError> {
-    let engine = Fake::new(script, 10_000);
+    let engine = Scripted::in_memory(script, 10_000);
     let schemas = settings.schemas.unwrap_or(1);
     let loaded = engine.loaded().unwrap();
     run(&Job {
@@ -89,7 +89,7 @@ fn the_mix_is_exact_over_whole_decks() {
 
 #[test]
 fn errors_are_counted_by_code_and_the_session_goes_on() {
-    let fault = |operation| Fault { session: 2, operation, what: What::Busy };
+    let fault = |operation| (2, operation, Fault::Busy);
     let script = Script { faults: vec![fault(3), fault(50)], ..script() };
     let run = drive(script, &Settings { work_loop: 100, ..settings(2, 300) }).unwrap();
     assert_eq!(run.summary.errors["busy"], 2);
@@ -100,7 +100,7 @@ fn errors_are_counted_by_code_and_the_session_goes_on() {
 
 #[test]
 fn a_lost_session_is_named_and_its_work_counts() {
-    let faults = vec![Fault { session: 3, operation: 11, what: What::Die }];
+    let faults = vec![(3, 11, Fault::Die)];
     let run = drive(Script { faults, ..script() }, &settings(4, 2)).unwrap();
     let [lost] = run.summary.sessions_lost.as_slice() else { panic!("one session is lost") };
     assert_eq!((lost.session, lost.code.as_str()), (3, "dead"));
@@ -111,7 +111,7 @@ fn a_lost_session_is_named_and_its_work_counts() {
 
 #[test]
 fn a_run_without_survivors_has_failed() {
-    let die = |session| Fault { session, operation: 5, what: What::Die };
+    let die = |session| (session, 5, Fault::Die);
     let faults = vec![die(1), die(2)];
     let run = drive(Script { faults, ..script() }, &settings(2, 2)).unwrap();
     assert_eq!(run.summary.status, Status::Failed);
@@ -126,7 +126,7 @@ fn two_signals_cut_the_operation_in_flight() {
         thread::sleep(Duration::from_millis(100));
         sender.store(2, Ordering::Relaxed);
     });
-    let faults = vec![Fault { session: 1, operation: 1, what: What::Hang }];
+    let faults = vec![(1, 1, Fault::Hang)];
     let began = Instant::now();
     let run = drive_with(Script { faults, ..script() }, &settings(2, 600), signals).unwrap();
     assert_eq!(run.summary.status, Status::Interrupted);
@@ -186,7 +186,7 @@ fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     assert_eq!(run.summary.latency_us["select_response"].count, ops);
 }
 
-/// Two sessions of 4 ms an operation at 500 a second: the fake's clock goes with the real one, so
+/// Two sessions of 4 ms an operation at 500 a second: the script's clock goes with the real one, so
 /// that samples fall on seconds.
 #[test]
 fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
@@ -209,7 +209,7 @@ fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
     assert!(waits(&headline.run) > 0 && waits(&headline.run) < waits(&run));
 }
 
-/// Windows of a second instead of a minute; the open loop keeps the fake's clock and the real one
+/// Windows of a second instead of a minute; the open loop keeps the script's clock and the real one
 /// together.
 #[test]
 fn a_run_ends_as_soon_as_it_is_proven_steady() {
@@ -234,7 +234,7 @@ fn a_run_ends_as_soon_as_it_is_proven_steady() {
     };
     let run = drive(script(), &writing).unwrap();
     assert_eq!(run.details.until_steady.unwrap().steady_from_s, None);
-    // The sessions' ends are on the real clock, the operations' on the fake's.
+    // The sessions' ends are on the real clock, the operations' on the script's.
     assert!(run.details.last_done_s > Some(6.0), "{:?}", run.details.last_done_s);
 }
 

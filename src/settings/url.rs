@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::Refusal;
+use super::table::support::{self, Address, EngineSupport};
 
 /// A password or its like. It can be used, not shown: neither `Debug` nor `Display` nor serde.
 /// Its memory is overwritten when it is dropped.
@@ -99,15 +100,9 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
-/// Schemes with a path after the colon, and those with a server.
-const PATH_SCHEMES: [&str; 2] = ["sqlite", "device"];
-const SERVER_SCHEMES: [&str; 3] = ["postgres", "mysql", "oracle"];
-/// Other names that people write.
-const ALIASES: [(&str, &str); 2] = [("postgresql", "postgres"), ("mariadb", "mysql")];
-
 impl TargetUrl {
     pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let (scheme, after) = split_scheme(text)?;
+        let (engine, after) = split_scheme(text)?;
         let (body, query) = after.split_once('?').unwrap_or((after, ""));
         if holds_connection_text(body) {
             return Err(Refusal::new(
@@ -115,11 +110,10 @@ impl TargetUrl {
                 "Write its parts as a URL, scheme://user:password@host:port/name.",
             ));
         }
-        let mut url = Self { scheme: scheme.to_owned(), ..Self::default() };
-        if PATH_SCHEMES.contains(&scheme) {
-            url.rest = path_of(scheme, body)?;
-        } else {
-            url.take_server(body)?;
+        let mut url = Self { scheme: engine.scheme.to_owned(), ..Self::default() };
+        match engine.address {
+            Address::Path => url.rest = path_of(engine.scheme, body)?,
+            Address::Server => url.take_server(body)?,
         }
         url.take_options(query)?;
         Ok(url)
@@ -127,7 +121,7 @@ impl TargetUrl {
 
     /// The URL as it may be shown: a password is `***`.
     pub fn redacted(&self) -> String {
-        let is_server = SERVER_SCHEMES.contains(&self.scheme.as_str());
+        let is_server = self.is_at(Address::Server);
         let after = self.rest.strip_prefix("//").filter(|_| is_server).unwrap_or("");
         let host_end = after.find('/').unwrap_or(after.len());
         let (authority, name) = after.split_at(host_end);
@@ -153,13 +147,16 @@ impl TargetUrl {
 
     /// The folder or file of a `sqlite:` or `device:` target.
     pub fn path(&self) -> Option<&std::path::Path> {
-        PATH_SCHEMES.contains(&self.scheme.as_str()).then(|| std::path::Path::new(&self.rest))
+        self.is_at(Address::Path).then(|| std::path::Path::new(&self.rest))
     }
 
     /// User, hosts and name of a target that is a server.
     pub fn server(&self) -> Option<Server> {
-        let is_server = SERVER_SCHEMES.contains(&self.scheme.as_str());
-        is_server.then(|| read_server(&self.rest).ok()).flatten()
+        self.is_at(Address::Server).then(|| read_server(&self.rest).ok())?
+    }
+
+    fn is_at(&self, address: Address) -> bool {
+        support::of(&self.scheme).is_some_and(|engine| engine.address == address)
     }
 
     fn take_server(&mut self, body: &str) -> Result<(), Refusal> {
@@ -256,33 +253,23 @@ fn holds_connection_text(text: &str) -> bool {
 /// where in the rest a secret stands.
 pub fn redact_refused(text: &str) -> String {
     let scheme = text.split(':').next().unwrap_or_default();
-    let names = ALIASES.iter().map(|(alias, _)| alias).chain(&PATH_SCHEMES).chain(&SERVER_SCHEMES);
-    match names.into_iter().find(|name| **name == scheme) {
-        Some(name) => format!("{name}:***"),
-        None => "***".to_owned(),
-    }
+    support::of(scheme).map_or_else(|| "***".to_owned(), |_| format!("{scheme}:***"))
 }
 
-fn split_scheme(text: &str) -> Result<(&'static str, &str), Refusal> {
-    let known = "Write sqlite:DIR, postgres://user@host/db, mysql://user@host/db, \
-                 oracle://user@host/service or device:PATH.";
+fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     let Some((given, after)) = text.split_once(':') else {
         return Err(Refusal::new(
             "names no kind of database",
             "For a folder of SQLite files write sqlite:DIR.",
         ));
     };
-    let lower = given.to_ascii_lowercase();
-    let name = ALIASES
-        .iter()
-        .find(|(alias, _)| *alias == lower)
-        .map_or(lower.as_str(), |(_, scheme)| *scheme);
-    PATH_SCHEMES
-        .iter()
-        .chain(&SERVER_SCHEMES)
-        .find(|scheme| **scheme == name)
-        .map(|scheme| (*scheme, after))
-        .ok_or_else(|| Refusal::new("names a kind of database that petal does not know", known))
+    support::of(&given.to_ascii_lowercase()).map(|engine| (engine, after)).ok_or_else(|| {
+        let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
+        Refusal::new(
+            "names a kind of database that petal does not know",
+            format!("Write {}.", examples.join(" or ")),
+        )
+    })
 }
 
 /// `//` before a path is what people write by analogy: `sqlite:///var/data` is `/var/data`.

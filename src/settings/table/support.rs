@@ -9,6 +9,11 @@ use super::Parameter;
 pub struct EngineSupport {
     /// The URL scheme that opens it.
     pub scheme: &'static str,
+    /// Other names of the scheme that people write.
+    pub aliases: &'static [&'static str],
+    pub address: Address,
+    /// A URL as help shows it.
+    pub example: &'static str,
     /// As a person names it.
     pub product: &'static str,
     /// Block sizes it can load, in bytes; empty where the server decides.
@@ -22,6 +27,15 @@ pub struct EngineSupport {
     pub incompressible: bool,
     /// Parameters that it treats otherwise than the table of parameters says.
     pub exceptions: &'static [(&'static str, Support)],
+}
+
+/// What follows the scheme of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    /// A file or a folder.
+    Path,
+    /// `//user:password@host:port,host/name`.
+    Server,
 }
 
 /// How an engine treats a parameter.
@@ -63,6 +77,9 @@ pub const BLOCK_SIZES: &[u32] = &[4096, 8192, 16384, 32768];
 /// Common features of engines with a server.
 const SERVER: EngineSupport = EngineSupport {
     scheme: "",
+    aliases: &[],
+    address: Address::Server,
+    example: "",
     product: "",
     block_sizes: &[],
     block_size_default: 8192,
@@ -74,6 +91,9 @@ const SERVER: EngineSupport = EngineSupport {
 
 pub static SQLITE: EngineSupport = EngineSupport {
     scheme: "sqlite",
+    aliases: &[],
+    address: Address::Path,
+    example: "sqlite:DIR",
     product: "SQLite",
     block_sizes: BLOCK_SIZES,
     block_size_default: 8192,
@@ -85,6 +105,8 @@ pub static SQLITE: EngineSupport = EngineSupport {
 
 pub static POSTGRES: EngineSupport = EngineSupport {
     scheme: "postgres",
+    aliases: &["postgresql"],
+    example: "postgres://user@host/db",
     product: "PostgreSQL",
     exceptions: POSTGRES_EXCEPTIONS,
     ..SERVER
@@ -92,13 +114,27 @@ pub static POSTGRES: EngineSupport = EngineSupport {
 
 pub static ORACLE: EngineSupport = EngineSupport {
     scheme: "oracle",
+    example: "oracle://user@host/service",
     product: "Oracle Database",
     exceptions: ORACLE_EXCEPTIONS,
     ..SERVER
 };
 
+pub static MYSQL: EngineSupport = EngineSupport {
+    scheme: "mysql",
+    aliases: &["mariadb"],
+    example: "mysql://user@host/db",
+    product: "MySQL",
+    block_size_default: 16384,
+    tablespaces: false,
+    ..SERVER
+};
+
 pub static DEVICE: EngineSupport = EngineSupport {
     scheme: "device",
+    aliases: &[],
+    address: Address::Path,
+    example: "device:PATH",
     product: "Device",
     block_sizes: BLOCK_SIZES,
     block_size_default: 8192,
@@ -111,9 +147,31 @@ pub static DEVICE: EngineSupport = EngineSupport {
 /// The engines that petal knows, in the order in which people should read of them.
 pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &ORACLE, &DEVICE];
 
-/// The engine of a URL scheme.
+/// The scripted engine: for tests, and as the smallest example of an engine.
+#[cfg(any(test, feature = "scripted"))]
+pub static SCRIPTED: EngineSupport = EngineSupport {
+    scheme: "scripted",
+    aliases: &[],
+    address: Address::Path,
+    example: "scripted:DIR",
+    product: "Scripted",
+    block_sizes: BLOCK_SIZES,
+    block_size_default: 8192,
+    tablespaces: false,
+    cache_per_session: false,
+    incompressible: false,
+    exceptions: &[],
+};
+
+/// The engine of a URL scheme, by any of its names.
 pub fn of(scheme: &str) -> Option<&'static EngineSupport> {
-    ENGINES.iter().find(|engine| engine.scheme == scheme).copied()
+    let mut engines = ENGINES.iter().copied();
+    let found = engines.find(|known| known.scheme == scheme || known.aliases.contains(&scheme));
+    // No build has an engine for it yet.
+    let found = found.or_else(|| ["mysql", "mariadb"].contains(&scheme).then_some(&MYSQL));
+    #[cfg(any(test, feature = "scripted"))]
+    let found = found.or_else(|| (scheme == SCRIPTED.scheme).then_some(&SCRIPTED));
+    found
 }
 
 const DEVICE_EXCEPTIONS: &[(&str, Support)] = &[
