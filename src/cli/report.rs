@@ -135,7 +135,8 @@ fn of_several(
         };
         match reported {
             Ok(written) => exit = exit.worse(written),
-            Err(failure) => skip(path, &format!("skipped: {}", failure.message)),
+            // A failure names the path itself.
+            Err(failure) => console.warn(&format!("skipped: {}", failure.message)),
         }
     }
     if !runs.is_empty() {
