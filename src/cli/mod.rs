@@ -1,5 +1,6 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
+mod args;
 mod awr;
 #[cfg(feature = "device")]
 mod calibrate;
@@ -12,7 +13,6 @@ mod drop;
 mod failure;
 mod help;
 mod man;
-mod number;
 mod os;
 mod report;
 mod run;
@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use crate::settings::argv;
 use crate::settings::printable::printable_line;
@@ -111,12 +111,9 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .arg(
-            Arg::new("quiet")
+            args::flag("quiet", "Only results and errors: no progress, no notes")
                 .short('q')
-                .long("quiet")
-                .global(true)
-                .action(ArgAction::SetTrue)
-                .help("Only results and errors: no progress, no notes"),
+                .global(true),
         )
         .subcommands(ENTRIES.iter().map(|entry| (entry.command)()))
 }
