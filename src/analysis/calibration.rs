@@ -4,6 +4,8 @@
 //! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
 //! cannot reach the maximum, and that is no fault of the device's.
 
+use serde_json::json;
+
 use crate::record::Run;
 use crate::record::calibration::{
     Best, CalibratedPoint, CalibratedShare, Calibration, MIX, Point, READ, Under, WRITE,
@@ -245,13 +247,11 @@ pub(super) fn under_device(run: &Run) -> Judgement {
         "Look for other load on the device, heat, burst credit used up, a drive that collects \
          garbage; calibrate again to see whether the device itself has changed.",
     )
-    .with("of_depth", of_depth)
-    .with("device_iops", share.device_iops)
-    .with("curve_iops", iops)
-    .with("device_depth", share.device_depth)
-    .with("curve", share.curve.clone())
-    .with("calibration", share.calibration.clone())
-    .judged()
+    .with(json!({
+        "of_depth": of_depth, "device_iops": share.device_iops, "curve_iops": iops,
+        "device_depth": share.device_depth, "curve": share.curve,
+        "calibration": share.calibration,
+    }))
 }
 
 #[cfg(test)]

@@ -77,13 +77,11 @@ const RULES: [(Seen, Rule); 48] = [
 
 /// Every finding of a run; errors first, then warnings, then facts.
 pub fn judge(run: &Run) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = judgements(run)
-        .into_iter()
-        .filter_map(|judgement| match judgement {
-            Judgement::Found(finding) => Some(finding),
-            _ => None,
-        })
-        .collect();
+    let found = judgements(run).into_iter().filter_map(|judgement| match judgement {
+        Judgement::Found(finding) => Some(finding),
+        _ => None,
+    });
+    let mut findings: Vec<Finding> = found.collect();
     // Stable: within a severity the families keep their order.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
@@ -91,13 +89,11 @@ pub fn judge(run: &Run) -> Vec<Finding> {
 
 /// The rules that this record cannot answer.
 pub fn not_judged(run: &Run) -> Vec<NotJudged> {
-    judgements(run)
-        .into_iter()
-        .filter_map(|judgement| match judgement {
-            Judgement::Unknown(not_judged) => Some(not_judged),
-            _ => None,
-        })
-        .collect()
+    let unknown = judgements(run).into_iter().filter_map(|judgement| match judgement {
+        Judgement::Unknown(not_judged) => Some(not_judged),
+        _ => None,
+    });
+    unknown.collect()
 }
 
 fn judgements(run: &Run) -> Vec<Judgement> {

@@ -5,9 +5,12 @@
 //! volumes) nothing is known, so all of that is taken as in use. Only a drive that is nearly empty
 //! even so is a finding.
 
-use super::judgement::{Judgement, size, unknown, unseen, warning};
+use serde_json::json;
+
+use super::judgement::{Judgement, unknown, unseen, warning};
 use crate::record::Run;
 use crate::stats::host::Device;
+use crate::stats::units::bytes as size;
 
 const ID: &str = "fresh-device";
 /// A drive of which less is in use is nearly fresh.
@@ -166,10 +169,10 @@ fn found(device: &Device, drive: &Drive<'_>) -> Judgement {
         "Load most of the drive (SCALE, more schemas), or fill the rest of it with files that stay, \
          and repeat.",
     )
-    .with("used_bytes", drive.used_bytes)
-    .with("outside_bytes", drive.outside_bytes)
-    .with("device_bytes", drive.bytes)
-    .judged()
+    .with(json!({
+        "used_bytes": drive.used_bytes, "outside_bytes": drive.outside_bytes,
+        "device_bytes": drive.bytes,
+    }))
 }
 
 #[cfg(test)]

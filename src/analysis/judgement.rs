@@ -30,46 +30,37 @@ pub(super) fn unseen(id: &'static str, run: &Run, what: &str) -> Judgement {
     unknown(id, format!("{}: its {what} are not seen", run.why_database_host_is_unseen()))
 }
 
-pub(super) fn info(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Info, message, advice)
+pub(super) fn info(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
+    found(id, Severity::Info, message, advice)
 }
 
-pub(super) fn warning(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Warning, message, advice)
+pub(super) fn warning(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
+    found(id, Severity::Warning, message, advice)
 }
 
-pub(super) fn error(id: &str, message: String, advice: &str) -> Found {
-    Found::new(id, Severity::Error, message, advice)
+pub(super) fn error(id: &str, message: impl Into<String>, advice: &str) -> Judgement {
+    found(id, Severity::Error, message, advice)
+}
+
+fn found(id: &str, severity: Severity, message: impl Into<String>, advice: &str) -> Judgement {
+    let (id, advice) = (id.to_owned(), advice.to_owned());
+    let evidence = BTreeMap::new();
+    Judgement::Found(Finding { id, severity, message: message.into(), advice, evidence })
+}
+
+impl Judgement {
+    /// Adds the figures that a finding rests on, an object of JSON, as they were measured.
+    pub(super) fn with(mut self, figures: Value) -> Self {
+        if let (Self::Found(finding), Value::Object(figures)) = (&mut self, figures) {
+            finding.evidence.extend(figures);
+        }
+        self
+    }
 }
 
 /// The advice of the database's own engine, or what holds for every database.
 pub(super) fn advised<'a>(of_engine: &'a Option<String>, general: &'a str) -> &'a str {
     of_engine.as_deref().unwrap_or(general)
-}
-
-/// A finding that gathers its evidence.
-pub(super) struct Found(Finding);
-
-impl Found {
-    fn new(id: &str, severity: Severity, message: String, advice: &str) -> Self {
-        Self(Finding {
-            id: id.to_owned(),
-            severity,
-            message,
-            advice: advice.to_owned(),
-            evidence: BTreeMap::new(),
-        })
-    }
-
-    /// A figure that the finding rests on, as it was measured.
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.0.evidence.insert(name.to_owned(), value.into());
-        self
-    }
-
-    pub(super) fn judged(self) -> Judgement {
-        Judgement::Found(self.0)
-    }
 }
 
 /// The database's processor time cannot be told from petal's.
@@ -82,9 +73,4 @@ pub(super) fn seen_on(seen: &HostSeen) -> String {
     seen.file
         .as_ref()
         .map_or_else(String::new, |file| format!(" (from {file}, host {})", seen.host))
-}
-
-/// Bytes as a person reads them.
-pub(super) fn size(bytes: u64) -> String {
-    crate::stats::units::bytes(bytes)
 }

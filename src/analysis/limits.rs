@@ -1,6 +1,8 @@
 //! What ran out: processors, petal itself.
 
-use super::judgement::{Found, Judgement, is_in_process, seen_on, unknown, unseen, warning};
+use serde_json::json;
+
+use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
 use super::others::{self, Others};
 use crate::record::Run;
 use crate::record::os::HostSeen;
@@ -139,21 +141,24 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     let on = run.database_host().map(seen_on).unwrap_or_default();
     let found = match full(run) {
         None => return Judgement::Clear,
-        Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with("busy_percent", busy),
+        Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with(json!({
+            "busy_percent": busy,
+        })),
         Some(Full::Group(Granted { quota, used_share, throttled_share })) => warning(
             ID,
             format!(
                 "{}'s control group granted {quota:.2} processors{on}: it used {} of \
                  them and was made to wait in {} of its periods{whose}",
-                run.told_by(),
+                run.reported_by(),
                 percent_or_dash(used_share),
                 percent_or_dash(throttled_share)
             ),
             "Raise the control group's limit (cpu.max), or use fewer sessions.",
         )
-        .with("group_quota_processors", quota)
-        .with("group_used_share", used_share)
-        .with("throttled_periods_share", throttled_share),
+        .with(json!({
+            "group_quota_processors": quota, "group_used_share": used_share,
+            "throttled_periods_share": throttled_share,
+        })),
         Some(Full::LogWriter { cpu, busy, share }) => warning(
             ID,
             format!(
@@ -163,19 +168,16 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
             ),
             "Keep other work off the log writer's processor, or use fewer sessions.",
         )
-        .with("processor", cpu)
-        .with("busy_percent", busy)
-        .with("log_writer_share", share),
+        .with(json!({ "processor": cpu, "busy_percent": busy, "log_writer_share": share })),
     };
-    found
-        .with("idle_percent", cpu.idle)
-        .with("iowait_percent", cpu.iowait)
-        .with("petal_cpu_s", run.summary.petal_cpu_s)
-        .judged()
+    found.with(json!({
+        "idle_percent": cpu.idle, "iowait_percent": cpu.iowait,
+        "petal_cpu_s": run.summary.petal_cpu_s,
+    }))
 }
 
 /// Whose work it was decides what to do about it.
-fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
+fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     let Some(Others { processors, of, own }) = others_prevail(run) else {
         return warning(
             ID_PROCESSORS,
@@ -194,8 +196,7 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Found {
         ),
         "Repeat on a quiet host; look with top who else is at work there.",
     )
-    .with("other_processors", processors)
-    .with("own_processors", own)
+    .with(json!({ "other_processors": processors, "own_processors": own }))
 }
 
 fn percent_or_dash(share: Option<f64>) -> String {
@@ -224,8 +225,7 @@ pub(super) fn steal(run: &Run) -> Judgement {
         format!("{:.1} % of processor time{of} was stolen by other virtual machines", cpu.steal),
         "Repeat at a quieter hour, or on a host of your own: latencies contain the theft.",
     )
-    .with("steal_percent", cpu.steal)
-    .judged()
+    .with(json!({ "steal_percent": cpu.steal }))
 }
 
 pub(super) fn generator_bound(run: &Run) -> Judgement {
@@ -252,10 +252,10 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
             "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
              outside of it.",
         )
-        .with("petal_group_quota_processors", quota)
-        .with("petal_group_used_share", used_share)
-        .with("petal_throttled_periods_share", throttled_share)
-        .judged();
+        .with(json!({
+            "petal_group_quota_processors": quota, "petal_group_used_share": used_share,
+            "petal_throttled_periods_share": throttled_share,
+        }));
     }
     // No more than its control group grants.
     let cpus = run
@@ -285,8 +285,5 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
         format!("petal itself used {:.0} % of this host's processors", share * 100.0),
         "Run petal on a host of its own with more processors, or use LOOP=server.",
     )
-    .with("petal_cpu_s", petal_cpu_s)
-    .with("cpus", cpus)
-    .with("elapsed_s", run.summary.elapsed_s)
-    .judged()
+    .with(json!({ "petal_cpu_s": petal_cpu_s, "cpus": cpus, "elapsed_s": run.summary.elapsed_s }))
 }

@@ -1,14 +1,15 @@
 //! Whether somebody else used the devices or the processors, before or during the run.
 
-use super::judgement::{
-    Judgement, advised, is_in_process, seen_on, size, unknown, unseen, warning,
-};
+use serde_json::{Value, json};
+
+use super::judgement::{Judgement, advised, is_in_process, seen_on, unknown, unseen, warning};
 use crate::record::Run;
 use crate::record::os::HostSeen;
 use crate::stats::counters::CommonCounter::{
     self, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
 use crate::stats::os::{DeviceCounts, Interval};
+use crate::stats::units::bytes as size;
 
 const ID: &str = "other-load";
 const DEVICE_SHARE_MIN: f64 = 0.20;
@@ -54,7 +55,10 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
     if told.is_empty() {
         return Judgement::Clear;
     }
-    let found = warning(
+    let counters = [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched].map(
+        |counter: CommonCounter| (counter.name().to_owned(), run.summary.counter(counter).into()),
+    );
+    warning(
         ID,
         format!(
             "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
@@ -66,14 +70,9 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
             &run.details.target.advice.find_others,
             "Repeat it alone in the database; its list of sessions names who else works there.",
         ),
-    );
-    [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched]
-        .into_iter()
-        .fold(found, |found, counter: CommonCounter| {
-            found.with(counter.name(), run.summary.counter(counter))
-        })
-        .with("rows_visited", by_key)
-        .judged()
+    )
+    .with(Value::Object(counters.into_iter().collect()))
+    .with(json!({ "rows_visited": by_key }))
 }
 
 /// At most so many blocks of the dictionary did petal itself visit to look at the counters.
@@ -97,8 +96,7 @@ pub(super) fn other_runs(run: &Run) -> Judgement {
         "Repeat it alone. Several petals that load one database on purpose are one test: add up what \
          each petal counted, and take the database's figures once.",
     )
-    .with("other_runs", others.clone())
-    .judged()
+    .with(json!({ "other_runs": others }))
 }
 
 pub(super) fn device(run: &Run) -> Judgement {
@@ -123,18 +121,16 @@ pub(super) fn device(run: &Run) -> Judgement {
             "the device moved {} more than {} asked for ({} against {}): somebody else used it, or \
              read-ahead, the file system's own log or write-back of earlier work did",
             size(excess),
-            run.told_by(),
+            run.reported_by(),
             size(served),
             size(own)
         ),
         "Repeat on a quiet device; look at who else reads and writes there.",
     )
-    .with("device_read_bytes", device.read_bytes)
-    .with("device_write_bytes", device.write_bytes)
-    .with("own_read_bytes", read)
-    .with("database_write_bytes", written)
-    .with("redo_bytes", redo)
-    .judged()
+    .with(json!({
+        "device_read_bytes": device.read_bytes, "device_write_bytes": device.write_bytes,
+        "own_read_bytes": read, "database_write_bytes": written, "redo_bytes": redo,
+    }))
 }
 
 fn moved(device: &DeviceCounts) -> u64 {
@@ -169,10 +165,7 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
         ),
         "Give the data a disk of its own, or stop what else uses it.",
     )
-    .with("disk", most.name.clone())
-    .with("disk_bytes", all)
-    .with("data_devices_bytes", own)
-    .judged()
+    .with(json!({ "disk": most.name, "disk_bytes": all, "data_devices_bytes": own }))
 }
 
 pub(super) fn processors(run: &Run) -> Judgement {
@@ -198,7 +191,7 @@ pub(super) struct Others {
     pub own: f64,
 }
 
-/// On the database's host, over the run; None where a part is not known.
+/// Others' work on the database's host over the whole run; None where a part of it is not known.
 pub(super) fn at_work(run: &Run) -> Option<Others> {
     let seen = run.database_host()?;
     others(run, seen, &seen.whole.sum)
@@ -270,10 +263,10 @@ fn judged(run: &Run, seen: &HostSeen, others: &Others, when: &str) -> Option<Jud
             ),
             "Repeat on a quiet host; look with top who else is at work there.",
         )
-        .with("other_processors", others.processors)
-        .with("own_processors", others.own)
-        .with("processors", others.of)
-        .judged()
+        .with(json!({
+            "other_processors": others.processors, "own_processors": others.own,
+            "processors": others.of,
+        }))
     })
 }
 
@@ -298,8 +291,7 @@ pub(super) fn before(run: &Run) -> Judgement {
             ),
             "Wait until it is idle; look at who else reads and writes there.",
         )
-        .with("requests_per_second_before", rate)
-        .judged(),
+        .with(json!({ "requests_per_second_before": rate })),
         _ => Judgement::Clear,
     }
 }

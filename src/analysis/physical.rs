@@ -1,10 +1,13 @@
 //! Who served the reads: the device, the page cache, the database's own cache or the array's; and
 //! whether single blocks were read, by the plan that was meant.
 
-use super::judgement::{Judgement, advised, error, info, size, unknown, unseen, warning};
+use serde_json::json;
+
+use super::judgement::{Judgement, advised, error, info, unknown, unseen, warning};
 use super::served::{self, ReadsServed};
 use crate::record::Run;
 use crate::stats::counters::CommonCounter;
+use crate::stats::units::bytes as size;
 
 /// Fewer bytes than this say nothing about who served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
@@ -110,18 +113,18 @@ fn not_from(run: &Run, served: ReadsServed, id: &str, what: &str, advice: &str) 
         format!(
             "{:.0} % of the bytes that {} read did not come from the device ({} of {}): they {what}",
             share * 100.0,
-            run.told_by(),
+            run.reported_by(),
             size(missing),
             size(served.asked),
         ),
         advice,
     )
-    .with("database_read_bytes", served.asked)
-    .with("device_read_bytes", run.details.device.map(|device| device.read_bytes))
-    .with("serving_processes_read_bytes", run.serving_bytes().map(|bytes| bytes.read))
-    .with("missing_share", share)
-    .with("direct_io_used", served::is_direct(run))
-    .judged()
+    .with(json!({
+        "database_read_bytes": served.asked,
+        "device_read_bytes": run.details.device.map(|device| device.read_bytes),
+        "serving_processes_read_bytes": run.serving_bytes().map(|bytes| bytes.read),
+        "missing_share": share, "direct_io_used": served::is_direct(run),
+    }))
 }
 
 pub(super) fn storage_cache(run: &Run) -> Judgement {
@@ -138,9 +141,7 @@ pub(super) fn storage_cache(run: &Run) -> Judgement {
             ),
             "Load more schemas or a larger SCALE, several times the storage's cache.",
         )
-        .with("active_bytes", active)
-        .with("storage_cache_bytes", cache)
-        .judged(),
+        .with(json!({ "active_bytes": active, "storage_cache_bytes": cache })),
         _ => Judgement::Clear,
     }
 }
@@ -151,6 +152,9 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
     };
     let (whose, what) = match is_per_session {
         true => ("each session's own cache", "the active data of its schema"),
+        false if run.summary.endpoints.len() > 1 => {
+            ("the first endpoint's cache", "the whole active data set")
+        }
         false => ("the database's cache", "the whole active data set"),
     };
     info(
@@ -162,9 +166,7 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
         ),
         "For physical reads make the cache much smaller than the data, or load more.",
     )
-    .with("active_bytes", active)
-    .with("cache_bytes", bytes)
-    .judged()
+    .with(json!({ "active_bytes": active, "cache_bytes": bytes }))
 }
 
 pub(super) fn cached_misses(run: &Run) -> Judgement {
@@ -192,9 +194,7 @@ pub(super) fn cached_misses(run: &Run) -> Judgement {
         ),
     };
     warning(ID, format!("{:.2} % of the logical reads missed {which}", share * 100.0), advice)
-        .with("physical_read_blocks", misses)
-        .with("logical_reads", visited)
-        .judged()
+        .with(json!({ "physical_read_blocks": misses, "logical_reads": visited }))
 }
 
 pub(super) fn not_direct(run: &Run) -> Judgement {
@@ -207,8 +207,7 @@ pub(super) fn not_direct(run: &Run) -> Judgement {
             ),
             "Put the data on a file system with direct I/O (ext4, XFS), or say DIRECT_IO=FALSE.",
         )
-        .with("direct_io_reason", direct.reason.clone())
-        .judged(),
+        .with(json!({ "direct_io_reason": direct.reason })),
         _ => Judgement::Clear,
     }
 }
@@ -236,9 +235,7 @@ pub(super) fn single_block(run: &Run) -> Judgement {
         format!("{each:.2} blocks per read request, though PREFETCH is 0"),
         "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
     )
-    .with("physical_read_blocks", blocks)
-    .with("physical_read_requests", requests)
-    .judged()
+    .with(json!({ "physical_read_blocks": blocks, "physical_read_requests": requests }))
 }
 
 /// A database that reads several blocks at once by as many requests tells it only where it counts
@@ -259,9 +256,7 @@ fn prefetched(run: &Run) -> Option<Judgement> {
                 "Turn the database's read-ahead off, or set PREFETCH to name what is tested.",
             ),
         )
-        .with("prefetched_blocks", prefetched)
-        .with("blocks_read_into_cache", read)
-        .judged()
+        .with(json!({ "prefetched_blocks": prefetched, "blocks_read_into_cache": read }))
     })
 }
 
@@ -285,9 +280,7 @@ pub(super) fn extra_reads(run: &Run) -> Judgement {
         format!("{each:.2} block reads per row visited: index or interior blocks missed the cache"),
         advised(&run.details.target.advice.keep_cached, "Give the cache more room."),
     )
-    .with("block_reads", read)
-    .with("rows_visited", rows)
-    .judged()
+    .with(json!({ "block_reads": read, "rows_visited": rows }))
 }
 
 pub(super) fn wrong_plan(run: &Run) -> Judgement {
@@ -297,8 +290,7 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
             format!("the SELECT does not go by the index on custid: {}", plan.text),
             "Check the index and the statistics; load again if the index is missing.",
         )
-        .with("plan", plan.text.clone())
-        .judged(),
+        .with(json!({ "plan": plan.text })),
         Some(_) => Judgement::Clear,
         None if run.is_bare_device() => Judgement::Clear, // It finds its blocks by arithmetic.
         None => unknown("wrong-plan", "the database did not explain its plan"),
@@ -318,8 +310,7 @@ pub(super) fn untimed(run: &Run) -> Judgement {
             .to_owned(),
         why,
     )
-    .with("physical_read_blocks", reads)
-    .judged()
+    .with(json!({ "physical_read_blocks": reads }))
 }
 
 pub(super) fn logical_scan(run: &Run) -> Judgement {
@@ -338,9 +329,7 @@ pub(super) fn logical_scan(run: &Run) -> Judgement {
             format!("scan tables of {} fit in the cache: scans are logical", size(tables)),
             "Load larger scan tables with SCAN_TABLE_SZ for physical scans.",
         )
-        .with("scan_table_bytes", tables)
-        .with("cache_bytes", cache)
-        .judged(),
+        .with(json!({ "scan_table_bytes": tables, "cache_bytes": cache })),
         _ => Judgement::Clear,
     }
 }

@@ -79,7 +79,7 @@ fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
             "the device read {:.1} times the bytes that {} read, and for whom is not known: what \
              {who} had read is not seen",
             counted as f64 / asked.max(1) as f64,
-            run.told_by()
+            run.reported_by()
         )),
     }
 }

@@ -3,6 +3,8 @@
 //! one, since its snapshots are taken before and after petal's, and making them is work that it
 //! counts too; so its totals may be larger, within a stated tolerance, and hardly be smaller.
 
+use serde_json::json;
+
 use super::judgement::{Judgement, unknown, warning};
 use crate::record::Run;
 use crate::record::server_report::SeenReport;
@@ -162,14 +164,11 @@ fn count(name: &str, petal: f64, report: f64, (less, more): (f64, f64)) -> Besid
 }
 
 pub(super) fn judge(run: &Run) -> Judgement {
-    match compare(run) {
-        None => Judgement::Clear,
-        Some(Err(why)) => unknown(ID, why),
-        Some(Ok(comparison)) => differs(&comparison),
-    }
-}
-
-fn differs(comparison: &Comparison) -> Judgement {
+    let comparison = match compare(run) {
+        None => return Judgement::Clear,
+        Some(Err(why)) => return unknown(ID, why),
+        Some(Ok(comparison)) => comparison,
+    };
     let differ: Vec<&Beside> =
         comparison.rows.iter().filter(|row| row.agrees == Some(false)).collect();
     let Some(worst) = differ.first() else { return Judgement::Clear };
@@ -186,15 +185,15 @@ fn differs(comparison: &Comparison) -> Judgement {
         "Look for other work between the report's snapshots and the run, for another instance or \
          container, and for a clock that was set: petal's figures are those of the run alone.",
     )
-    .with("run_s", comparison.run_s)
-    .with("report_s", comparison.report_s)
-    .with("allowed_less", comparison.allowed.0)
-    .with("allowed_more", comparison.allowed.1);
-    for row in differ {
-        found = found.with(&format!("petal: {}", row.what), row.petal);
-        found = found.with(&format!("report: {}", row.what), row.report);
+    .with(json!({
+        "run_s": comparison.run_s, "report_s": comparison.report_s,
+        "allowed_less": comparison.allowed.0, "allowed_more": comparison.allowed.1,
+    }));
+    for Beside { what, petal, report, .. } in differ {
+        let (ours, theirs) = (format!("petal: {what}"), format!("report: {what}"));
+        found = found.with(json!({ ours: petal, theirs: report }));
     }
-    found.judged()
+    found
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Judges what a target states about itself, before a test is run on it.
 
-use super::host::{Check, Verdict};
+use super::host::{Check, Verdict, judged};
 use crate::stats::host::Host;
 use crate::stats::target::{LoadedSchema, Privilege, RowsFound, Target, TargetDetails};
 use crate::stats::units::bytes;
@@ -12,57 +12,39 @@ const TIMES_MEMORY: f64 = 2.0;
 pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(direct_io) = &details.direct_io {
-        let reason = direct_io.reason.clone().unwrap_or_default();
+        let reason = direct_io.reason.as_deref().unwrap_or_default();
         let (verdict, value) = match (direct_io.used, direct_io.asked) {
             (true, _) => (Verdict::Good, "past the page cache".to_owned()),
             (false, true) => (Verdict::Warn, format!("not possible: {reason}")),
             (false, false) => (Verdict::Note, "off, as asked".to_owned()),
         };
-        checks.push(Check {
-            name: "direct I/O".to_owned(),
-            value,
-            verdict,
-            why: "reads through the page cache are served from memory, not from the device"
-                .to_owned(),
-            advice: "df -T .   # put the data on ext4, xfs or another with O_DIRECT, or load \
-                     several times the memory"
-                .to_owned(),
-        });
+        let why = "reads through the page cache are served from memory, not from the device";
+        let advice = "df -T .   # put the data on ext4, xfs or another with O_DIRECT, or load \
+                      several times the memory";
+        checks.push(judged("direct I/O", why, (value, verdict, advice)));
     }
     if let Some(durability) = &details.durability {
-        checks.push(Check {
-            name: "durability".to_owned(),
-            value: durability.setting.clone(),
-            verdict: if durability.durable { Verdict::Good } else { Verdict::Warn },
-            why: "a commit that is not flushed costs no device write".to_owned(),
-            advice: format!(
-                "petal run   # with that changed, or told beside every figure: {}",
-                durability.setting
-            ),
-        });
+        let setting = &durability.setting;
+        let verdict = good_if(durability.durable);
+        let advice =
+            format!("petal run   # with that changed, or told beside every figure: {setting}");
+        let why = "a commit that is not flushed costs no device write";
+        checks.push(judged("durability", why, (setting, verdict, advice)));
     }
     if let Some(plan) = &details.plan {
-        checks.push(Check {
-            name: "plan of the SELECT".to_owned(),
-            value: plan.text.clone(),
-            verdict: if plan.as_meant { Verdict::Good } else { Verdict::Warn },
-            why: "another plan than an index range visits other blocks than the method counts"
-                .to_owned(),
-            advice: "petal setup --replace".to_owned(),
-        });
+        let why = "another plan than an index range visits other blocks than the method counts";
+        let seen = (&plan.text, good_if(plan.as_meant), "petal setup --replace");
+        checks.push(judged("plan of the SELECT", why, seen));
     }
     checks.push(compression(details));
-    checks.push(Check {
-        name: "database".to_owned(),
-        value: format!(
-            "{} {}, blocks of {} bytes",
-            target.product, target.version, target.block_size
-        ),
-        verdict: Verdict::Good,
-        why: String::new(),
-        advice: String::new(),
-    });
+    let Target { product, version, block_size, .. } = target;
+    let value = format!("{product} {version}, blocks of {block_size} bytes");
+    checks.push(judged("database", "", (value, Verdict::Good, "")));
     checks
+}
+
+fn good_if(is_good: bool) -> Verdict {
+    if is_good { Verdict::Good } else { Verdict::Warn }
 }
 
 /// The data beside what may hold them in memory.
@@ -90,17 +72,10 @@ pub fn data(
         Some(_) => Verdict::Good,
         None => Verdict::Unknown,
     };
-    Check {
-        name: "data".to_owned(),
-        value,
-        verdict,
-        why:
-            "Reads of data that fit into a cache do not reach the device: a test of physical reads \
-              needs several times as much as the memory that may hold them."
-                .to_owned(),
-        advice: "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G"
-            .to_owned(),
-    }
+    let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
+               reads needs several times as much as the memory that may hold them.";
+    let advice = "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G";
+    judged("data", why, (value, verdict, advice))
 }
 
 /// Whether the database times its reads for petal; None where it is petal that times them.
@@ -111,40 +86,27 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
         None if timed_by.is_empty() => return None,
         None => (Verdict::Good, timed_by.as_str(), ""),
     };
-    Some(Check {
-        name: "I/O timing".to_owned(),
-        value: value.to_owned(),
-        verdict,
-        why: "Without it the latency of a single-block read is unknown.".to_owned(),
-        advice: advice.to_owned(),
-    })
+    let why = "Without it the latency of a single-block read is unknown.";
+    Some(judged("I/O timing", why, (value, verdict, advice)))
 }
 
 /// How many sessions a run may have; None where there is no limit.
 pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     let most = most?;
-    let verdict = if most < schemas.max(1) { Verdict::Warn } else { Verdict::Good };
-    Some(Check {
-        name: "sessions".to_owned(),
-        value: format!("at most {most} more are admitted"),
-        verdict,
-        why: "A run with more sessions than are free is refused.".to_owned(),
-        advice: "end other connections, or raise the server's limit (max_connections) and the \
-                 role's and the database's CONNECTION LIMIT"
-            .to_owned(),
-    })
+    let value = format!("at most {most} more are admitted");
+    let advice = "end other connections, or raise the server's limit (max_connections) and the \
+                  role's and the database's CONNECTION LIMIT";
+    let why = "A run with more sessions than are free is refused.";
+    Some(judged("sessions", why, (value, good_if(most >= schemas.max(1)), advice)))
 }
 
 /// Shows which privileges the role has.
 pub fn privilege(privilege: &Privilege) -> Check {
-    let granted = privilege.is_granted;
-    Check {
-        name: format!("privilege: {}", privilege.what),
-        value: if granted { "granted" } else { "missing" }.to_owned(),
-        verdict: if granted { Verdict::Good } else { Verdict::Note },
-        why: privilege.without.clone(),
-        advice: if granted { String::new() } else { privilege.advice.clone() },
-    }
+    let seen = match privilege.is_granted {
+        true => ("granted", Verdict::Good, ""),
+        false => ("missing", Verdict::Note, privilege.advice.as_str()),
+    };
+    judged(format!("privilege: {}", privilege.what), &privilege.without, seen)
 }
 
 /// Whether the rows of one schema are all there; `found` is why nobody could tell, if so.
@@ -162,33 +124,22 @@ pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
             }
         }
     };
-    Check {
-        name: format!("rows of schema {schema}"),
-        value,
-        verdict,
-        why: "an operation that does not find its rows visits fewer blocks than it is counted for"
-            .to_owned(),
-        advice: "petal setup --replace".to_owned(),
-    }
+    let why = "an operation that does not find its rows visits fewer blocks than it is counted for";
+    judged(format!("rows of schema {schema}"), why, (value, verdict, "petal setup --replace"))
 }
 
 /// Constant filler measures compression on storage that compresses.
 fn compression(details: &TargetDetails) -> Check {
-    let (verdict, value) = match details.compression_ratio {
-        None => (Verdict::Unknown, "-".to_owned()),
-        Some(ratio) if ratio > 2.0 => {
-            (Verdict::Note, format!("sampled blocks shrink {ratio:.1} times"))
-        }
-        Some(ratio) => (Verdict::Good, format!("sampled blocks shrink {ratio:.1} times")),
+    let ratio = details.compression_ratio;
+    let value = ratio.map(|ratio| format!("sampled blocks shrink {ratio:.1} times"));
+    let verdict = match ratio {
+        None => Verdict::Unknown,
+        Some(ratio) if ratio > 2.0 => Verdict::Note,
+        Some(_) => Verdict::Good,
     };
-    Check {
-        name: "filler".to_owned(),
-        value,
-        verdict,
-        why: "storage that compresses or deduplicates would be measured by what it leaves out"
-            .to_owned(),
-        advice: "petal setup --replace --obfuscate-columns TRUE".to_owned(),
-    }
+    let why = "storage that compresses or deduplicates would be measured by what it leaves out";
+    let advice = "petal setup --replace --obfuscate-columns TRUE";
+    judged("filler", why, (value.unwrap_or_else(|| "-".to_owned()), verdict, advice))
 }
 
 #[cfg(test)]

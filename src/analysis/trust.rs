@@ -30,8 +30,7 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
             _ => "Do not compare it with whole runs; run it again.",
         },
     )
-    .with("seconds", run.details.timeline.len())
-    .judged()
+    .with(json!({ "seconds": run.details.timeline.len() }))
 }
 
 pub(super) fn gaps(run: &Run) -> Judgement {
@@ -43,8 +42,7 @@ pub(super) fn gaps(run: &Run) -> Judgement {
         format!("parts of the record are missing: {}", run.details.gaps.join("; ")),
         "Figures that rest on them are shown as unknown.",
     )
-    .with("gaps", run.details.gaps.clone())
-    .judged()
+    .with(json!({ "gaps": run.details.gaps }))
 }
 
 pub(super) fn data_vanished(run: &Run) -> Judgement {
@@ -54,9 +52,10 @@ pub(super) fn data_vanished(run: &Run) -> Judgement {
         format!("the data were taken away in the run: {why}. Its figures are not of the data it began with"),
         "Use no figure of it. Load again (petal setup), and find out who removed the data.",
     )
-    .with("data_bytes_before", run.details.data_bytes_before)
-    .with("data_bytes_after", run.details.data_bytes_after)
-    .judged()
+    .with(json!({
+        "data_bytes_before": run.details.data_bytes_before,
+        "data_bytes_after": run.details.data_bytes_after,
+    }))
 }
 
 pub(super) fn bad_blocks(run: &Run) -> Judgement {
@@ -69,8 +68,7 @@ pub(super) fn bad_blocks(run: &Run) -> Judgement {
         "Somebody else wrote there, or the device does not keep what it is given: find out which \
          before anything is trusted to it, then load again (petal setup --replace).",
     )
-    .with("counted", run.summary.counter(BadBlocks))
-    .judged()
+    .with(json!({ "counted": run.summary.counter(BadBlocks) }))
 }
 
 /// Failures of single calls and of whole checkpoints, of engines that make these calls themselves.
@@ -88,9 +86,7 @@ pub(super) fn io_errors(run: &Run) -> Judgement {
         ),
         "See the kernel's log (dmesg), and trust no figure from this device before it is sound.",
     )
-    .with(IoErrors.name(), calls)
-    .with(CheckpointErrors.name(), checkpoints)
-    .judged()
+    .with(json!({ (IoErrors.name()): calls, (CheckpointErrors.name()): checkpoints }))
 }
 
 /// Each operation must have visited exactly the rows asked of it.
@@ -121,10 +117,9 @@ pub(super) fn rows_missing(run: &Run) -> Judgement {
         "Use no figure of it. petal check tells which schemas lack rows; find out who changed them, \
          then load again (petal setup --replace).",
     )
-    .with("rows_asked", json!(asked))
-    .with("rows_visited", json!(visited))
-    .with("ops_not_as_asked", not_as_asked)
-    .judged()
+    .with(json!({
+        "rows_asked": asked, "rows_visited": visited, "ops_not_as_asked": not_as_asked,
+    }))
 }
 
 pub(super) fn lost_sessions(run: &Run) -> Judgement {
@@ -144,10 +139,10 @@ pub(super) fn lost_sessions(run: &Run) -> Judgement {
         ),
         "Find out why before using the figures: the load was not the one that was asked for.",
     )
-    .with("sessions_lost", lost.len())
-    .with("sessions", run.summary.sessions)
-    .with("codes", lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>())
-    .judged()
+    .with(json!({
+        "sessions_lost": lost.len(), "sessions": run.summary.sessions,
+        "codes": lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>(),
+    }))
 }
 
 /// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.
@@ -173,10 +168,7 @@ pub(super) fn suspended(run: &Run) -> Judgement {
         ),
         "Run it again, and leave petal and its machine running; give petal a processor.",
     )
-    .with("lost_s", lost_s)
-    .with("machine_suspended_s", machine_s)
-    .with("times", all.len())
-    .judged()
+    .with(json!({ "lost_s": lost_s, "machine_suspended_s": machine_s, "times": all.len() }))
 }
 
 pub(super) fn short_run(run: &Run) -> Judgement {
@@ -198,8 +190,7 @@ pub(super) fn short_run(run: &Run) -> Judgement {
         format!("{seconds:.1} s is a short run: caches, drives and checkpoints have not settled"),
         "Use RUN_TIME=300 or more for figures to rely on.",
     )
-    .with("seconds", seconds)
-    .judged()
+    .with(json!({ "seconds": seconds }))
 }
 
 pub(super) fn single_run(run: &Run) -> Judgement {
@@ -211,8 +202,7 @@ pub(super) fn single_run(run: &Run) -> Judgement {
         "one run proves nothing: how much the next one would differ is unknown".to_owned(),
         "Use REPEATS=3 or more before comparing.",
     )
-    .with("repeats", run.details.repeats)
-    .judged()
+    .with(json!({ "repeats": run.details.repeats }))
 }
 
 pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
@@ -237,8 +227,7 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
             ),
             "Use at least as many SCHEMAS as endpoints, or name fewer endpoints.",
         )
-        .with("idle_endpoints", json!(idle))
-        .judged();
+        .with(json!({ "idle_endpoints": idle }));
     }
     let endpoints: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.sessions > 0).collect();
     let shares: Option<Vec<f64>> = endpoints
@@ -266,8 +255,7 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
             ),
             "Compare the nodes: paths, caches, other load.",
         )
-        .with("requests_per_session", json!(shares))
-        .judged(),
+        .with(json!({ "requests_per_session": shares })),
         _ => Judgement::Clear,
     }
 }
@@ -281,8 +269,7 @@ pub(super) fn backlog(run: &Run) -> Judgement {
             format!("{backlog} operations were due at the end and not begun: RATE was not kept"),
             "Lower RATE, or add sessions: response times contain this queue.",
         )
-        .with("backlog", backlog)
-        .judged(),
+        .with(json!({ "backlog": backlog })),
         _ => Judgement::Clear,
     }
 }

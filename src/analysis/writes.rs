@@ -5,9 +5,12 @@
 //! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
 //! that ended means one whole cycle.
 
-use super::judgement::{Judgement, advised, info, is_in_process, size, unknown, warning};
+use serde_json::json;
+
+use super::judgement::{Judgement, advised, info, is_in_process, unknown, warning};
 use crate::record::Run;
 use crate::stats::counters::{CommonCounter, WaitClass};
+use crate::stats::units::bytes as size;
 
 /// From this share of updated rows on, moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
@@ -29,8 +32,7 @@ pub(super) fn not_durable(run: &Run) -> Judgement {
             format!("a commit may be lost in a power cut: {}", durability.setting),
             "Set it back before comparing commit rates or redo with anything.",
         )
-        .with("setting", durability.setting.clone())
-        .judged(),
+        .with(json!({ "setting": durability.setting })),
         Some(_) => Judgement::Clear,
         None => unknown("not-durable", "the engine does not tell its durability setting"),
     }
@@ -64,10 +66,9 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
                 "Have each commit wait until its log is on storage.",
             ),
         )
-        .with("commits", commits)
-        .with("log_syncs", syncs)
-        .with("unwaited_pct", unwaited_pct(syncs))
-        .judged();
+        .with(json!({
+            "commits": commits, "log_syncs": syncs, "unwaited_pct": unwaited_pct(syncs),
+        }));
     }
     // A sync on its way at either bound may cover one more commit of each session.
     let covered = syncs.saturating_add(1).saturating_mul(writers);
@@ -82,11 +83,10 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
             ),
             "Look for asynchronous commit, a delayed flush, or a log on memory.",
         )
-        .with("commits", commits)
-        .with("log_syncs", syncs)
-        .with("unwaited_pct", unwaited_pct(covered))
-        .with("writing_sessions", writers)
-        .judged();
+        .with(json!({
+            "commits": commits, "log_syncs": syncs, "unwaited_pct": unwaited_pct(covered),
+            "writing_sessions": writers,
+        }));
     }
     let each = commits as f64 / syncs.max(1) as f64;
     if each <= COMMITS_PER_SYNC_TOLD {
@@ -97,9 +97,7 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
         format!("{each:.1} commits per log sync: sessions share their syncs"),
         "Nothing to do: compare commit rates only at equal session counts.",
     )
-    .with("commits", commits)
-    .with("log_syncs", syncs)
-    .judged()
+    .with(json!({ "commits": commits, "log_syncs": syncs }))
 }
 
 pub(super) fn deferred_writes(run: &Run) -> Judgement {
@@ -119,10 +117,10 @@ pub(super) fn deferred_writes(run: &Run) -> Judgement {
         ),
         "Run longer, until at least one whole checkpoint cycle lies in the run.",
     )
-    .with("checkpoints", checkpoints)
-    .with("elapsed_s", run.summary.elapsed_s)
-    .with("physical_write_bytes", run.details.io.physical_write_bytes)
-    .judged()
+    .with(json!({
+        "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s,
+        "physical_write_bytes": run.details.io.physical_write_bytes,
+    }))
 }
 
 pub(super) fn moved_rows(run: &Run) -> Judgement {
@@ -144,9 +142,7 @@ pub(super) fn moved_rows(run: &Run) -> Judgement {
             ),
             "Check the placement with petal check and load again: one row per block is lost.",
         )
-        .with("data_bytes_before", before)
-        .with("data_bytes_after", after)
-        .judged();
+        .with(json!({ "data_bytes_before": before, "data_bytes_after": after }));
     }
     match run.summary.counter(CommonCounter::RowsFollowed) {
         Some(followed) => followed_rows(run, ID, followed),
@@ -169,9 +165,7 @@ fn followed_rows(run: &Run, id: &str, followed: u64) -> Judgement {
         "Load again: a row that moved costs a second read. Other work on the instance counts here \
          too.",
     )
-    .with(CommonCounter::RowsFollowed.name(), followed)
-    .with("rows", rows)
-    .judged()
+    .with(json!({ (CommonCounter::RowsFollowed.name()): followed, "rows": rows }))
 }
 
 fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> Judgement {
@@ -197,12 +191,11 @@ fn counted_moves(run: &Run, id: &str, rows: u64, sizes: Option<(u64, u64)>) -> J
              each session more blocks (SCALE); then load again.",
         )
     };
-    found
-        .with("rows_moved", rows)
-        .with("rows_updated", updated)
-        .with("data_bytes_before", sizes.map(|sizes| sizes.0))
-        .with("data_bytes_after", sizes.map(|sizes| sizes.1))
-        .judged()
+    found.with(json!({
+        "rows_moved": rows, "rows_updated": updated,
+        "data_bytes_before": sizes.map(|sizes| sizes.0),
+        "data_bytes_after": sizes.map(|sizes| sizes.1),
+    }))
 }
 
 pub(super) fn small_log_waits(run: &Run) -> Judgement {
@@ -226,9 +219,7 @@ pub(super) fn small_log_waits(run: &Run) -> Judgement {
         format!("{:.1} % of DB time waited for room in the log or a buffer", share * 100.0),
         "Make the log larger, so that switches and checkpoints keep up.",
     )
-    .with("configuration_wait_s", time_s)
-    .with("db_time_s", run.details.db_time_s)
-    .judged()
+    .with(json!({ "configuration_wait_s": time_s, "db_time_s": run.details.db_time_s }))
 }
 
 /// Checkpoints that the log's size forced: counted by a server, and all of them where petal itself
@@ -265,7 +256,7 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
             ),
         ),
     };
-    finding.with("checkpoints", checkpoints).with("elapsed_s", run.summary.elapsed_s).judged()
+    finding.with(json!({ "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s }))
 }
 
 pub(super) fn log_not_reset(run: &Run) -> Judgement {
@@ -279,9 +270,10 @@ pub(super) fn log_not_reset(run: &Run) -> Judgement {
         format!("readers kept the log from being reset {failures} times{grown}"),
         "Expect slower reads late in the run; use fewer readers or a smaller WORK_UNIT.",
     )
-    .with(CommonCounter::LogResetFailures.name(), failures)
-    .with(CommonCounter::LogBytesMax.name(), largest)
-    .judged()
+    .with(json!({
+        (CommonCounter::LogResetFailures.name()): failures,
+        (CommonCounter::LogBytesMax.name()): largest,
+    }))
 }
 
 pub(super) fn vacuum(run: &Run) -> Judgement {
@@ -292,8 +284,7 @@ pub(super) fn vacuum(run: &Run) -> Judgement {
             format!("{vacuums} vacuums ran within the run and took part of the I/O"),
             "Let them end before the run, or keep every compared run the same.",
         )
-        .with("vacuums", vacuums)
-        .judged(),
+        .with(json!({ "vacuums": vacuums })),
         None if is_in_process(run) => Judgement::Clear,
         None => unknown("vacuum-ran", "the database does not count vacuums"),
     }

@@ -14,6 +14,7 @@ use crate::stats::target::DirectIo;
 
 pub const FORMAT: &str = "petal-calibrate/1";
 pub const NAME: &str = "calibrate.json";
+const WHAT: &str = "the calibration";
 
 /// The curves' names.
 pub const READ: &str = "read";
@@ -212,7 +213,8 @@ pub fn is_one(path: &Path) -> bool {
 
 /// Writes it into a folder of its own.
 pub fn save(folder: &Folder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
-    folder.write_atomically(NAME, &encode(&folder.path().join(NAME), calibration)?)
+    let text = format::text(&folder.path().join(NAME), WHAT, calibration)?;
+    folder.write_atomically(NAME, &text)
 }
 
 /// Writes it once more, under its folder's name, where runs look; None where the device is not
@@ -228,18 +230,8 @@ pub fn keep(
     fs::create_dir_all(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
     let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
-    let text = encode(&kept_in.join(&name), calibration)?;
+    let text = format::text(&kept_in.join(&name), WHAT, calibration)?;
     Folder::open(kept_in).write_atomically(&name, &text).map(Some)
-}
-
-fn encode(path: &Path, calibration: &Calibration) -> Result<Vec<u8>, RecordError> {
-    let mut text = serde_json::to_vec_pretty(calibration).map_err(|cause| RecordError::Encode {
-        what: "the calibration",
-        path: path.to_owned(),
-        why: cause.to_string(),
-    })?;
-    text.push(b'\n');
-    Ok(text)
 }
 
 /// Reads one, by its folder or file.

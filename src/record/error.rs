@@ -58,6 +58,10 @@ impl RecordError {
         Self::Io { action, path: path.to_owned(), source }
     }
 
+    pub(crate) fn encode(what: &'static str, path: &Path, cause: &dyn std::fmt::Display) -> Self {
+        Self::Encode { what, path: path.to_owned(), why: cause.to_string() }
+    }
+
     /// True when the place is at fault (full, read-only, refused), not the record.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::FileThere { .. })

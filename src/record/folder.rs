@@ -32,13 +32,8 @@ impl Folder {
     /// What may not stand in a file's name becomes `-`.
     pub fn create(out: &Path, name: &str, started_at: OffsetDateTime) -> Result<Self, RecordError> {
         fs::create_dir_all(out).map_err(|source| RecordError::io("make", out, source))?;
-        let stamp = started_at.to_offset(UtcOffset::UTC).format(STAMP).map_err(|cause| {
-            RecordError::Encode {
-                what: "the start time",
-                path: out.to_owned(),
-                why: cause.to_string(),
-            }
-        })?;
+        let stamp = started_at.to_offset(UtcOffset::UTC).format(STAMP);
+        let stamp = stamp.map_err(|cause| RecordError::encode("the start time", out, &cause))?;
         let base = format!("{stamp}-{}", file_name(name));
         let mut path = out.join(&base);
         for number in 2..=NUMBER_MAX {

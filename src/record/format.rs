@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use crate::stats::units::bytes;
@@ -41,6 +41,18 @@ pub(super) fn bounded(
     let read = reader.by_ref().take(bytes_max + 1).read_to_end(&mut text);
     read.map_err(|error| RecordError::io("read", path, error))?;
     if text.len() as u64 > bytes_max { Err(too_large()) } else { Ok(text) }
+}
+
+/// A value as a file's text: indented JSON with a line's end.
+pub(super) fn text<T: Serialize>(
+    path: &Path,
+    what: &'static str,
+    value: &T,
+) -> Result<Vec<u8>, RecordError> {
+    let text = serde_json::to_vec_pretty(value);
+    let mut text = text.map_err(|cause| RecordError::encode(what, path, &cause))?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// `text` as what `wanted` says in words. The file at `path` is for messages.

@@ -94,24 +94,16 @@ impl LatencyLog {
         length_s: f64,
         by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
     ) -> Result<(), RecordError> {
-        let failed = |path: &Path, why: String| RecordError::Encode {
-            what: "a second's histogram",
-            path: path.to_owned(),
-            why,
-        };
+        const WHAT: &str = "a second's histogram";
+        let (from, length) = (seconds(from_s), seconds(length_s));
         let mut lines = Vec::new();
         let mut writer = builder(None)
             .begin_log_with(&mut lines, &mut self.serializer)
-            .map_err(|cause| failed(&self.path, cause.to_string()))?;
+            .map_err(|cause| RecordError::encode(WHAT, &self.path, &cause))?;
         for (tag, latencies) in by_tag.into_iter().filter(|(_, l)| l.count() > 0) {
             writer
-                .write_histogram(
-                    latencies.buckets(),
-                    seconds(from_s),
-                    seconds(length_s),
-                    Tag::new(tag),
-                )
-                .map_err(|cause| failed(&self.path, cause.to_string()))?;
+                .write_histogram(latencies.buckets(), from, length, Tag::new(tag))
+                .map_err(|cause| RecordError::encode(WHAT, &self.path, &cause))?;
         }
         // The writer names its divisor again each time it begins; once, at the top, is enough.
         let repeated = lines.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);

@@ -10,12 +10,7 @@ pub const NAME: &str = "run.json";
 
 /// Writes the whole record.
 pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
-    let mut text = serde_json::to_vec_pretty(run).map_err(|cause| RecordError::Encode {
-        what: "the run",
-        path: folder.path().join(NAME),
-        why: cause.to_string(),
-    })?;
-    text.push(b'\n');
+    let text = format::text(&folder.path().join(NAME), "the run", run)?;
     folder.write_atomically(NAME, &text)
 }
 

@@ -461,8 +461,8 @@ impl Run {
         self.summary.engine == "device"
     }
 
-    /// Who reads and writes above the device, and tells of it, in words.
-    pub fn told_by(&self) -> &'static str {
+    /// Who reads and writes above the device and reports what it counted, in words.
+    pub fn reported_by(&self) -> &'static str {
         if self.is_bare_device() { "petal" } else { "the database" }
     }
 
@@ -489,6 +489,15 @@ impl Run {
     pub fn share_of_db_time(&self, time_us: f64) -> Option<f64> {
         let db_time_us = self.details.db_time_s * 1e6;
         (db_time_us > 0.0 && self.io_depth() <= 1.0).then(|| time_us / db_time_us)
+    }
+}
+
+/// A JSON value as people read it: text without quotes, null as `none` says.
+pub fn as_text(value: &serde_json::Value, none: &str) -> String {
+    match value {
+        serde_json::Value::Null => none.to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

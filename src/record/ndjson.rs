@@ -64,11 +64,8 @@ pub(super) fn encoded<T: Serialize>(
     what: &'static str,
     value: &T,
 ) -> Result<Vec<u8>, RecordError> {
-    let mut bytes = serde_json::to_vec(value).map_err(|cause| RecordError::Encode {
-        what,
-        path: path.to_owned(),
-        why: cause.to_string(),
-    })?;
+    let bytes = serde_json::to_vec(value);
+    let mut bytes = bytes.map_err(|cause| RecordError::encode(what, path, &cause))?;
     bytes.push(b'\n');
     Ok(bytes)
 }

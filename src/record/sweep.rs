@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::observation::Observation;
-use super::{Folder, RecordError, Run, Status, format};
+use super::{Folder, RecordError, Run, Status, as_text, format};
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
@@ -162,7 +162,10 @@ impl Plan {
             plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(","))).collect()
         };
         let settings = |plan: &Self| -> Vec<(String, String)> {
-            plan.settings.iter().map(|(key, value)| (key.clone(), shown(value))).collect()
+            plan.settings
+                .iter()
+                .map(|(key, value)| (key.clone(), as_text(value, "unset")))
+                .collect()
         };
         let all = |plan: &Self| [axes(plan), settings(plan)].concat();
         let (here, there) = (all(self), all(asked));
@@ -199,14 +202,6 @@ fn with_sessions(mut cell: Vec<(String, String)>) -> Option<Vec<(String, String)
     Some(cell)
 }
 
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "unset".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 impl Sweep {
     /// Whether this cell of this round is done.
     pub fn has(&self, number: u32, repeat: u32) -> bool {
@@ -216,12 +211,7 @@ impl Sweep {
 
 /// Writes `sweep.json`, whole or not at all.
 pub fn save(folder: &Folder, sweep: &Sweep) -> Result<PathBuf, RecordError> {
-    let mut text = serde_json::to_vec_pretty(sweep).map_err(|cause| RecordError::Encode {
-        what: "the sweep",
-        path: folder.path().join(NAME),
-        why: cause.to_string(),
-    })?;
-    text.push(b'\n');
+    let text = format::text(&folder.path().join(NAME), "the sweep", sweep)?;
     folder.write_atomically(NAME, &text)
 }
 

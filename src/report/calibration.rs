@@ -45,6 +45,7 @@ fn head(calibration: &Calibration) -> String {
 /// What was measured, where and when.
 pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     let device = calibration.device.as_ref().map_or("-", |device| &device.name);
+    let elapsed_s = decimal(calibration.elapsed_s, 0);
     let lines = [
         ("status", calibration.status.name().to_owned()),
         ("measured", format!("{} ({}), on device {device}", calibration.path, calibration.kind)),
@@ -53,10 +54,7 @@ pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
         ("direct I/O", if calibration.direct_io.used { "on" } else { "off" }.to_owned()),
         ("requests by", calibration.requests_by.clone()),
         ("host", format!("{}, Linux {}", calibration.host, calibration.kernel)),
-        (
-            "began",
-            format!("{}, took {} s", calibration.started_at, decimal(calibration.elapsed_s, 0)),
-        ),
+        ("began", format!("{}, took {elapsed_s} s", calibration.started_at)),
     ];
     lines.map(|(name, value)| (name.to_owned(), value)).into()
 }
@@ -72,81 +70,58 @@ pub(super) fn title(calibration: &Calibration, name: &str) -> String {
 
 /// The figures that a person asks for first.
 pub(super) fn figures(calibration: &Calibration) -> Table {
-    let mut table =
-        Table::of_figures(&["", "requests/s", "MB/s", "depth", "mean us", "p50 us", "p99 us"]);
-    let latencies = |latency: &LatencySummary| {
-        [or_dash(latency.mean, micros), or_dash(latency.p50, micros), or_dash(latency.p99, micros)]
-    };
-    for (name, words) in [(READ, "read"), (MIX, "mix"), (WRITE, "write")] {
+    let mut table = Table::of_figures(" | requests/s | MB/s | depth | mean us | p50 us | p99 us");
+    let mut row =
+        |what: String, iops: Option<f64>, mb_per_s, depth: u32, latency: &LatencySummary| {
+            let [mean, p50, p99] =
+                [latency.mean, latency.p50, latency.p99].map(|figure| or_dash(figure, micros));
+            let iops = or_dash(iops, |iops| decimal(iops, 0));
+            table.row([what, iops, decimal(mb_per_s, 1), depth.to_string(), mean, p50, p99]);
+        };
+    for name in [READ, MIX, WRITE] {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
         let best = calibration.best.get(name);
         let at_best =
             points.iter().find(|point| best.is_some_and(|best| best.depth == point.depth));
-        for (when, point) in [("most", at_best), ("first", points.first())] {
+        for (when, point) in [("most", at_best), ("least depth", points.first())] {
             let Some(point) = point else { continue };
-            let head = [
-                if when == "most" {
-                    format!("{words}, most")
-                } else {
-                    format!("{words}, least depth")
-                },
-                decimal(point.iops, 0),
-                decimal(point.mb_per_s, 1),
-                point.depth.to_string(),
-            ];
-            table.row(head.into_iter().chain(latencies(&point.latency_us)));
+            let what = format!("{name}, {when}");
+            row(what, Some(point.iops), point.mb_per_s, point.depth, &point.latency_us);
         }
     }
     for (name, in_order) in &calibration.in_order {
-        let head = [
-            format!("{name} in order, {} each", bytes(in_order.request_bytes)),
-            "-".to_owned(),
-            decimal(in_order.mb_per_s, 1),
-            in_order.depth.to_string(),
-        ];
-        table.row(head.into_iter().chain(latencies(&in_order.latency_us)));
+        let what = format!("{name} in order, {} each", bytes(in_order.request_bytes));
+        row(what, None, in_order.mb_per_s, in_order.depth, &in_order.latency_us);
     }
     if let Some(log) = &calibration.log {
-        let head = [
-            format!("log write and sync, {} each", bytes(log.bytes)),
-            decimal(log.per_second, 0),
-            decimal(log.per_second * log.bytes as f64 / 1e6, 1),
-            "1".to_owned(),
-        ];
-        table.row(head.into_iter().chain(latencies(&log.latency_us)));
+        let what = format!("log write and sync, {} each", bytes(log.bytes));
+        let mb_per_s = log.per_second * log.bytes as f64 / 1e6;
+        row(what, Some(log.per_second), mb_per_s, 1, &log.latency_us);
     }
     table
 }
 
 /// What `--max-latency` asked for.
 pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
-    let told =
-        calibration.under.iter().map(|under| match (under.iops, under.depth, under.latency_us) {
-            (Some(iops), Some(depth), Some(us)) => format!(
-                "under {}: {} requests/s at depth {depth}, with {} us",
-                under.bound,
-                decimal(iops, 0),
-                micros(us)
-            ),
-            _ => format!("under {}: no measured depth keeps it", under.bound),
-        });
-    told.collect()
+    let lines = calibration.under.iter().map(|under| {
+        let bound = &under.bound;
+        match (under.iops, under.depth, under.latency_us) {
+            (Some(iops), Some(depth), Some(us)) => {
+                let (iops, us) = (decimal(iops, 0), micros(us));
+                format!("under {bound}: {iops} requests/s at depth {depth}, with {us} us")
+            }
+            _ => format!("under {bound}: no measured depth keeps it"),
+        }
+    });
+    lines.collect()
 }
 
 /// Every point of a curve.
 pub(super) fn curve(points: &[Point]) -> Table {
-    let mut table = Table::of_figures(&[
-        "depth",
-        "requests/s",
-        "least",
-        "most",
-        "MB/s",
-        "mean us",
-        "p50 us",
-        "p99 us",
-        "max us",
-        "at the device",
-    ]);
+    let mut table = Table::of_figures(
+        "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | at the \
+         device",
+    );
     for point in points {
         let latency = &point.latency_us;
         table.row([

@@ -1,13 +1,12 @@
 //! `petal check`'s report: a table of every check, then the reason and the command for those that
 //! are not good.
 
-use super::table::{Align, Table, line, paragraph};
+use super::table::{Table, line, paragraph};
 use crate::analysis::host::{Check, Verdict};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
 pub fn render(checks: &[Check]) -> String {
-    let mut table =
-        Table::new(&[("verdict", Align::Left), ("what", Align::Left), ("value", Align::Left)]);
+    let mut table = Table::headed("verdict | what | value");
     for check in checks {
         table.row([word(check.verdict), check.name.as_str(), check.value.as_str()]);
     }

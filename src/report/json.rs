@@ -1,4 +1,4 @@
-//! The summary that `petal run --json` prints: exactly [`Summary`], of which
+//! The summary that `petal run --json` prints: exactly [`Summary`](crate::record::Summary), of which
 //! docs/petal-run.schema.json is the contract.
 
 use std::collections::BTreeMap;
@@ -9,12 +9,16 @@ use crate::analysis::compare::Comparison;
 use crate::analysis::compare::gate::Held;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{Plan, Swept};
-use crate::record::{Run, SessionLost, Status, Summary};
+use crate::record::{Run, SessionLost, Status};
 
-/// The summary, indented, with a line's end.
+/// A value, indented, with a line's end.
+pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n")
+}
+
+/// The summary of a run.
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
-    let summary: &Summary = &run.summary;
-    serde_json::to_string_pretty(summary).map(|text| text + "\n")
+    pretty(&run.summary)
 }
 
 /// What `petal sweep --json` prints: the plan, and the figures of each cell by name.
@@ -45,7 +49,7 @@ struct CellSummary<'a> {
     metrics: BTreeMap<String, f64>,
 }
 
-/// A sweep, indented, with a line's end.
+/// A sweep.
 pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
     let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
     let summary = SweepSummary {
@@ -70,7 +74,7 @@ pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
             })
             .collect(),
     };
-    serde_json::to_string_pretty(&summary).map(|text| text + "\n")
+    pretty(&summary)
 }
 
 /// What `petal compare --json` prints: the comparison, and what the limits came to.
@@ -81,9 +85,9 @@ struct Compared<'a> {
     limits: &'a [Held],
 }
 
-/// A comparison, indented, with a line's end.
+/// A comparison.
 pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(&Compared { comparison, limits }).map(|text| text + "\n")
+    pretty(&Compared { comparison, limits })
 }
 
 #[derive(Serialize)]
@@ -93,10 +97,9 @@ struct Drawn<'a> {
     petals: &'a Petals,
 }
 
-/// The petals of one sweep or table, indented, with a line's end.
+/// The petals of one sweep or table.
 pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
-    serde_json::to_string_pretty(&Drawn { format: "petal-petals/1", petals })
-        .map(|text| text + "\n")
+    pretty(&Drawn { format: "petal-petals/1", petals })
 }
 
 #[cfg(test)]

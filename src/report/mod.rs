@@ -35,17 +35,14 @@ use crate::settings::objective::Objective;
 use crate::settings::printable::printable;
 
 pub const TEXT_NAME: &str = "report.txt";
+pub use html::NAME as HTML_NAME;
 pub const CSV_NAME: &str = "timeline.csv";
 pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
-    let timeline = csv::timeline(run).map_err(|cause| RecordError::Encode {
-        what: "the timeline",
-        path: folder.path().join(CSV_NAME),
-        why: cause.to_string(),
-    })?;
-    let page = html::run(run).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run))?;
+    let page = made(folder, html::NAME, "the report as a page", html::run(run))?;
     Ok(vec![
         folder.write_atomically(TEXT_NAME, printable(&text::render(run)).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
@@ -67,18 +64,11 @@ pub fn write_sweep(
     objective: Option<&Objective>,
 ) -> Result<Vec<PathBuf>, RecordError> {
     let petals = Petals::of(&swept.observations()).with_objective(objective);
-    let rows = sweep::csv::sweep(swept).map_err(|cause| RecordError::Encode {
-        what: "the sweep's table",
-        path: folder.path().join(SWEEP_CSV_NAME),
-        why: cause.to_string(),
-    })?;
-    let page =
-        html::sweep(swept, &petals).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    let rows = made(folder, SWEEP_CSV_NAME, "the sweep's table", sweep::csv::sweep(swept))?;
+    let page = made(folder, html::NAME, "the report as a page", html::sweep(swept, &petals))?;
+    let text = sweep::render(swept, &petals, objective);
     let mut written = vec![
-        folder.write_atomically(
-            TEXT_NAME,
-            printable(&sweep::render(swept, &petals, objective)).as_bytes(),
-        )?,
+        folder.write_atomically(TEXT_NAME, printable(&text).as_bytes())?,
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
         folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ];
@@ -95,17 +85,21 @@ pub fn write_calibration(
     folder: &Folder,
     measured: &Calibration,
 ) -> Result<Vec<PathBuf>, RecordError> {
-    let page =
-        html::calibration(measured).map_err(|cause| not_drawn(folder, html::NAME, &cause))?;
+    let page = made(folder, html::NAME, "the report as a page", html::calibration(measured))?;
     Ok(vec![
         folder.write_atomically(TEXT_NAME, printable(&calibration::render(measured)).as_bytes())?,
         folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ])
 }
 
-fn not_drawn(folder: &Folder, name: &str, cause: &dyn std::error::Error) -> RecordError {
-    let why = cause.to_string();
-    RecordError::Encode { what: "the report as a page", path: folder.path().join(name), why }
+/// The text of a report, or why there is none.
+fn made<E: std::fmt::Display>(
+    folder: &Folder,
+    name: &str,
+    what: &'static str,
+    text: Result<String, E>,
+) -> Result<String, RecordError> {
+    text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed

@@ -70,9 +70,9 @@ fn point(line: &PetalLine, position: usize) -> String {
 
 /// A table per line: means and half of their 95 % intervals.
 pub fn points(petals: &Petals) -> String {
-    let names = ["sess", "n", "PIOPS", "+-", "read us", "+-", "MB/s", "ops/s", "p50", "p99", ""];
+    const HEADING: &str = "sess | n | PIOPS | +- | read us | +- | MB/s | ops/s | p50 | p99 | ";
     let tables = petals.lines.iter().map(|line| {
-        let mut table = Table::of_figures(&names);
+        let mut table = Table::of_figures(HEADING);
         for (at, point) in line.points.iter().enumerate() {
             let mean = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
                 or_dash(estimate.as_ref(), |estimate| show(estimate.mean))

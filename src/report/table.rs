@@ -80,18 +80,27 @@ impl Cell {
 }
 
 impl Table {
+    /// A table with columns that are not known beforehand.
     pub fn new(columns: &[(&str, Align)]) -> Self {
         let shown = |name: &str| printable_line(name).into_owned();
         let columns = columns.iter().map(|(name, align)| (shown(name), *align)).collect();
         Self { columns, ..Self::default() }
     }
 
-    /// The first column at the left, all others at the right: names and their figures.
-    pub fn of_figures(names: &[&str]) -> Self {
-        let align = |position| if position == 0 { Align::Left } else { Align::Right };
-        let columns =
-            names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), align(at))).collect();
-        Self { columns, ..Self::default() }
+    /// A table by its heading, such as `event | waits: | class`: figures stand in the columns whose
+    /// names end in a colon, at their right.
+    pub fn headed(heading: &str) -> Self {
+        let columns = heading.split(" | ").map(|name| match name.strip_suffix(':') {
+            Some(name) => (name, Align::Right),
+            None => (name, Align::Left),
+        });
+        Self::new(&columns.collect::<Vec<_>>())
+    }
+
+    /// A table of names and their figures, by its heading: `file | reads | MB`.
+    pub fn of_figures(heading: &str) -> Self {
+        let sides = std::iter::once(Align::Left).chain(std::iter::repeat(Align::Right));
+        Self::new(&heading.split(" | ").zip(sides).collect::<Vec<_>>())
     }
 
     pub fn captioned(self, caption: impl Into<String>) -> Self {
@@ -247,7 +256,7 @@ mod tests {
 
     #[test]
     fn figures_stand_under_their_names() {
-        let mut table = Table::of_figures(&["event", "waits"]);
+        let mut table = Table::of_figures("event | waits");
         table.row(["main read", "1,234"]);
         table.row(["µs", "7"]);
         insta::assert_snapshot!(table.render(), @r"
@@ -260,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_too_wide_is_parted_behind_its_first_column() {
-        let mut table = Table::of_figures(&["run", "first figure", "second figure", "third"]);
+        let mut table = Table::of_figures("run | first figure | second figure | third");
         table.row(["a name of a run", "1", "2", "3"]);
         let text = within(44, || table.render());
         insta::assert_snapshot!(text, @r"
@@ -277,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_last_column_of_words_is_broken_before_a_table_is_parted() {
-        let mut table = Table::new(&[("verdict", Align::Left), ("value", Align::Left)]);
+        let mut table = Table::headed("verdict | value");
         table.row(["good", "a value of more words than a narrow terminal has room for"]);
         table.row(["note", "short"]);
         let text = within(40, || table.render());

@@ -26,6 +26,7 @@ mod oracle;
 mod os;
 mod os_devices;
 mod outputs;
+mod package;
 mod perturbed;
 mod physical;
 mod postgres;

@@ -588,8 +588,8 @@ fn a_pattern_for_all_results_reports_runs_and_sweeps_and_skips_the_rest() {
     let ended = work.petal([&["report".to_owned()][..], &all].concat()).exits(0);
     assert!(ended.stdout.contains("petal 0.1.0 run report"), "{}", ended.stdout);
     assert!(ended.stdout.contains("sweep report"), "{}", ended.stdout);
-    let ended = ended.telling(&[&format!("{}: skipped: ", text(&empty)), "holds no petal run"]);
-    ended.telling(&[&format!("{}: skipped: ", text(&aborted))]);
+    let ended = ended.telling(&[&format!("skipped: {}", text(&empty)), "holds no petal run"]);
+    ended.telling(&[&format!("skipped: {}", text(&aborted))]);
     // A row per run; a sweep's cells are in its own CSV.
     let args = ["report".to_owned(), "--csv".to_owned()];
     let csv = work.petal([&args[..], &all].concat()).exits(0).telling(&["in its sweep.csv"]);

@@ -8,8 +8,8 @@ use crate::analysis::level::Level;
 use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
 
-/// What makes two runs without a sweep different tests rather than repeats, besides the parameters
-/// that say what is done.
+/// Facts that tell two runs of no sweep apart, as the parameters of the workload do: runs that
+/// differ in one are different tests, not repeats.
 const OF_A_RUN: [&str; 3] = ["sessions", "target", "schemas"];
 /// The cells of one side only that are named.
 const NAMED_MAX: usize = 5;

@@ -1,6 +1,6 @@
 //! What would spoil a test about the data's devices: queues, caches, room, mounts, arrays at work.
 
-use super::{Check, Verdict, good, judged};
+use super::{Check, Verdict, good, judged, judged_if_known};
 use crate::stats::host::{Device, Host, RaidResync};
 use crate::stats::units::bytes;
 
@@ -24,7 +24,7 @@ pub(super) fn raid(host: &Host) -> Check {
         let advice = format!("sudo mdadm --wait /dev/{device}   # ends when the array is done");
         (all.join(", "), Verdict::Warn, advice)
     });
-    judged(
+    judged_if_known(
         "RAID resync",
         "An array that is being rebuilt or checked reads and writes all of its disks beside the \
          test.",
@@ -48,7 +48,7 @@ pub(super) fn scheduler(device: &Device) -> Check {
         let advice = format!("echo none | sudo tee /sys/block/{}/queue/scheduler", disk(device));
         (name.clone(), verdict, advice)
     });
-    judged(
+    judged_if_known(
         format!("{}: scheduler", device.name),
         "A scheduler that sorts and shares out requests costs processor time and a lock for each \
          of them, and holds some back: a flash device needs none.",
@@ -66,7 +66,7 @@ pub(super) fn read_ahead(device: &Device) -> Check {
         let advice = format!("sudo blockdev --setra {sectors} /dev/{}", disk(device));
         (value, Verdict::Note, advice)
     });
-    judged(
+    judged_if_known(
         format!("{}: read-ahead", device.name),
         "Reads through the page cache that look sequential, as scans and loads do, fetch up to so \
          much more than was asked for; direct I/O does not.",
@@ -89,7 +89,7 @@ pub(super) fn write_cache(device: &Device) -> Check {
         };
         (mode.clone(), Verdict::Note, advice)
     });
-    judged(
+    judged_if_known(
         format!("{}: write cache", device.name),
         "Writes end in the device's own volatile memory and a commit pays with a flush: compare \
          writes only between devices in the same state.",
@@ -108,7 +108,7 @@ pub(super) fn free_space(device: &Device) -> Check {
         let path = device.name.as_str();
         (value, verdict, format!("df -h /dev/{path}   # free some, or use another file system"))
     });
-    judged(
+    judged_if_known(
         format!("{}: free space", device.name),
         "A nearly full file system scatters new files, a nearly full flash drive rewrites while it \
          works, and a load or a log may end with no space left.",
@@ -129,7 +129,7 @@ pub(super) fn mount_options(device: &Device) -> Check {
         let advice = format!("findmnt /dev/{}   # mount it without them", device.name);
         (spoiling.join(","), Verdict::Warn, advice)
     });
-    judged(
+    judged_if_known(
         format!("{}: mount options", device.name),
         "Without barriers a commit is acknowledged from a volatile cache, while sync, data=journal \
          and compression make each write more work than the database asked for.",
@@ -140,11 +140,7 @@ pub(super) fn mount_options(device: &Device) -> Check {
 /// `file: reason`, as the search for devices tells it.
 pub(super) fn unseen(file: &str) -> Check {
     let (path, reason) = file.split_once(": ").unwrap_or((file, "it is not known why"));
-    Check {
-        name: format!("device of {path}"),
-        value: "not seen".to_owned(),
-        verdict: Verdict::Warn,
-        why: format!("What reaches the device stays unknown in every figure: {reason}."),
-        advice: format!("findmnt -T {path}"),
-    }
+    let why = format!("What reaches the device stays unknown in every figure: {reason}.");
+    let seen = ("not seen", Verdict::Warn, format!("findmnt -T {path}"));
+    judged(format!("device of {path}"), &why, seen)
 }

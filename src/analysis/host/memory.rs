@@ -1,6 +1,6 @@
 //! What would spoil a test about a host's memory: swap, limits, pages that wait to be written.
 
-use super::{Check, Verdict, good, judged};
+use super::{Check, Verdict, good, judged_if_known};
 use crate::stats::host::Host;
 use crate::stats::units::bytes;
 
@@ -24,7 +24,7 @@ pub(super) fn swap(host: &Host) -> Check {
         let advice = "sudo swapoff -a && sudo swapon -a   # needs that much memory free";
         (value, verdict, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "swap",
         "A database whose cache is swapped out does I/O that it does not know of, and a hit in \
          its cache then costs a read.",
@@ -40,7 +40,7 @@ pub(super) fn huge_pages(host: &Host) -> Check {
         let advice = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled";
         (mode.clone(), Verdict::Note, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "transparent huge pages",
         "With `always` the kernel moves memory about to make huge pages, which now and then stops \
          a database for milliseconds.",
@@ -59,7 +59,7 @@ pub(super) fn memory_limit(host: &Host) -> Check {
         (value, Verdict::Note, format!("echo {none} | sudo tee {file}"))
     });
     let unlimited = host.cgroup.as_ref().map(|_| good("no limit"));
-    judged(
+    judged_if_known(
         "cgroup memory limit",
         "Caches of this control group, the page cache for its files among them, end at the limit: \
          less is cached than the host's memory lets one expect.",
@@ -81,7 +81,7 @@ pub(super) fn dirty_pages(host: &Host) -> Check {
         let advice = "sudo sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=1073741824";
         (value, Verdict::Note, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "dirty pages before writing",
         "Writes through the page cache may gather so long before the kernel begins to write them \
          that a short run ends unpaid; direct I/O is not touched by this.",

@@ -37,9 +37,6 @@ pub struct Check {
     pub advice: String,
 }
 
-/// What was seen, what it comes to, and the advice.
-type Seen = (String, Verdict, String);
-
 /// Every check, in the order of a report: processors, memory, others, devices.
 pub fn check(host: &Host) -> Vec<Check> {
     let mut checks = vec![
@@ -66,10 +63,22 @@ pub fn check(host: &Host) -> Vec<Check> {
     checks
 }
 
-fn judged(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {
+/// A check of a fact: what was seen, what it comes to, and the advice.
+pub(super) fn judged(
+    name: impl Into<String>,
+    why: &str,
+    (value, verdict, advice): (impl Into<String>, Verdict, impl Into<String>),
+) -> Check {
+    let (name, value, advice) = (name.into(), value.into(), advice.into());
+    Check { name, value, verdict, why: why.to_owned(), advice }
+}
+
+/// What a check of a fact comes to that may not be known.
+type Seen = (String, Verdict, String);
+
+fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {
     let unknown = || ("not known".to_owned(), Verdict::Unknown, String::new());
-    let (value, verdict, advice) = seen.unwrap_or_else(unknown);
-    Check { name: name.into(), value, verdict, why: why.to_owned(), advice }
+    judged(name, why, seen.unwrap_or_else(unknown))
 }
 
 fn good(value: impl Into<String>) -> Seen {

@@ -1,6 +1,6 @@
 //! What would spoil a test about a host's processors: their clocks, their sleep, who else has them.
 
-use super::{Check, Verdict, good, judged};
+use super::{Check, Verdict, good, judged_if_known};
 use crate::stats::host::{Host, IdleState};
 
 /// Waking takes a noticeable, or a large, part of what a read from flash takes.
@@ -21,7 +21,7 @@ pub(super) fn governor(host: &Host) -> Check {
         let advice = "sudo cpupower frequency-set -g performance";
         (governor.clone(), Verdict::Warn, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "processor governor",
         "A processor that slows its clock while it waits for a device answers each request later, \
          and the more so the fewer sessions there are.",
@@ -42,7 +42,7 @@ pub(super) fn idle_states(host: &Host) -> Check {
         };
         (format!("{name}, {latency_us} us to wake"), verdict, advice)
     });
-    judged(
+    judged_if_known(
         "deepest C-state",
         "A session that waits for a device lets its processor sleep, and the time to wake it is \
          added to the latency of the request.",
@@ -61,7 +61,7 @@ pub(super) fn clock_source(host: &Host) -> Check {
         };
         (clock.clone(), verdict, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "clock source",
         "Databases and petal ask for the time around every request, which costs nanoseconds with \
          tsc, somewhat more with a hypervisor's clock and microseconds with any other.",
@@ -80,7 +80,7 @@ pub(super) fn cpu_quota(host: &Host) -> Check {
         (value, Verdict::Warn, format!("echo {none} | sudo tee {file}"))
     });
     let unlimited = host.cgroup.as_ref().map(|_| good("no limit"));
-    judged(
+    judged_if_known(
         "cgroup processor limit",
         "A control group that has used up its share stands still until the next period, which \
          shows as stalls that no device caused.",
@@ -98,7 +98,7 @@ pub(super) fn virtual_machine(host: &Host) -> Check {
         let value = format!("yes{}", product.unwrap_or_default());
         (value, Verdict::Note, advice.to_owned())
     });
-    judged(
+    judged_if_known(
         "virtual machine",
         "Processors and devices are shared with machines that cannot be seen from here: time may \
          be stolen, and the host may cache, limit or burst the I/O.",
@@ -116,7 +116,7 @@ pub(super) fn other_load(host: &Host) -> Check {
         };
         (value, verdict, "top -b -n 1 -o %CPU | head -n 20".to_owned())
     });
-    judged(
+    judged_if_known(
         "other load",
         "Others' work takes processors and devices from the test; the average is over the last \
          minute, so that work which has just ended still shows.",

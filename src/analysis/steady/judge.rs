@@ -1,13 +1,16 @@
 //! What the rule says of a record, as findings.
 
+use serde_json::json;
+
 use super::fall::{self, Fall, Shape};
 use super::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
     steadiness, variation,
 };
-use crate::analysis::judgement::{Judgement, info, size, warning};
+use crate::analysis::judgement::{Judgement, info, warning};
 use crate::analysis::{others, writes};
 use crate::record::{Run, Second, figures};
+use crate::stats::units::bytes as size;
 
 /// So many stalled seconds are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
@@ -29,8 +32,7 @@ pub(in crate::analysis) fn unstable(run: &Run) -> Judgement {
             ),
             "Use RUN_TIME=300 plus the warm-up, or more.",
         )
-        .with("seconds", seconds)
-        .judged(),
+        .with(json!({ "seconds": seconds })),
         Steadiness::Unstable(windows) => not_steady(run, &windows, (from_s, to_s)),
         Steadiness::Steady(windows) => steady_without_cycles(run, &windows),
     }
@@ -61,16 +63,14 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
         None => "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
     };
     let seconds_vary = variation(&seconds);
-    warning("unstable", message, advice)
-        .with("ops_per_second", windows.ops_per_second.to_vec())
-        .with("range_share", windows.range_share)
-        .with("slope_share", windows.slope_share)
-        .with("variation_of_seconds", seconds_vary)
-        .with("steady_from_s", onset.map(|(start_s, _)| start_s))
-        .with("fell_at_s", fall.as_ref().map(|fall| fall.at_s))
-        .with("fell_share", fall.as_ref().map(Fall::share))
-        .with("candidates", fall.map(|fall| fall.candidates).unwrap_or_default())
-        .judged()
+    warning("unstable", message, advice).with(json!({
+        "ops_per_second": windows.ops_per_second.to_vec(), "range_share": windows.range_share,
+        "slope_share": windows.slope_share, "variation_of_seconds": seconds_vary,
+        "steady_from_s": onset.map(|(start_s, _)| start_s),
+        "fell_at_s": fall.as_ref().map(|fall| fall.at_s),
+        "fell_share": fall.as_ref().map(Fall::share),
+        "candidates": fall.map(|fall| fall.candidates).unwrap_or_default(),
+    }))
 }
 
 /// The fall of a stretch of a run's seconds, with what the record tells of that time.
@@ -131,11 +131,10 @@ pub(in crate::analysis) fn until_steady(run: &Run) -> Judgement {
             "Raise RUN_TIME, or look at what keeps the rate from settling.",
         ),
     };
-    found
-        .with("volume_bytes", asked.volume_bytes)
-        .with("written_bytes", written)
-        .with("steady_from_s", asked.steady_from_s)
-        .judged()
+    found.with(json!({
+        "volume_bytes": asked.volume_bytes, "written_bytes": written,
+        "steady_from_s": asked.steady_from_s,
+    }))
 }
 
 /// Steady by the numbers, while not every window holds a whole checkpoint cycle.
@@ -154,9 +153,7 @@ fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
         ),
         "Run longer, until every window holds a whole checkpoint cycle.",
     )
-    .with("checkpoints", count)
-    .with("range_share", windows.range_share)
-    .judged()
+    .with(json!({ "checkpoints": count, "range_share": windows.range_share }))
 }
 
 pub(in crate::analysis) fn stalled(run: &Run) -> Judgement {
@@ -190,10 +187,11 @@ pub(in crate::analysis) fn stalled(run: &Run) -> Judgement {
         ),
         "Look at those seconds in timeline.csv, and for what logs of the host and the database say.",
     )
-    .with("longest_stall_s", longest.map(|stall| stall.seconds))
-    .with("stalled_at_s", stalled.iter().map(|second| second.from_s).collect::<Vec<_>>())
-    .with("median_ops_per_second", median(seconds.iter().map(|s| rate(s))))
-    .judged()
+    .with(json!({
+        "longest_stall_s": longest.map(|stall| stall.seconds),
+        "stalled_at_s": stalled.iter().map(|second| second.from_s).collect::<Vec<_>>(),
+        "median_ops_per_second": median(seconds.iter().map(|s| rate(s))),
+    }))
 }
 
 /// What was out of the ordinary in the stalled seconds, by the record's own figures.

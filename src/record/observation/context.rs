@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
-use crate::record::Run;
+use crate::record::{Run, as_text};
 use crate::stats::host::Device;
 
 /// Differences in these say nothing: they are drawn, named or counted anew for each run.
@@ -14,7 +12,7 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
     let mut context = BTreeMap::new();
     for (key, value) in &run.summary.settings {
         if !NOT_COMPARED.contains(&key.as_str()) {
-            context.insert(key.clone(), text(value));
+            context.insert(key.clone(), as_text(value, "unset"));
         }
     }
     let target = &run.summary.target;
@@ -55,14 +53,6 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
 fn described(device: &Device) -> String {
     let known = [Some(&device.name), device.model.as_ref(), device.file_system.as_ref()];
     known.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "unset".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

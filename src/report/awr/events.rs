@@ -6,17 +6,10 @@ use crate::awr::columns::{column, value};
 use crate::awr::figure::{Figure, number};
 use crate::awr::report::{Event, Report, event};
 use crate::report::numbers::{UNKNOWN, decimal, micros, or_dash, whole};
-use crate::report::table::{Align, Table};
+use crate::report::table::Table;
 
 pub fn render(reports: &[Report]) -> String {
-    let mut table = Table::new(&[
-        ("Filename", Align::Left),
-        ("Event", Align::Left),
-        ("Waits", Align::Right),
-        ("Time(s)", Align::Right),
-        ("Latency", Align::Right),
-        ("IOPS", Align::Right),
-    ]);
+    let mut table = Table::headed("Filename | Event | Waits: | Time(s): | Latency: | IOPS:");
     for report in reports {
         let name = column("read_event").and_then(|column| (column.value)(report));
         let name = name.as_ref().map(Figure::shown);

@@ -3,7 +3,7 @@
 use crate::awr::columns::COLUMNS;
 use crate::awr::report::{Report, ReportKind};
 use crate::report::numbers::UNKNOWN;
-use crate::report::table::{Align, Table, line};
+use crate::report::table::{Table, line};
 
 use super::csv::plain;
 
@@ -17,13 +17,7 @@ pub fn render(reports: &[Report]) -> String {
 }
 
 fn of(report: &Report) -> String {
-    let mut table = Table::new(&[
-        ("figure", Align::Left),
-        ("value", Align::Right),
-        ("unit", Align::Left),
-        ("as printed", Align::Right),
-        ("from", Align::Left),
-    ]);
+    let mut table = Table::headed("figure | value: | unit | as printed: | from");
     for (name, value) in &report.factors {
         table.row([name.as_str(), value, "", "", "the file's name"]);
     }

@@ -8,17 +8,11 @@ pub mod explain;
 pub mod info;
 pub mod table;
 
-use serde::Serialize;
-
 use crate::awr::report::Report;
 
 /// Everything that was read, indented, with a line's end.
 pub fn json(reports: &[Report]) -> Result<String, serde_json::Error> {
-    #[derive(Serialize)]
-    struct All<'r> {
-        reports: &'r [Report],
-    }
-    serde_json::to_string_pretty(&All { reports }).map(|text| text + "\n")
+    super::json::pretty(&std::collections::BTreeMap::from([("reports", reports)]))
 }
 
 /// The factors of all reports, in the order in which they first appear.

@@ -5,7 +5,7 @@ use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash};
 use super::super::run::calibrated::{line, notes, per_cent, table, whence};
 use super::page::{Part, Section};
-use super::traces::{Row, Subject, Trace, figure};
+use super::traces::{self, Chart, Row, Subject, Trace};
 use crate::record::Run;
 use crate::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
 use crate::record::sweep::Swept;
@@ -51,12 +51,10 @@ pub(super) fn of_sweep(swept: &Swept) -> Option<Section> {
         return None;
     }
     let mut parts = figures(&shares);
-    let mut reasons: Vec<String> = Vec::new();
-    for (name, share) in &shares {
-        if let Some(unknown) = &share.unknown {
-            reasons.push(format!("{name}: not compared: {unknown}"));
-        }
-    }
+    let reasons = shares.iter().filter_map(|(name, share)| {
+        Some(format!("{name}: not compared: {}", share.unknown.as_ref()?))
+    });
+    let mut reasons: Vec<String> = reasons.collect();
     // A calibration may have been made while the sweep went on.
     let mut calibrations: Vec<String> = shares.iter().map(|(_, share)| whence(share)).collect();
     calibrations.dedup();
@@ -79,36 +77,18 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
     let mut rows = Vec::new();
     let (mut iops, mut us) = (Vec::new(), Vec::new());
     for (number, (curve, points)) in curves(shares).into_iter().enumerate() {
-        let color = Color::Series(number);
-        let first = rows.len();
+        let trace = |name: String, dash, pick: fn(&CalibratedPoint) -> Option<f64>| {
+            let known = (rows.len()..).zip(points);
+            let known = known.filter_map(|(row, point)| Some((row, pick(point)?)));
+            Trace::curve(number, name, dash, known.collect())
+        };
+        iops.push(trace(format!("calibrated {curve}"), "", |point| Some(point.iops)));
+        us.push(trace(format!("calibrated {curve}"), "", CalibratedPoint::device_us));
+        us.push(trace(format!("its p99, {curve}"), "5 4", |point| point.latency_us.p99));
         rows.extend(points.iter().map(|point| curve_row(curve, point)));
-        let trace = |name: &str, dash, pick: fn(&CalibratedPoint) -> Option<f64>| {
-            let known = points.iter().enumerate();
-            Trace {
-                name: name.to_owned(),
-                color,
-                marker: Marker::of(number),
-                is_hollow: false,
-                dash: Some(dash),
-                points: known.filter_map(|(at, point)| Some((first + at, pick(point)?))).collect(),
-                label: None,
-            }
-        };
-        iops.push(trace(&format!("calibrated {curve}"), "", |point| Some(point.iops)));
-        us.push(trace(&format!("calibrated {curve}"), "", CalibratedPoint::device_us));
-        let p99 = trace(&format!("its p99, {curve}"), "5 4", |point| point.latency_us.p99);
-        us.push(Trace { is_hollow: true, ..p99 });
-        let runs: Vec<(usize, &CalibratedShare)> = {
-            let on = shares.iter().filter(|(_, share)| share.curve.as_deref() == Some(curve));
-            let drawn = on.filter(|(_, share)| share.device_depth > 0.0);
-            drawn
-                .map(|(name, share)| {
-                    rows.push(run_row(name, share));
-                    (rows.len() - 1, *share)
-                })
-                .collect()
-        };
-        let (name, label) = match (shares, runs.as_slice()) {
+        let on = shares.iter().filter(|(_, share)| share.curve.as_deref() == Some(curve));
+        let on: Vec<_> = on.filter(|(_, share)| share.device_depth > 0.0).collect();
+        let (name, label) = match (shares, on.as_slice()) {
             ([(name, _)], [(_, share)]) => (name.clone(), Some(format!("{name}\n{}", said(share)))),
             _ => (format!("runs, {curve}"), None),
         };
@@ -118,44 +98,34 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Part> {
             marker: Marker::Diamond,
             is_hollow: false,
             dash: None,
-            points: runs.iter().filter_map(|(row, share)| Some((*row, pick(share)?))).collect(),
+            points: (rows.len()..)
+                .zip(&on)
+                .filter_map(|(row, (_, share))| Some((row, pick(share)?)))
+                .collect(),
             label: label.clone(),
         };
         iops.push(marks(|share| Some(share.device_iops)));
         us.push(Trace { label: None, ..marks(run_us) });
+        rows.extend(on.iter().map(|(name, share)| run_row(name, share)));
     }
-    let description = shares
-        .iter()
-        .map(|(name, share)| format!("{name}: {}.", line(share)))
-        .collect::<Vec<_>>()
-        .join(" ");
-    let subject = |id, title, y_title, note| Subject {
-        id,
-        title,
-        description: &description,
-        note,
-        x_title: X_TITLE,
-        y_title,
-        head: &HEAD,
+    let described = shares.iter().map(|(name, share)| format!("{name}: {}.", line(share)));
+    let description = &described.collect::<Vec<_>>().join(" ");
+    let subject = Subject { description, x_title: X_TITLE, head: &HEAD, rows: &rows };
+    let iops = Chart {
+        id: "device-iops",
+        title: "Requests per second on the device's curve",
+        y_title: "requests per second at the device",
+        note: NOTE_IOPS,
+        traces: iops,
     };
-    let drawn = [
-        figure(
-            &subject(
-                "device-iops",
-                "Requests per second on the device's curve",
-                "requests per second at the device",
-                NOTE_IOPS,
-            ),
-            &rows,
-            &iops,
-        ),
-        figure(
-            &subject("device-us", "Latency on the device's curve", "us for a request", NOTE_US),
-            &rows,
-            &us,
-        ),
-    ];
-    drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure))).collect()
+    let us = Chart {
+        id: "device-us",
+        title: "Latency on the device's curve",
+        y_title: "us for a request",
+        note: NOTE_US,
+        traces: us,
+    };
+    traces::parts(&subject, [iops, us])
 }
 
 /// The curves that there are points of, each once: of several calibrations the newest.

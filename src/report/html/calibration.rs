@@ -1,11 +1,10 @@
 //! The page of a calibration: what the device alone can do, at every depth.
 
 use super::super::calibration::{READING, curve, facts, figures, title, unders};
-use super::super::charts::{Color, Marker};
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
 use super::page::{Page, Part, Section, Tile, moment};
-use super::traces::{Row, Subject, Trace, figure};
+use super::traces::{Chart, Row, Subject, Trace, parts};
 use crate::record::Status;
 use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
 
@@ -16,25 +15,6 @@ const NOTE: &str = "Requests in flight as they were asked for. Latency is petal'
 
 /// The page of a calibration.
 pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
-    let (rows, iops, us) = traces(calibration);
-    let subject = |id, title, y_title| Subject {
-        id,
-        title,
-        description: DESCRIPTION,
-        note: NOTE,
-        x_title: "requests in flight",
-        y_title,
-        head: &HEAD,
-    };
-    let drawn = [
-        figure(
-            &subject("curves-iops", "Requests per second by depth", "requests per second"),
-            &rows,
-            &iops,
-        ),
-        figure(&subject("curves-us", "Latency by depth", "us for a request"), &rows, &us),
-    ];
-    let charts = drawn.into_iter().flatten().map(|figure| Part::Figure(Box::new(figure)));
     let mut measured = vec![Part::Table(figures(calibration).captioned("What one asks for first"))];
     let under = unders(calibration);
     if !under.is_empty() {
@@ -48,7 +28,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     }
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let mut sections = vec![
-        section("curves", "By depth", "petal's clock", charts.collect()),
+        section("curves", "By depth", "petal's clock", charts(calibration)),
         section("figures", "Every figure", "petal's clock; at the device: the kernel's", measured),
         section(
             "tested",
@@ -86,61 +66,44 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
 }
 
 fn tiles(calibration: &Calibration) -> Vec<Tile> {
-    let number = |label, value: String, unit, layer: String| Tile {
-        label,
-        value,
-        unit,
-        layer,
-        is_text: false,
-    };
     let most = |name: &str| calibration.best.get(name);
     let at = |name: &str| or_dash(most(name), |best| format!("at depth {}", best.depth));
     let iops = |name: &str| or_dash(most(name), |best| rate(best.iops));
     let first = calibration.curves.get(READ).and_then(|points| points.first());
     let log = calibration.log.as_ref();
+    let read_us = or_dash(first.and_then(|point| point.latency_us.p50), micros);
+    let read_at = or_dash(first, |point| format!("p50 at depth {}", point.depth));
+    let log_us = or_dash(log.and_then(|log| log.latency_us.p50), micros);
+    let log_of = or_dash(log, |log| format!("p50, {} bytes", log.bytes));
     vec![
-        number("Most reads", iops(READ), "/s", at(READ)),
-        number("Most of the mix", iops(MIX), "/s", at(MIX)),
-        number("Most writes", iops(WRITE), "/s", at(WRITE)),
-        number(
-            "One read",
-            or_dash(first.and_then(|point| point.latency_us.p50), micros),
-            "us",
-            or_dash(first, |point| format!("p50 at depth {}", point.depth)),
-        ),
-        number(
-            "Log write and sync",
-            or_dash(log.and_then(|log| log.latency_us.p50), micros),
-            "us",
-            or_dash(log, |log| format!("p50, {} bytes", log.bytes)),
-        ),
+        Tile::figure("Most reads", iops(READ), "/s", at(READ)),
+        Tile::figure("Most of the mix", iops(MIX), "/s", at(MIX)),
+        Tile::figure("Most writes", iops(WRITE), "/s", at(WRITE)),
+        Tile::figure("One read", read_us, "us", read_at),
+        Tile::figure("Log write and sync", log_us, "us", log_of),
     ]
 }
 
-fn traces(calibration: &Calibration) -> (Vec<Row>, Vec<Trace>, Vec<Trace>) {
+fn charts(calibration: &Calibration) -> Vec<Part> {
     let (mut rows, mut iops, mut us) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
-        let first = rows.len();
-        rows.extend(points.iter().map(|point| row(name, point)));
-        let trace = |label: String, dash, is_hollow, pick: fn(&Point) -> Option<f64>| Trace {
-            name: label,
-            color: Color::Series(number),
-            marker: Marker::of(number),
-            is_hollow,
-            dash: Some(dash),
-            points: points
-                .iter()
-                .enumerate()
-                .filter_map(|(at, point)| Some((first + at, pick(point)?)))
-                .collect(),
-            label: None,
+        let trace = |name: String, dash, pick: fn(&Point) -> Option<f64>| {
+            let known = (rows.len()..).zip(points);
+            let known = known.filter_map(|(row, point)| Some((row, pick(point)?)));
+            Trace::curve(number, name, dash, known.collect())
         };
-        iops.push(trace(name.to_owned(), "", false, |point| Some(point.iops)));
-        us.push(trace(format!("{name} p50"), "", false, |point| point.latency_us.p50));
-        us.push(trace(format!("{name} p99"), "5 4", true, |point| point.latency_us.p99));
+        iops.push(trace(name.to_owned(), "", |point| Some(point.iops)));
+        us.push(trace(format!("{name} p50"), "", |point| point.latency_us.p50));
+        us.push(trace(format!("{name} p99"), "5 4", |point| point.latency_us.p99));
+        rows.extend(points.iter().map(|point| row(name, point)));
     }
-    (rows, iops, us)
+    let x_title = "requests in flight";
+    let subject = Subject { description: DESCRIPTION, x_title, head: &HEAD, rows: &rows };
+    let chart = |id, title, y_title, traces| Chart { id, title, y_title, note: NOTE, traces };
+    let titles = ["Requests per second by depth", "Latency by depth"];
+    let iops = chart("curves-iops", titles[0], "requests per second", iops);
+    parts(&subject, [iops, chart("curves-us", titles[1], "us for a request", us)])
 }
 
 fn row(name: &str, point: &Point) -> Row {

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 
 use super::super::charts::{Figure, palette};
+use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, Severity, as_text};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -70,6 +71,22 @@ pub(super) enum Part {
     Notes(Vec<String>),
 }
 
+impl Tile {
+    /// A figure with its unit, and the layer that it is from.
+    pub(super) fn figure(
+        label: &'static str,
+        value: String,
+        unit: &'static str,
+        layer: impl Into<String>,
+    ) -> Self {
+        Self { label, value, unit, layer: layer.into(), is_text: false }
+    }
+
+    pub(super) fn words(label: &'static str, words: &str) -> Self {
+        Self { is_text: true, ..Self::figure(label, words.to_owned(), "", "") }
+    }
+}
+
 impl ShownFinding {
     pub(super) fn of(finding: &Finding) -> Self {
         let evidence = finding.evidence.iter();
@@ -79,7 +96,9 @@ impl ShownFinding {
             place: String::new(),
             message: finding.message.clone(),
             advice: finding.advice.clone(),
-            evidence: evidence.map(|(name, value)| (name.clone(), plain(value))).collect(),
+            evidence: evidence
+                .map(|(name, value)| (name.clone(), as_text(value, UNKNOWN)))
+                .collect(),
         }
     }
 }
@@ -87,15 +106,6 @@ impl ShownFinding {
 /// The worst severity among findings.
 pub(super) fn worst<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Severity> {
     findings.into_iter().map(|finding| finding.severity).max()
-}
-
-/// A value as people read it: text without quotes.
-pub(super) fn plain(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::Null => "-".to_owned(),
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// A time of RFC 3339 to its second, as people write it; anything else as it is.

@@ -1,18 +1,18 @@
 //! The page of one run: what one pastes and what to beware of first, then the run over time, the
 //! layers, where time went, all tables, and what was tested.
 
-use super::super::numbers::{decimal, micros, or_dash, rate, whole};
+use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
     Facts, counters, differences, events, layers, load, os, seconds, server_report, tested,
 };
 use super::super::sources;
-use super::super::table::{Align, Table};
-use super::page::{Page, Part, Section, ShownFinding, Tile, moment, plain, worst};
+use super::super::table::Table;
+use super::page::{Page, Part, Section, ShownFinding, Tile, moment, worst};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
 use crate::record::server_report::SeenReport;
-use crate::record::{Run, Severity, Status};
+use crate::record::{Run, Severity, Status, as_text};
 
 /// The page of a run.
 pub fn run(run: &Run) -> Result<String, HtmlError> {
@@ -83,36 +83,19 @@ fn status(run: &Run) -> (&'static str, String) {
 fn tiles(run: &Run) -> Vec<Tile> {
     let verdict = analysis::verdict(run);
     let read = run.summary.io_latency_us.get("read");
-    let requests = format!("{}'s requests", run.told_by());
-    let number = |label, value: String, unit, layer: &str| Tile {
-        label,
-        value,
-        unit,
-        layer: layer.to_owned(),
-        is_text: false,
-    };
-    let text = |label, value: &str| Tile {
-        label,
-        value: value.to_owned(),
-        unit: "",
-        layer: String::new(),
-        is_text: true,
-    };
-    let logical = verdict.logical_reads.map(|reads| {
-        number("Logical reads", rate(reads), "/s", &format!("{}'s cache", run.told_by()))
-    });
+    let timed_by = read.map_or("not timed", |read| &read.source);
+    let of = |what: &str| format!("{}'s {what}", run.reported_by());
+    let shown = |value: Option<f64>| or_dash(value, rate);
+    let logical = verdict
+        .logical_reads
+        .map(|reads| Tile::figure("Logical reads", rate(reads), "/s", of("cache")));
     let physical = [
-        number("Physical reads", or_dash(verdict.read_piops, rate), "/s", &requests),
-        number("Physical writes", or_dash(verdict.write_piops, rate), "/s", &requests),
-        number(
-            "Single-block read",
-            or_dash(verdict.read_us, micros),
-            "us",
-            read.map_or("not timed", |read| &read.source),
-        ),
-        number("Redo", or_dash(verdict.redo_mb, rate), "MB/s", &format!("{}'s log", run.told_by())),
-        text("Served by", &verdict.served_by),
-        text("Limited by", &verdict.limited_by),
+        Tile::figure("Physical reads", shown(verdict.read_piops), "/s", of("requests")),
+        Tile::figure("Physical writes", shown(verdict.write_piops), "/s", of("requests")),
+        Tile::figure("Single-block read", or_dash(verdict.read_us, micros), "us", timed_by),
+        Tile::figure("Redo", shown(verdict.redo_mb), "MB/s", of("log")),
+        Tile::words("Served by", &verdict.served_by),
+        Tile::words("Limited by", &verdict.limited_by),
     ];
     logical.into_iter().chain(physical).collect()
 }
@@ -247,7 +230,9 @@ fn settings(run: &Run) -> Section {
     // A record that tells no origins still tells its settings.
     if run.details.given.is_empty() && !run.summary.settings.is_empty() {
         let all = run.summary.settings.iter();
-        parts.push(Part::Facts(all.map(|(key, value)| (key.clone(), plain(value))).collect()));
+        parts.push(Part::Facts(
+            all.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))).collect(),
+        ));
     }
     if let Some(file) = &run.details.conf_file {
         parts.push(Part::Notes(vec![format!("settings file: {file}")]));
@@ -274,7 +259,7 @@ fn besides(run: &Run) -> Section {
     if !notes.is_empty() {
         parts.push(Part::Notes(notes));
     }
-    let mut not_judged = Table::new(&[("finding", Align::Left), ("why", Align::Left)]);
+    let mut not_judged = Table::headed("finding | why");
     for judged in analysis::not_judged(run) {
         not_judged.row([judged.id, judged.reason.as_str()]);
     }

@@ -2,16 +2,16 @@
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
 use super::super::charts::Figure;
-use super::super::numbers::{decimal, micros, or_dash, rate};
+use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Part, Section, ShownFinding, Tile, link, moment, plain, worst};
+use super::page::{Page, Part, Section, ShownFinding, Tile, link, moment, worst};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use crate::analysis::petals::Petals;
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
-use crate::record::{Severity, Status};
+use crate::record::{Severity, Status, as_text};
 
 /// The page of a sweep, in the sweep's own folder.
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
@@ -112,38 +112,17 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     let Some((line, point, piops)) = best else {
         return Vec::new();
     };
-    let number = |label, value: String, unit, layer: String| Tile {
-        label,
-        value,
-        unit,
-        layer,
-        is_text: false,
-    };
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
     let bend = line.bend_back.as_ref().map_or("not in these points", |bend| &bend.cause);
+    let read_us = or_dash(point.read_us.as_ref(), |us| micros(us.mean));
+    let mb_s = or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean));
     vec![
-        number("Highest peak", rate(piops), "PIOPS", interval),
-        number(
-            "there, a single-block read",
-            or_dash(point.read_us.as_ref(), |us| micros(us.mean)),
-            "us",
-            "the engine's timing".into(),
-        ),
-        number(
-            "there, throughput",
-            or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean)),
-            "MB/s",
-            "the engine's reads and writes".into(),
-        ),
-        number("with sessions", point.sessions.to_string(), "", line.name.clone()),
-        Tile {
-            label: "That line bends back",
-            value: bend.to_owned(),
-            unit: "",
-            layer: String::new(),
-            is_text: true,
-        },
+        Tile::figure("Highest peak", rate(piops), "PIOPS", interval),
+        Tile::figure("there, a single-block read", read_us, "us", "the engine's timing"),
+        Tile::figure("there, throughput", mb_s, "MB/s", "the engine's reads and writes"),
+        Tile::figure("with sessions", point.sessions.to_string(), "", line.name.clone()),
+        Tile::words("That line bends back", bend),
     ]
 }
 
@@ -179,25 +158,16 @@ fn folded_notes(notes: &[String]) -> Table {
         }
     }
     let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    let mut table = Table::new(&[("note", Align::Left)]);
+    let mut table = Table::headed("note");
     notes.iter().for_each(|note| table.row([note.as_str()]));
     let caption = format!("{} notes to read before comparing: {}", notes.len(), told.join(", "));
     table.captioned(caption).folded()
 }
 
 fn line_section(petals: &Petals) -> Section {
-    let mut table = Table::new(&[
-        ("line", Align::Left),
-        ("peak PIOPS", Align::Right),
-        ("+-", Align::Right),
-        ("MB/s", Align::Right),
-        ("read us", Align::Right),
-        ("sessions", Align::Right),
-        ("saturated from", Align::Left),
-        ("knee", Align::Left),
-        ("bends back", Align::Left),
-        ("evidence", Align::Left),
-    ]);
+    let mut table = Table::headed(
+        "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | saturated from | knee | bends back | evidence",
+    );
     for line in drawn::summary(petals) {
         let bend = if line.bend.is_empty() { "not in these points".to_owned() } else { line.bend };
         table.row([
@@ -325,7 +295,7 @@ fn settings(swept: &Swept) -> Section {
     facts.push(("repeats".to_owned(), plan.repeats.to_string()));
     facts.push(("seed".to_owned(), plan.seed.to_string()));
     let given = plan.settings.iter();
-    facts.extend(given.map(|(key, value)| (key.clone(), plain(value))));
+    facts.extend(given.map(|(key, value)| (key.clone(), as_text(value, UNKNOWN))));
     let notes = Part::Notes(READING.map(str::to_owned).into());
     let parts = vec![Part::Facts(facts), notes];
     Section { id: "settings", title: "Plan and settings", layer: "", parts }

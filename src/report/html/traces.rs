@@ -4,6 +4,7 @@
 use super::super::charts::{
     Axis, Color, Figure, Frame, Labels, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
+use super::page::Part;
 
 const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 330.0;
@@ -28,53 +29,88 @@ pub(super) struct Trace {
     pub(super) label: Option<String>,
 }
 
-/// What a figure of traces is about.
-pub(super) struct Subject<'a> {
-    pub(super) id: &'a str,
-    pub(super) title: &'a str,
-    pub(super) description: &'a str,
-    pub(super) note: &'a str,
-    pub(super) x_title: &'a str,
-    pub(super) y_title: &'a str,
-    pub(super) head: &'a [&'a str],
+impl Trace {
+    /// One curve of several, by its number: its points joined, and hollow where the line is dashed.
+    pub(super) fn curve(
+        number: usize,
+        name: String,
+        dash: &'static str,
+        points: Vec<(usize, f64)>,
+    ) -> Self {
+        Self {
+            name,
+            color: Color::Series(number),
+            marker: Marker::of(number),
+            is_hollow: !dash.is_empty(),
+            dash: Some(dash),
+            points,
+            label: None,
+        }
+    }
 }
 
-/// None where there is no point to draw.
-pub(super) fn figure(subject: &Subject<'_>, rows: &[Row], traces: &[Trace]) -> Option<Figure> {
-    let traces: Vec<&Trace> = traces.iter().filter(|trace| !trace.points.is_empty()).collect();
-    if traces.is_empty() {
+/// What several charts over the same table share.
+pub(super) struct Subject<'a> {
+    pub(super) description: &'a str,
+    pub(super) x_title: &'a str,
+    pub(super) head: &'a [&'a str],
+    pub(super) rows: &'a [Row],
+}
+
+/// One of these charts.
+pub(super) struct Chart<'a> {
+    pub(super) id: &'a str,
+    pub(super) title: &'a str,
+    pub(super) y_title: &'a str,
+    pub(super) note: &'a str,
+    pub(super) traces: Vec<Trace>,
+}
+
+/// The charts that have a point to draw.
+pub(super) fn parts<'a>(
+    subject: &Subject<'_>,
+    charts: impl IntoIterator<Item = Chart<'a>>,
+) -> Vec<Part> {
+    let figures = charts.into_iter().filter_map(|chart| figure(subject, chart));
+    figures.map(|figure| Part::Figure(Box::new(figure))).collect()
+}
+
+fn figure(subject: &Subject<'_>, mut chart: Chart<'_>) -> Option<Figure> {
+    chart.traces.retain(|trace| !trace.points.is_empty());
+    if chart.traces.is_empty() {
         return None;
     }
-    let series = traces.iter().enumerate().map(|(number, trace)| {
+    let series = chart.traces.iter().enumerate().map(|(number, trace)| {
         let mark = Some((trace.marker, trace.is_hollow));
         Series::line(number, &trace.name, trace.color, trace.dash.unwrap_or("0 99"), mark)
     });
     Some(Figure {
-        id: subject.id.to_owned(),
-        title: subject.title.to_owned(),
-        note: subject.note.to_owned(),
+        id: chart.id.to_owned(),
+        title: chart.title.to_owned(),
+        note: chart.note.to_owned(),
         is_wide: false,
-        variants: Variant::linear_and_log(|is_log| drawn(subject, rows, &traces, is_log)),
+        variants: Variant::linear_and_log(|is_log| drawn(subject, &chart, is_log)),
         series: series.collect(),
         head: subject.head.iter().map(|&name| name.to_owned()).collect(),
-        rows: rows.iter().map(|row| row.cells.clone()).collect(),
+        rows: subject.rows.iter().map(|row| row.cells.clone()).collect(),
     })
 }
 
-fn drawn(subject: &Subject<'_>, rows: &[Row], traces: &[&Trace], is_log: bool) -> String {
-    let place = |row: usize| rows.get(row).map_or(0.0, |row| row.x);
+fn drawn(subject: &Subject<'_>, chart: &Chart<'_>, is_log: bool) -> String {
+    let place = |row: usize| subject.rows.get(row).map_or(0.0, |row| row.x);
+    let traces = &chart.traces;
     let heights = || traces.iter().flat_map(|trace| trace.points.iter().map(|(_, y)| *y));
     let across = traces.iter().flat_map(|trace| trace.points.iter().map(|(row, _)| place(*row)));
     let mut plot = Plot::new(&Frame {
-        id: &format!("{}-{}", subject.id, if is_log { "log" } else { "linear" }),
-        title: subject.title,
+        id: &format!("{}-{}", chart.id, if is_log { "log" } else { "linear" }),
+        title: chart.title,
         description: subject.description,
         width: WIDTH,
         height: HEIGHT,
         x: Axis::new(Scale::log(across), subject.x_title),
         y: Axis::new(
             if is_log { Scale::log(heights()) } else { Scale::linear(heights()) },
-            subject.y_title,
+            chart.y_title,
         ),
         shown: Use::Page,
     });

@@ -18,7 +18,7 @@ pub(in crate::report) fn per_cent(part: f64) -> String {
 }
 
 pub(in crate::report) fn table(share: &CalibratedShare) -> Table {
-    let mut table = Table::of_figures(&["", "requests/s", "in flight", "reads %"]);
+    let mut table = Table::of_figures(" | requests/s | in flight | reads %");
     table.row([
         "this run, by the device's counters".to_owned(),
         decimal(share.device_iops, 0),

@@ -7,7 +7,7 @@ use crate::record::Run;
 /// Those that counted anything.
 pub(in crate::report) fn counters(run: &Run) -> Table {
     let seconds = run.summary.elapsed_s;
-    let mut table = Table::of_figures(&["counter", "total", "per second"]);
+    let mut table = Table::of_figures("counter | total | per second");
     for (name, &total) in run.summary.counters.iter().filter(|&(_, &total)| total > 0) {
         // A peak has no rate.
         let is_peak = name.ends_with("_max");

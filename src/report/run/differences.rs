@@ -65,6 +65,8 @@ fn read(run: &Run) -> Option<String> {
         ),
     };
     let device = match differ(own.read, device) {
+        // Nothing is left for the device where a cache served all.
+        None if is_nothing_of(own.read, asked) => return Some(storage),
         None if matches!(stored, Some(Differ::Less(_))) => {
             format!("the device served the other {}", megabytes(own.read))
         }
@@ -208,8 +210,8 @@ fn merged(run: &Run) -> Option<String> {
 fn unseen(run: &Run) -> Option<String> {
     (!run.is_database_host_seen()).then(|| match &run.details.target.host_unseen {
         Some(why) => format!("the device is not seen: {why}"),
-        None => "the device is on another host: record it there with petal os, and merge it \
-                     with --os-data"
+        None => "the device is on another host: record it there with petal os, and merge it with \
+                 --os-data"
             .to_owned(),
     })
 }
@@ -219,10 +221,14 @@ enum Differ {
     More(u64),
 }
 
+/// True of so few bytes that they are no part of the whole.
+fn is_nothing_of(bytes: u64, whole: u64) -> bool {
+    bytes <= (whole as f64 * ALIKE_SHARE) as u64
+}
+
 /// How the lower layer differs; None where they are alike.
 fn differ(upper: u64, lower: u64) -> Option<Differ> {
-    let allowed = (upper.max(lower) as f64 * ALIKE_SHARE) as u64;
-    if upper.abs_diff(lower) <= allowed {
+    if is_nothing_of(upper.abs_diff(lower), upper.max(lower)) {
         None
     } else if lower < upper {
         Some(Differ::Less(upper - lower))
@@ -269,6 +275,9 @@ mod tests {
         assert!(text.contains("alike in bytes; the device served them"), "{text}");
         let text = read_by(1, Some(1));
         assert!(text.contains("which served them; the device served the other"), "{text}");
+        let text = read_by(0, Some(0));
+        assert!(text.contains("page cache, which served them - "), "{text}");
+        assert!(!text.contains("the device served"), "{text}");
         let text = read_by(5, Some(5));
         assert!(text.contains("more from storage than the physical reads"), "{text}");
         let text = read_by(2, Some(4));

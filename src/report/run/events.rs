@@ -1,7 +1,7 @@
 //! Where the time went: wait events, the latency of operations and of single I/Os.
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
-use super::super::table::{Align, Cell, Table};
+use super::super::table::{Cell, Table};
 use crate::analysis::verdict::is_foreground;
 use crate::record::Run;
 use crate::stats::counters::WaitSource;
@@ -15,15 +15,8 @@ const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. S
 /// Wait events by time, and what they leave of DB time.
 pub(in crate::report) fn top_events(run: &Run) -> Table {
     let db_time_us = run.details.db_time_s * 1e6;
-    let mut table = Table::new(&[
-        ("event", Align::Left),
-        ("waits", Align::Right),
-        ("time s", Align::Right),
-        ("avg us", Align::Right),
-        ("% DB time", Align::Right),
-        ("class", Align::Left),
-        ("source", Align::Left),
-    ]);
+    let mut table =
+        Table::headed("event | waits: | time s: | avg us: | % DB time: | class | source");
     let mut waited_us = 0.0;
     for wait in &run.summary.waits {
         let foreground = is_foreground(wait.class);
@@ -71,13 +64,10 @@ fn source(source: WaitSource) -> &'static str {
 
 /// Operation latency, of the whole run and of its steady window.
 pub(in crate::report) fn operations(run: &Run) -> Table {
-    let names = ["operation", "count", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
-    let mut table = Table::of_figures(&names);
-    for (kind, latency) in &run.summary.latency_us {
-        table.row(latency_cells(kind, latency));
-    }
-    for (hot, latency) in &run.summary.hot_latency_us {
-        table.row(latency_cells(hot, latency));
+    let mut table =
+        Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max");
+    for (name, latency) in run.summary.latency_us.iter().chain(&run.summary.hot_latency_us) {
+        table.row(latency_cells(name, latency));
     }
     if let Some(steady) = &run.summary.steady {
         for (kind, latency) in &steady.latency_us {
@@ -100,39 +90,19 @@ fn operations_note(run: &Run) -> String {
 }
 
 fn latency_cells(name: &str, latency: &LatencySummary) -> Vec<String> {
-    let figures = [
-        latency.mean,
-        latency.p50,
-        latency.p90,
-        latency.p95,
-        latency.p99,
-        latency.p99_9,
-        latency.max,
-    ];
-    [name.to_owned(), whole(latency.count)]
-        .into_iter()
-        .chain(figures.map(|figure| or_dash(figure, micros)))
-        .collect()
+    let LatencySummary { count, mean, p50, p90, p95, p99, p99_9, max } = *latency;
+    let figures = [mean, p50, p90, p95, p99, p99_9, max].map(|figure| or_dash(figure, micros));
+    [name.to_owned(), whole(count)].into_iter().chain(figures).collect()
 }
 
 /// Latency of single reads, writes and syncs, with who timed them.
 pub(in crate::report) fn io(run: &Run) -> Table {
-    let mut table = Table::new(&[
-        ("I/O", Align::Left),
-        ("count", Align::Right),
-        ("mean", Align::Right),
-        ("p50", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-        ("source", Align::Left),
-    ]);
+    let mut table = Table::headed("I/O | count: | mean: | p50: | p99: | max: | source");
     for (kind, latency) in &run.summary.io_latency_us {
-        let figures = [latency.mean, latency.p50, latency.p99, latency.max];
-        let cells = [kind.clone(), whole(latency.count)]
-            .into_iter()
-            .chain(figures.map(|figure| or_dash(figure, micros)))
-            .chain([latency.source.clone()]);
-        table.row(cells);
+        let [mean, p50, p99, max] = [latency.mean, latency.p50, latency.p99, latency.max]
+            .map(|figure| or_dash(figure, micros));
+        let count = whole(latency.count);
+        table.row([kind.clone(), count, mean, p50, p99, max, latency.source.clone()]);
     }
     if let Some(device) = &run.details.device {
         let sides = [
@@ -141,16 +111,8 @@ pub(in crate::report) fn io(run: &Run) -> Table {
         ];
         for (name, requests, time_ms) in sides {
             let mean = (requests > 0).then(|| time_ms as f64 * 1000.0 / requests as f64);
-            let dash = || "-".to_owned();
-            table.row([
-                name.to_owned(),
-                whole(requests),
-                or_dash(mean, micros),
-                dash(),
-                dash(),
-                dash(),
-                "/proc/diskstats, with its queue".to_owned(),
-            ]);
+            let (requests, mean) = (whole(requests), or_dash(mean, micros));
+            table.row([name, &requests, &mean, "-", "-", "-", "/proc/diskstats, with its queue"]);
         }
     }
     table

@@ -10,117 +10,66 @@ fn megabytes(bytes: u64) -> String {
     decimal(bytes as f64 / 1e6, 1)
 }
 
+/// Read blocks, read requests and read bytes, then what was written; None is unknown.
+type LayerCounts = [Option<u64>; 6];
+
 /// The same work on every layer, in blocks, requests and bytes.
 pub(in crate::report) fn layers(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
-    let block = summary.target.block_size;
     let above = sources::of(run).name;
-    let dash = || "-".to_owned();
-    let mut table = Table::of_figures(&[
-        "layer",
-        "read blocks",
-        "requests",
-        "MB",
-        "write blocks",
-        "requests",
-        "MB",
-    ]);
+    let in_bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * summary.target.block_size);
+    let mut table =
+        Table::of_figures("layer | read blocks | requests | MB | write blocks | requests | MB");
+    let mut row = |name: String, counts: LayerCounts| {
+        let show = [whole, whole, megabytes, whole, whole, megabytes];
+        let cells = counts.into_iter().zip(show).map(|(count, show)| or_dash(count, show));
+        table.row(std::iter::once(name).chain(cells));
+    };
     let petals = [("asked by petal", summary.rows_asked), ("visited", Some(summary.rows))];
     for (name, rows) in petals {
         let (read, updated) = (rows.map(|rows| rows.total()), rows.map(|rows| rows.update));
-        table.row([
-            format!("{name}, a block a row"),
-            or_dash(read, whole),
-            dash(),
-            or_dash(read, |rows| megabytes(rows * block)),
-            or_dash(updated, whole),
-            dash(),
-            or_dash(updated, |rows| megabytes(rows * block)),
-        ]);
+        let counts = [read, None, in_bytes(read), updated, None, in_bytes(updated)];
+        row(format!("{name}, a block a row"), counts);
     }
-    table.row([
-        format!("{above}, logical"),
-        or_dash(io.logical_reads, whole),
-        dash(),
-        or_dash(io.logical_reads, |blocks| megabytes(blocks * block)),
-        dash(),
-        dash(),
-        dash(),
-    ]);
-    table.row([
+    let logical = io.logical_reads;
+    row(format!("{above}, logical"), [logical, None, in_bytes(logical), None, None, None]);
+    row(
         format!("{above}, physical"),
-        or_dash(io.physical_read_blocks, whole),
-        or_dash(io.physical_read_requests, whole),
-        or_dash(io.physical_read_bytes, megabytes),
-        or_dash(io.physical_write_blocks, whole),
-        or_dash(io.physical_write_requests, whole),
-        or_dash(io.physical_write_bytes, megabytes),
-    ]);
-    if let Some(read) = summary.counter(CommonCounter::OtherReadBlocks) {
-        table.row([
-            format!("{above}, other tables"),
-            whole(read),
-            dash(),
-            megabytes(read * block),
-            dash(),
-            dash(),
-            dash(),
-        ]);
+        [
+            io.physical_read_blocks,
+            io.physical_read_requests,
+            io.physical_read_bytes,
+            io.physical_write_blocks,
+            io.physical_write_requests,
+            io.physical_write_bytes,
+        ],
+    );
+    if let read @ Some(_) = summary.counter(CommonCounter::OtherReadBlocks) {
+        row(format!("{above}, other tables"), [read, None, in_bytes(read), None, None, None]);
     }
-    table.row([
-        format!("{above}, log"),
-        or_dash(io.log_read_blocks, whole),
-        dash(),
-        or_dash(io.log_read_blocks, |blocks| megabytes(blocks * block)),
-        dash(),
-        dash(),
-        or_dash(io.redo_bytes, megabytes),
-    ]);
-    let serving = run.serving_bytes();
-    table.row([
-        format!("{}, storage", run.serving_processes()),
-        dash(),
-        dash(),
-        or_dash(serving.map(|bytes| bytes.read), megabytes),
-        dash(),
-        dash(),
-        or_dash(serving.map(|bytes| bytes.write), megabytes),
-    ]);
+    let log = io.log_read_blocks;
+    row(format!("{above}, log"), [log, None, in_bytes(log), None, None, io.redo_bytes]);
+    let (read, written) = run.serving_bytes().map(|bytes| (bytes.read, bytes.write)).unzip();
+    let serving = format!("{}, storage", run.serving_processes());
+    row(serving, [None, None, read, None, None, written]);
     let device = run.details.device.as_ref();
-    let name = if run.details.devices.is_empty() {
-        "device".to_owned()
-    } else {
-        format!("device {}", run.details.devices.join(", "))
-    };
-    table.row([
-        name,
-        dash(),
-        or_dash(device.map(|d| d.read_requests), whole),
-        or_dash(device.map(|d| d.read_bytes), megabytes),
-        dash(),
-        or_dash(device.map(|d| d.write_requests), whole),
-        or_dash(device.map(|d| d.write_bytes), megabytes),
-    ]);
-    table.with_note(flushes(run).unwrap_or_default())
-}
-
-/// What the device did besides; None where it was not seen.
-fn flushes(run: &Run) -> Option<String> {
-    let device = run.details.device.as_ref()?;
-    Some(format!(
-        "device flushes {}, time with I/O in flight {} s",
-        whole(device.flushes),
-        decimal(device.busy_ms as f64 / 1000.0, 2)
-    ))
+    let (reads, writes) = device.map(|d| (d.read_requests, d.write_requests)).unzip();
+    let (read, written) = device.map(|d| (d.read_bytes, d.write_bytes)).unzip();
+    let name = format!("device {}", run.details.devices.join(", "));
+    row(name.trim_end().to_owned(), [None, reads, read, None, writes, written]);
+    let flushes = device.map(|device| {
+        let busy_s = decimal(device.busy_ms as f64 / 1000.0, 2);
+        format!("device flushes {}, time with I/O in flight {busy_s} s", whole(device.flushes))
+    });
+    table.with_note(flushes.unwrap_or_default())
 }
 
 /// I/O by kind of file; empty where the engine does not see files.
 pub(in crate::report) fn files(run: &Run) -> Table {
     let average =
         |time_us: f64, count: u64| or_dash((count > 0).then(|| time_us / count as f64), micros);
-    let mut table = Table::of_figures(&[
-        "file", "reads", "MB", "avg us", "writes", "MB", "avg us", "syncs", "avg us",
-    ]);
+    let mut table =
+        Table::of_figures("file | reads | MB | avg us | writes | MB | avg us | syncs | avg us");
     for file in &run.details.files {
         table.row([
             file.kind.clone(),
@@ -139,16 +88,9 @@ pub(in crate::report) fn files(run: &Run) -> Table {
 
 /// Each endpoint's share.
 pub(in crate::report) fn endpoints(run: &Run) -> Table {
-    let mut table = Table::of_figures(&[
-        "endpoint",
-        "sessions",
-        "read requests",
-        "read MB",
-        "read us",
-        "write requests",
-        "write MB",
-        "redo MB",
-    ]);
+    let mut table = Table::of_figures(
+        "endpoint | sessions | read requests | read MB | read us | write requests | write MB | redo MB",
+    );
     for endpoint in &run.summary.endpoints {
         let io = &endpoint.io;
         table.row([

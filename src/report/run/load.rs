@@ -12,8 +12,11 @@ enum Unit {
 
 /// Totals, per second and per operation.
 pub(in crate::report) fn profile(run: &Run) -> Table {
-    let (summary, io, device) = (&run.summary, &run.details.io, run.details.device.as_ref());
-    let per = &summary.per_second;
+    let (summary, io, per) = (&run.summary, &run.details.io, &run.summary.per_second);
+    let device = run.details.device.as_ref();
+    let (reads, writes) = device.map(|d| (d.read_requests, d.write_requests)).unzip();
+    let (read, written) = device.map(|d| (d.read_bytes, d.write_bytes)).unzip();
+    let (io_writes, per_io_writes) = (io.physical_write_requests, per.physical_write_requests);
     use Unit::{Bytes, Count};
     let rows = [
         ("operations", Some(summary.ops.total), per.ops, Count),
@@ -26,30 +29,15 @@ pub(in crate::report) fn profile(run: &Run) -> Table {
         ("physical reads, MB", io.physical_read_bytes, per.physical_read_bytes, Bytes),
         ("blocks read from the log", io.log_read_blocks, None, Count),
         ("physical writes, blocks", io.physical_write_blocks, per.physical_write_blocks, Count),
-        (
-            "physical writes, requests",
-            io.physical_write_requests,
-            per.physical_write_requests,
-            Count,
-        ),
+        ("physical writes, requests", io_writes, per_io_writes, Count),
         ("physical writes, MB", io.physical_write_bytes, per.physical_write_bytes, Bytes),
         ("redo, MB", io.redo_bytes, per.redo_bytes, Bytes),
-        (
-            "device reads, requests",
-            device.map(|d| d.read_requests),
-            per.device_read_requests,
-            Count,
-        ),
-        ("device reads, MB", device.map(|d| d.read_bytes), per.device_read_bytes, Bytes),
-        (
-            "device writes, requests",
-            device.map(|d| d.write_requests),
-            per.device_write_requests,
-            Count,
-        ),
-        ("device writes, MB", device.map(|d| d.write_bytes), per.device_write_bytes, Bytes),
+        ("device reads, requests", reads, per.device_read_requests, Count),
+        ("device reads, MB", read, per.device_read_bytes, Bytes),
+        ("device writes, requests", writes, per.device_write_requests, Count),
+        ("device writes, MB", written, per.device_write_bytes, Bytes),
     ];
-    let mut table = Table::of_figures(&["", "total", "per second", "per operation"]);
+    let mut table = Table::of_figures(" | total | per second | per operation");
     for (name, total, per_second, unit) in rows {
         let seconds = Some(summary.elapsed_s).filter(|&seconds| seconds > 0.0);
         let per_second = per_second.or_else(|| Some(total? as f64 / seconds?));
@@ -73,11 +61,11 @@ pub(in crate::report) fn profile(run: &Run) -> Table {
 pub(in crate::report) fn ratios(run: &Run) -> Table {
     let (summary, io) = (&run.summary, &run.details.io);
     let (rows, updated) = (summary.rows.total(), summary.rows.update);
-    let mut table = Table::of_figures(&["ratio", "measured", "meant"]);
+    let mut table = Table::of_figures("ratio | measured | meant");
     let mut row = |name: &str, measured: Option<f64>, show: fn(f64) -> String, meant: String| {
         table.row([name.to_owned(), or_dash(measured, show), meant]);
     };
-    let nothing = String::new;
+    let thousandths = |value: f64| decimal(value, 3);
     // Scans are operations as well: UPDATE_PCT is a share of all.
     let ops = &summary.ops;
     let updates = ratio(Some(ops.update), Some(ops.select + ops.scan + ops.update));
@@ -92,54 +80,28 @@ pub(in crate::report) fn ratios(run: &Run) -> Table {
         let meant = summary.setting_number(every).filter(|&every| every > 0.0);
         row(name, share, percent, or_dash(meant, |every| percent(1.0 / every)));
     }
-    let written = io.physical_read_blocks.zip(io.physical_write_blocks);
-    let share = written.and_then(|(read, write)| ratio(Some(write), Some(read + write)));
+    let (read, written, log) =
+        (io.physical_read_blocks, io.physical_write_blocks, io.log_read_blocks);
+    let share = read.zip(written).and_then(|(read, write)| ratio(Some(write), Some(read + write)));
     let meant = ratio(Some(updated), Some(rows + updated));
     row("writes in physical I/O, % of blocks", share, percent, or_dash(meant, percent));
-    let reads_to_writes = ratio(io.physical_read_blocks, io.physical_write_blocks);
-    row(
-        "blocks read per block written",
-        reads_to_writes,
-        rate,
-        or_dash(ratio(Some(rows), Some(updated)), rate),
-    );
-    row(
-        "physical reads per row visited",
-        ratio(io.physical_read_blocks, Some(rows)),
-        |v| decimal(v, 3),
-        "1.000".into(),
-    );
-    if io.log_read_blocks.is_some() {
-        row(
-            "reads from the log per row visited",
-            ratio(io.log_read_blocks, Some(rows)),
-            |v| decimal(v, 3),
-            nothing(),
-        );
+    let meant = or_dash(ratio(Some(rows), Some(updated)), rate);
+    row("blocks read per block written", ratio(read, written), rate, meant);
+    let (rows, unset) = (Some(rows), String::new);
+    row("physical reads per row visited", ratio(read, rows), thousandths, "1.000".into());
+    if log.is_some() {
+        row("reads from the log per row visited", ratio(log, rows), thousandths, unset());
     }
-    row(
-        "logical reads per row visited",
-        ratio(io.logical_reads, Some(rows)),
-        |v| decimal(v, 3),
-        nothing(),
-    );
-    row(
-        "blocks per read request",
-        ratio(io.physical_read_blocks, io.physical_read_requests),
-        |v| decimal(v, 3),
-        nothing(),
-    );
-    let misses = io.physical_read_blocks.map(|read| read + io.log_read_blocks.unwrap_or(0));
-    let hits = ratio(misses, io.logical_reads).map(|misses| 1.0 - misses);
-    row("logical reads found in cache, %", hits, percent, nothing());
-    row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, nothing());
-    row(
-        "commits per log sync",
-        ratio(Some(summary.ops.update), io.log_syncs),
-        |v| decimal(v, 2),
-        nothing(),
-    );
-    row("host processor us per physical request", cpu_per_request(run), micros, nothing());
+    row("logical reads per row visited", ratio(io.logical_reads, rows), thousandths, unset());
+    let each = ratio(read, io.physical_read_requests);
+    row("blocks per read request", each, thousandths, unset());
+    let misses = ratio(read.map(|read| read + log.unwrap_or(0)), io.logical_reads);
+    let hits = misses.map(|misses| 1.0 - misses);
+    row("logical reads found in cache, %", hits, percent, unset());
+    row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, unset());
+    let each = ratio(Some(ops.update), io.log_syncs);
+    row("commits per log sync", each, |value| decimal(value, 2), unset());
+    row("host processor us per physical request", cpu_per_request(run), micros, unset());
     table
 }
 

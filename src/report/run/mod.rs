@@ -1,6 +1,8 @@
 //! The parts of a run's report, as tables and facts: one module for each part of the report. Text
 //! and pages lay the same values out; nothing here knows how they look.
 
+use super::numbers::UNKNOWN;
+
 pub(super) mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
@@ -15,6 +17,8 @@ pub(super) mod tested;
 /// Names and their values; a value without a name goes on with the one before.
 pub(super) type Facts = Vec<(String, String)>;
 
-fn fact(facts: &mut Facts, name: &str, value: &str) {
-    facts.push((name.to_owned(), value.to_owned()));
+/// Facts of which each value may be unknown.
+fn facts<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> Facts {
+    let shown = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
+    all.into_iter().map(|(name, value)| (name.to_owned(), shown(value))).collect()
 }

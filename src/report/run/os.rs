@@ -2,9 +2,9 @@
 
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::Table;
-use super::{Facts, fact};
+use super::Facts;
 use crate::record::os::HostSeen;
-use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures, Network};
+use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures};
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, DeviceUse, Range};
 
@@ -25,23 +25,14 @@ pub(in crate::report) fn place(seen: &HostSeen) -> String {
 /// As `mpstat` prints them.
 pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
     let sum = &seen.whole.sum;
-    let mut table = Table::of_figures(&[
-        "processors",
-        "%usr",
-        "%nice",
-        "%sys",
-        "%iowait",
-        "%irq",
-        "%soft",
-        "%steal",
-        "%idle",
-    ]);
+    let mut table = Table::of_figures(
+        "processors | %usr | %nice | %sys | %iowait | %irq | %soft | %steal | %idle",
+    );
     let each = &sum.cpus.each;
     let mut row = |name: String, ticks: Option<CpuTicks>| {
-        let cells = match ticks.and_then(|ticks| CpuPercents::of(&ticks)) {
-            Some(percents) => percents.columns().map(|percent| decimal(percent, 1)),
-            None => ["-"; 8].map(str::to_owned),
-        };
+        let percents = ticks.and_then(|ticks| CpuPercents::of(&ticks));
+        let cells = percents.map_or([None; 8], |percents| percents.columns().map(Some));
+        let cells = cells.map(|percent| or_dash(percent, |percent| decimal(percent, 1)));
         table.row(std::iter::once(name).chain(cells));
     };
     let count = if each.is_empty() { String::new() } else { format!(" {}", each.len()) };
@@ -50,10 +41,9 @@ pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
         let count = seen.allowed_cpus.as_ref().map_or(0, Vec::len);
         row(format!("allowed {count}"), sum.cpus.allowed);
     }
-    let busiest = sum.busiest_cpu.map(|(number, _)| number);
     if each.len() > 1 && each.len() <= CPUS_SHOWN {
         each.iter().for_each(|(number, ticks)| row(format!("cpu {number}"), Some(*ticks)));
-    } else if let Some(number) = busiest {
+    } else if let Some((number, _)) = sum.busiest_cpu {
         let ticks = each.iter().find(|(known, _)| *known == number).map(|(_, ticks)| *ticks);
         row(format!("busiest: cpu {number}"), ticks);
     }
@@ -62,53 +52,42 @@ pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
 
 /// The busiest second of one processor.
 fn busiest_second(seen: &HostSeen) -> Option<String> {
-    let busy: Option<(f64, u32, f64)> = seen
-        .seconds
-        .iter()
-        .filter(|second| second.interval.seconds > 0.5)
-        .filter_map(|second| {
-            let (cpu, busy) = second.interval.busiest_cpu?;
-            Some((busy, cpu, second.from_s))
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
-    let (busy, cpu, at_s) = busy?;
-    Some(format!(
-        "busiest second of one processor: cpu {cpu}, {} % at {} s",
-        decimal(busy, 0),
-        decimal(at_s, 0)
-    ))
+    let whole = seen.seconds.iter().filter(|second| second.interval.seconds > 0.5);
+    let known = whole.filter_map(|second| Some((second.from_s, second.interval.busiest_cpu?)));
+    let (at_s, (cpu, busy)) =
+        known.max_by(|a, b| a.1.1.total_cmp(&b.1.1).then(b.0.total_cmp(&a.0)))?;
+    let (busy, at_s) = (decimal(busy, 0), decimal(at_s, 0));
+    Some(format!("busiest second of one processor: cpu {cpu}, {busy} % at {at_s} s"))
 }
 
 /// As `iostat -x` prints them.
 pub(in crate::report) fn device_table(devices: &[DeviceUse], seconds: f64) -> Table {
-    let mut table = Table::of_figures(&[
-        "Device", "r/s", "rkB/s", "r_await", "w/s", "wkB/s", "w_await", "f/s", "aqu-sz", "%util",
-    ]);
+    let mut table = Table::of_figures(
+        "Device | r/s | rkB/s | r_await | w/s | wkB/s | w_await | f/s | aqu-sz | %util",
+    );
+    let hundredths = |value: Option<f64>| or_dash(value, |value| decimal(value, 2));
     for device in devices {
-        table.row(std::iter::once(device.name.clone()).chain(device_cells(device, seconds)));
+        let shown = DeviceRates::of(device, seconds);
+        table.row([
+            device.name.clone(),
+            or_dash(shown.reads, rate),
+            or_dash(shown.read_kib, rate),
+            hundredths(shown.read_await_ms),
+            or_dash(shown.writes, rate),
+            or_dash(shown.write_kib, rate),
+            hundredths(shown.write_await_ms),
+            or_dash(shown.flushes, rate),
+            hundredths(shown.queue),
+            or_dash(shown.util_percent, |percent| decimal(percent, 1)),
+        ]);
     }
     table
-}
-
-fn device_cells(device: &DeviceUse, seconds: f64) -> [String; 9] {
-    let shown = DeviceRates::of(device, seconds);
-    [
-        or_dash(shown.reads, rate),
-        or_dash(shown.read_kib, rate),
-        or_dash(shown.read_await_ms, |ms| decimal(ms, 2)),
-        or_dash(shown.writes, rate),
-        or_dash(shown.write_kib, rate),
-        or_dash(shown.write_await_ms, |ms| decimal(ms, 2)),
-        or_dash(shown.flushes, rate),
-        or_dash(shown.queue, |queue| decimal(queue, 2)),
-        or_dash(shown.util_percent, |percent| decimal(percent, 1)),
-    ]
 }
 
 /// As vmstat names them, with the range over the seconds.
 pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     let ranges = &seen.whole.ranges;
-    let mut table = Table::of_figures(&["vmstat", "mean", "least", "most"]);
+    let mut table = Table::of_figures("vmstat | mean | least | most");
     let mut row = |name: &str, range: Option<Range>, show: &dyn Fn(f64) -> String| {
         let cell = |value: Option<f64>| or_dash(value, show);
         let most = cell(range.map(|range| range.most as f64));
@@ -131,123 +110,84 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
 /// All else that it saw.
 pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
     let figures = HostFigures::of(seen);
+    let (per, pressure) = (&figures.per_second, &figures.pressure_percent);
+    let shown = |value: Option<f64>| or_dash(value, rate);
+    let kib = |bytes: Option<f64>| shown(bytes.map(|bytes| bytes / 1024.0));
     let mut facts = Facts::new();
-    let out = &mut facts;
-    let per = &figures.per_second;
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    let (interrupts, switches) = (shown(per.interrupts), shown(per.context_switches));
+    fact("in/s, cs/s", format!("{interrupts} interrupts, {switches} context switches a second"));
+    let (from, to) = (kib(per.swap_in_bytes), kib(per.swap_out_bytes));
+    let faults = shown(per.major_faults);
     fact(
-        out,
-        "in/s, cs/s",
-        &format!(
-            "{} interrupts, {} context switches a second",
-            or_dash(per.interrupts, rate),
-            or_dash(per.context_switches, rate)
-        ),
-    );
-    fact(
-        out,
         "si, so",
-        &format!(
-            "{} KiB/s from swap, {} KiB/s to swap; {} major faults a second",
-            kib(per.swap_in_bytes),
-            kib(per.swap_out_bytes),
-            or_dash(per.major_faults, rate)
-        ),
+        format!("{from} KiB/s from swap, {to} KiB/s to swap; {faults} major faults a second"),
     );
-    let pressure = &figures.pressure_percent;
+    let (cpu_some, io_some) = (shown(pressure.cpu_some), shown(pressure.io_some));
+    let (io_full, memory_some) = (shown(pressure.io_full), shown(pressure.memory_some));
+    let memory_full = shown(pressure.memory_full);
     fact(
-        out,
         "pressure, % of time",
-        &format!(
-            "cpu some {}, io some {} full {}, memory some {} full {}",
-            or_dash(pressure.cpu_some, rate),
-            or_dash(pressure.io_some, rate),
-            or_dash(pressure.io_full, rate),
-            or_dash(pressure.memory_some, rate),
-            or_dash(pressure.memory_full, rate)
+        format!(
+            "cpu some {cpu_some}, io some {io_some} full {io_full}, memory some {memory_some} full {memory_full}"
         ),
     );
     if let Some(seen) = &figures.network {
-        network(out, seen);
+        let side = |packets, bytes, errors| {
+            let (packets, errors) = (shown(packets), or_dash(errors, whole));
+            format!("{packets} packets/s, {} kB/s, {errors} errors", kib(bytes))
+        };
+        let rx = side(seen.received_packets, seen.received_bytes, seen.receive_errors);
+        let tx = side(seen.sent_packets, seen.sent_bytes, seen.send_errors);
+        fact("network", format!("rx {rx}; tx {tx}"));
+        let (again, all) =
+            (or_dash(seen.resent_segments, whole), or_dash(seen.sent_segments, whole));
+        fact("", format!("TCP segments sent again: {again} of {all}"));
     }
     // A file of `petal os` knows nothing of petal's own process.
     if figures.file.is_none() {
-        let petal = or_dash(figures.petal_processors, rate);
-        fact(out, "petal's process", &format!("{petal} processors"));
+        fact("petal's process", format!("{} processors", shown(figures.petal_processors)));
     }
-    if let Some(processes) = figures.gauges.server_processes {
-        let number = match (processes.least, processes.most) {
-            (least, most) if least == most => most.to_string(),
-            (least, most) => format!("{least} to {most}"),
-        };
+    if let Some(Range { least, most, .. }) = figures.gauges.server_processes {
+        let number = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        let (server, log) =
+            (shown(figures.server_processors), shown(figures.log_writer_processors));
         fact(
-            out,
             "server's processes",
-            &format!(
-                "{} processors in {number} processes; its log writer {}",
-                or_dash(figures.server_processors, rate),
-                or_dash(figures.log_writer_processors, rate)
-            ),
+            format!("{server} processors in {number} processes; its log writer {log}"),
         );
     }
     let (group, own) = (figures.group.as_ref(), figures.petal_group.as_ref());
     if let Some(limit) = group {
-        fact(out, "control group", &group_line(limit));
+        fact("control group", group_line(limit));
     }
     let is_same = |own: &GroupFigures| group.is_some_and(|group| group.file == own.file);
     if let Some(limit) = own.filter(|own| !is_same(own)) {
-        fact(out, "petal's own group", &group_line(limit));
+        fact("petal's own group", group_line(limit));
     }
     if let Some(clock) = &seen.clock {
-        fact(out, "clock", clock);
+        fact("clock", clock.clone());
     }
     if let Some(before) = &figures.before {
-        let told = format!(
-            "{} processors at work, {} requests a second at the data's devices",
-            or_dash(before.working_processors, rate),
-            or_dash(before.device_requests, rate)
+        let (working, requests) = (shown(before.working_processors), shown(before.device_requests));
+        fact(
+            "before the run",
+            format!(
+                "{working} processors at work, {requests} requests a second at the data's devices"
+            ),
         );
-        fact(out, "before the run", &told);
     }
     facts
 }
 
-fn kib(bytes: Option<f64>) -> String {
-    or_dash(bytes.map(|bytes| bytes / 1024.0), rate)
-}
-
-fn network(out: &mut Facts, seen: &Network) {
-    fact(
-        out,
-        "network",
-        &format!(
-            "rx {} packets/s, {} kB/s, {} errors; tx {} packets/s, {} kB/s, {} errors",
-            or_dash(seen.received_packets, rate),
-            kib(seen.received_bytes),
-            or_dash(seen.receive_errors, whole),
-            or_dash(seen.sent_packets, rate),
-            kib(seen.sent_bytes),
-            or_dash(seen.send_errors, whole)
-        ),
-    );
-    fact(
-        out,
-        "",
-        &format!(
-            "TCP segments sent again: {} of {}",
-            or_dash(seen.resent_segments, whole),
-            or_dash(seen.sent_segments, whole)
-        ),
-    );
-}
-
 fn group_line(group: &GroupFigures) -> String {
     let file = group.file.as_deref().map(|file| format!(" ({file})")).unwrap_or_default();
+    let (used, granted) = (or_dash(group.used_processors, rate), rate(group.granted_processors));
+    let (throttled, periods) =
+        (or_dash(group.throttled_periods, whole), or_dash(group.periods, whole));
+    let waited_s = or_dash(group.throttled_s, |s| decimal(s, 2));
     format!(
-        "{} of {} processors used; made to wait in {} of {} periods, {} s{file}",
-        or_dash(group.used_processors, rate),
-        rate(group.granted_processors),
-        or_dash(group.throttled_periods, whole),
-        or_dash(group.periods, whole),
-        or_dash(group.throttled_s, |s| decimal(s, 2))
+        "{used} of {granted} processors used; made to wait in {throttled} of {periods} periods, \
+         {waited_s} s{file}"
     )
 }

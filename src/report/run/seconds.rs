@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::Table;
-use super::{Facts, fact};
+use super::Facts;
 use crate::record::{IoLatency, PerSecond, Run, Second, Steady};
 use crate::stats::counters::CommonCounter;
 
@@ -16,36 +16,30 @@ type Figure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// The lowest, middle and highest second of each figure.
 pub(in crate::report) fn extremes(run: &Run) -> Table {
-    let per = |value: Option<u64>, second: &Second| Some(value? as f64 / second.length_s);
+    let rate_of = |count: fn(&Second) -> Option<u64>, unit: f64| -> Figure<'_> {
+        Box::new(move |second| Some(count(second)? as f64 / second.length_s / unit))
+    };
     let mut figures: Vec<(String, Figure<'_>)> = vec![
-        ("operations/s".into(), Box::new(move |s| per(Some(s.ops.total), s))),
-        ("PIOPS read".into(), Box::new(move |s| per(s.io?.physical_read_requests, s))),
-        ("PIOPS write".into(), Box::new(move |s| per(s.io?.physical_write_requests, s))),
-        ("redo MB/s".into(), Box::new(move |s| Some(per(s.io?.redo_bytes, s)? / 1e6))),
-        (
-            "device read MB/s".into(),
-            Box::new(move |s| Some(per(Some(s.device?.read_bytes), s)? / 1e6)),
-        ),
-        (
-            "device write MB/s".into(),
-            Box::new(move |s| Some(per(Some(s.device?.write_bytes), s)? / 1e6)),
-        ),
+        ("operations/s".into(), rate_of(|s| Some(s.ops.total), 1.0)),
+        ("PIOPS read".into(), rate_of(|s| s.io?.physical_read_requests, 1.0)),
+        ("PIOPS write".into(), rate_of(|s| s.io?.physical_write_requests, 1.0)),
+        ("redo MB/s".into(), rate_of(|s| s.io?.redo_bytes, 1e6)),
+        ("device read MB/s".into(), rate_of(|s| Some(s.device?.read_bytes), 1e6)),
+        ("device write MB/s".into(), rate_of(|s| Some(s.device?.write_bytes), 1e6)),
         ("processors idle %".into(), Box::new(|s| Some(s.cpu?.idle))),
     ];
-    for kind in run.summary.latency_us.keys() {
-        figures.push((
-            format!("{kind} p99 us"),
-            Box::new(move |s| s.latency_us.get(kind).and_then(|latency| latency.p99)),
-        ));
-    }
-    let mut table = Table::of_figures(&["", "min", "at s", "median", "max", "at s", "seconds"]);
+    let latencies = run.summary.latency_us.keys().map(|kind| -> (String, Figure<'_>) {
+        (format!("{kind} p99 us"), Box::new(move |s| s.latency_us.get(kind)?.p99))
+    });
+    figures.extend(latencies);
+    let mut table = Table::of_figures(" | min | at s | median | max | at s | seconds");
     for (name, figure) in &figures {
         table.row(extreme_cells(name, figure, &run.details.timeline));
     }
     table
 }
 
-fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<String> {
+fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> [String; 7] {
     let mut values: Vec<(f64, f64)> = timeline
         .iter()
         .filter(|second| second.length_s >= SECOND_S_MIN)
@@ -54,9 +48,9 @@ fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<St
     values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let count = values.len();
     let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
-        return [name, "-", "-", "-", "-", "-", "0"].map(str::to_owned).into();
+        return [name, "-", "-", "-", "-", "-", "0"].map(str::to_owned);
     };
-    vec![
+    [
         name.to_owned(),
         rate(min.0),
         decimal(min.1, 0),
@@ -69,7 +63,7 @@ fn extreme_cells(name: &str, figure: &Figure<'_>, timeline: &[Second]) -> Vec<St
 
 /// The rates of the steady window beside those of the whole run.
 pub(in crate::report) fn steady_rates(run: &Run, steady: &Steady) -> Table {
-    let mut table = Table::of_figures(&["per second", "steady window", "whole run"]);
+    let mut table = Table::of_figures("per second | steady window | whole run");
     type Rate = fn(&PerSecond) -> Option<f64>;
     let rows: [(&str, Rate, f64); 7] = [
         ("operations", |p| p.ops, 1.0),
@@ -87,8 +81,8 @@ pub(in crate::report) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     let read = |latencies: &BTreeMap<String, IoLatency>| {
         or_dash(latencies.get("read").and_then(|read| read.mean), micros)
     };
-    let reads = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
-    table.row([vec!["single-block read us".to_owned()], reads.to_vec()].concat());
+    let [of_window, of_run] = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
+    table.row(["single-block read us".to_owned(), of_window, of_run]);
     table
 }
 
@@ -103,57 +97,45 @@ pub(in crate::report) fn lost(run: &Run) -> Vec<String> {
 
 /// Errors, and how many operations and sessions did not come to their end.
 pub(in crate::report) fn errors(run: &Run) -> Facts {
-    let mut facts = Facts::new();
     let summary = &run.summary;
     let codes: Vec<String> =
         summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
-    let told = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
-    fact(&mut facts, "errors, gone on", &told);
-    fact(&mut facts, "operations cut", &whole(summary.ops.cut));
-    if let Some(backlog) = run.details.backlog {
-        fact(&mut facts, "due and not begun", &whole(backlog));
-    }
-    fact(&mut facts, "sessions lost", &whole(summary.sessions_lost.len() as u64));
-    facts
+    let codes = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
+    let all = [
+        ("errors, gone on", Some(codes)),
+        ("operations cut", Some(whole(summary.ops.cut))),
+        ("due and not begun", run.details.backlog.map(whole)),
+        ("sessions lost", Some(whole(summary.sessions_lost.len() as u64))),
+    ];
+    super::facts(all.into_iter().filter(|(_, value)| value.is_some()))
 }
 
 /// What the processors did, and petal's part of it.
 pub(in crate::report) fn cost(run: &Run) -> Facts {
-    let mut facts = Facts::new();
-    let mut fact = |name: &str, value: &str| super::fact(&mut facts, name, value);
     let summary = &run.summary;
     let shares = summary.cpu.map(|cpu| {
+        let [user, system, iowait, idle, steal] =
+            [cpu.user, cpu.system, cpu.iowait, cpu.idle, cpu.steal].map(|part| decimal(part, 1));
         format!(
-            "user {} %, system {} %, iowait {} %, idle {} %, steal {} %",
-            decimal(cpu.user, 1),
-            decimal(cpu.system, 1),
-            decimal(cpu.iowait, 1),
-            decimal(cpu.idle, 1),
-            decimal(cpu.steal, 1)
+            "user {user} %, system {system} %, iowait {iowait} %, idle {idle} %, steal {steal} %"
         )
     });
-    // What `petal os` recorded stands for the database's host, also where that is this one.
-    let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
-    fact(whose, &or_dash(shares, |text| text));
     let cpus = run.details.host.as_ref().map(|host| f64::from(host.cpus));
     let host_s = cpus.map(|cpus| cpus * summary.elapsed_s).filter(|&seconds| seconds > 0.0);
     let petal = summary.petal_cpu_s.map(|seconds| {
-        let share = host_s.map(|host_s| seconds / host_s);
+        let share = or_dash(host_s.map(|host_s| seconds / host_s), percent);
         let per_op = (summary.ops.total > 0).then(|| seconds * 1e6 / summary.ops.total as f64);
-        format!(
-            "{} s of processor time, {} % of this host, {} us an operation",
-            decimal(seconds, 2),
-            or_dash(share, percent),
-            or_dash(per_op, micros)
-        )
+        let (seconds, per_op) = (decimal(seconds, 2), or_dash(per_op, micros));
+        format!("{seconds} s of processor time, {share} % of this host, {per_op} us an operation")
     });
-    fact("petal's process", &or_dash(petal, |text| text));
+    // What `petal os` recorded stands for the database's host, also where that is this one.
+    let whose = if run.details.server_os.is_some() { "the database's host" } else { "this host" };
+    let mut facts = super::facts([(whose, shares), ("petal's process", petal)]);
     if run.details.target.in_process && !run.is_bare_device() {
-        fact("", "the database runs inside petal's process: its work is in this figure");
+        let inside = "the database runs inside petal's process: its work is in this figure";
+        facts.extend(super::facts([("", Some(inside.to_owned()))]));
     }
-    if let Some(told) = verifying(run) {
-        fact("of it, verifying", &told);
-    }
+    facts.extend(verifying(run).map(|verifying| ("of it, verifying".to_owned(), verifying)));
     facts
 }
 

@@ -1,7 +1,7 @@
 //! The database's own report of the run, beside what petal counted.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::super::table::{Align, Table};
+use super::super::table::Table;
 use crate::analysis::server_report::Comparison;
 use crate::record::server_report::SeenReport;
 
@@ -31,13 +31,9 @@ pub(in crate::report) fn heading(report: &SeenReport) -> String {
 
 /// The same figures as both saw them.
 pub(in crate::report) fn beside(comparison: &Comparison) -> Table {
-    let mut table = Table::new(&[
-        ("over the run, and over the report's window", Align::Left),
-        ("petal's snapshots", Align::Right),
-        ("the report", Align::Right),
-        ("report more by %", Align::Right),
-        ("judged", Align::Left),
-    ]);
+    let mut table = Table::headed(
+        "over the run, and over the report's window | petal's snapshots: | the report: | report more by %: | judged",
+    );
     for row in &comparison.rows {
         let show = |value: f64| match row.what.ends_with("average") {
             true => micros(value),
@@ -75,12 +71,7 @@ fn explained(comparison: &Comparison) -> String {
 
 /// Load profile, I/O and the rest, each with the section it stood in.
 pub(in crate::report) fn figures(report: &SeenReport) -> Table {
-    let mut table = Table::new(&[
-        ("figure", Align::Left),
-        ("value", Align::Right),
-        ("unit", Align::Left),
-        ("section", Align::Left),
-    ]);
+    let mut table = Table::headed("figure | value: | unit | section");
     for (name, figure) in &report.figures {
         let section: String = figure.section.chars().take(SECTION_WIDTH).collect();
         table.row([name.clone(), rate(figure.value), figure.unit.clone(), section]);
@@ -91,14 +82,7 @@ pub(in crate::report) fn figures(report: &SeenReport) -> Table {
 const SECTION_WIDTH: usize = 48;
 
 pub(in crate::report) fn top_events(report: &SeenReport) -> Table {
-    let mut table = Table::new(&[
-        ("event", Align::Left),
-        ("waits", Align::Right),
-        ("time s", Align::Right),
-        ("avg us", Align::Right),
-        ("% DB time", Align::Right),
-        ("class", Align::Left),
-    ]);
+    let mut table = Table::headed("event | waits: | time s: | avg us: | % DB time: | class");
     for event in &report.top_events {
         table.row([
             event.name.clone(),

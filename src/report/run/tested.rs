@@ -1,109 +1,85 @@
 //! What was tested: target, host, settings.
 
 use super::super::numbers::{bytes, decimal, or_dash, whole};
-use super::super::table::{Align, Table};
-use super::{Facts, fact};
-use crate::record::Run;
+use super::super::table::Table;
+use super::Facts;
+use crate::record::{Run, as_text};
 use crate::settings::{Given, Origin};
 use crate::stats::host::{Device, Host};
 
 /// What was tested, on what.
 pub(in crate::report) fn facts(run: &Run) -> Facts {
-    let mut facts = Facts::new();
-    target(&mut facts, run);
-    host(&mut facts, run);
-    shape(&mut facts, run);
-    facts
+    [target(run), host(run), shape(run)].concat()
 }
 
-fn target(out: &mut Facts, run: &Run) {
+fn target(run: &Run) -> Facts {
     let (summary, details) = (&run.summary, &run.details);
-    let target = &summary.target;
-    let name = if run.is_bare_device() { "engine" } else { "database" };
-    fact(out, name, &format!("{} {} (engine {})", target.product, target.version, summary.engine));
-    fact(out, "URL", &target.url);
-    fact(out, "block size", &bytes(target.block_size));
-    fact(
-        out,
-        "cache",
-        &or_dash(target.cache_bytes, |cache| format!("{} for all sessions together", bytes(cache))),
-    );
-    fact(
-        out,
-        "active data set",
-        &format!(
-            "{} in {} schemas of {} rows",
-            bytes(summary.active_bytes),
-            summary.schemas,
-            whole(details.active_rows)
-        ),
-    );
+    let (target, stated) = (&summary.target, &details.target);
     let index = details.loaded.iter().map(|schema| schema.index_bytes).reduce(|a, b| a + b);
-    let index = or_dash(index, |index| format!("{} beside the data", bytes(index)));
-    fact(out, "index", &index);
-    fact(
-        out,
-        "data compresses",
-        &or_dash(details.target.compression_ratio, |ratio| {
-            format!("{} times (sampled blocks, LZ4)", decimal(ratio, 1))
-        }),
-    );
-    let direct =
-        details.target.direct_io.as_ref().map(|direct| match (direct.used, &direct.reason) {
-            (true, _) => "yes: past the page cache".to_owned(),
-            (false, Some(reason)) => format!("no: {reason}"),
-            (false, None) => "no: through the page cache".to_owned(),
-        });
-    fact(out, "direct I/O", &or_dash(direct, |text| text));
-    let durable = details.target.durability.as_ref().map(|durability| {
+    let direct = stated.direct_io.as_ref().map(|direct| match (direct.used, &direct.reason) {
+        (true, _) => "yes: past the page cache".to_owned(),
+        (false, Some(reason)) => format!("no: {reason}"),
+        (false, None) => "no: through the page cache".to_owned(),
+    });
+    let durable = stated.durability.as_ref().map(|durability| {
         let word = if durability.durable { "yes" } else { "NO" };
         format!("{word} ({})", durability.setting)
     });
-    fact(out, "commits durable", &or_dash(durable, |text| text));
-    fact(out, "checkpoint", &or_dash(details.target.checkpoint.clone(), |text| text));
-    let plan = details.target.plan.as_ref().map(|plan| {
+    let plan = stated.plan.as_ref().map(|plan| {
         format!("{}: {}", if plan.as_meant { "as meant" } else { "NOT as meant" }, plan.text)
     });
-    fact(out, "plan of the SELECT", &or_dash(plan, |text| text));
     let settings: Vec<String> =
-        details.target.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    fact(out, "its settings", &settings.join(", "));
-}
-
-fn host(out: &mut Facts, run: &Run) {
-    match &run.details.host {
-        Some(host) => host_facts(out, "host", host),
-        None => fact(out, "host", "-"),
-    }
-    let is_seen = run.is_database_host_seen();
-    if run.details.host.is_some() && !is_seen {
-        let why = run.why_database_host_is_unseen();
-        fact(out, "", &format!("{why}: its devices and processors are not seen"));
-    }
-    if let Some(host) = run.details.server_os.as_ref().and_then(|seen| seen.facts.as_ref()) {
-        host_facts(out, "the database's host", host);
-    }
-}
-
-fn host_facts(out: &mut Facts, name: &str, host: &Host) {
-    fact(
-        out,
-        name,
-        &format!(
-            "{}, Linux {}, {} processors ({}), memory {}",
-            host.name,
-            host.kernel,
-            host.cpus,
-            host.cpu_model.as_deref().unwrap_or("model not known"),
-            or_dash(host.memory_bytes, bytes)
+        stated.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let (active, rows) = (bytes(summary.active_bytes), whole(details.active_rows));
+    let compresses = |ratio| format!("{} times (sampled blocks, LZ4)", decimal(ratio, 1));
+    let whose = match summary.endpoints.len() {
+        0 | 1 => String::new(),
+        count => format!(", of the first of {count} endpoints"),
+    };
+    let cache = |cache| format!("{} for all sessions together{whose}", bytes(cache));
+    super::facts([
+        (
+            if run.is_bare_device() { "engine" } else { "database" },
+            Some(format!("{} {} (engine {})", target.product, target.version, summary.engine)),
         ),
-    );
-    for device in &host.devices {
-        fact(out, "device", &described(device));
+        ("URL", Some(target.url.clone())),
+        ("block size", Some(bytes(target.block_size))),
+        ("cache", target.cache_bytes.map(cache)),
+        (
+            "active data set",
+            Some(format!("{active} in {} schemas of {rows} rows", summary.schemas)),
+        ),
+        ("index", index.map(|index| format!("{} beside the data", bytes(index)))),
+        ("data compresses", stated.compression_ratio.map(compresses)),
+        ("direct I/O", direct),
+        ("commits durable", durable),
+        ("checkpoint", stated.checkpoint.clone()),
+        ("plan of the SELECT", plan),
+        ("its settings", Some(settings.join(", "))),
+    ])
+}
+
+fn host(run: &Run) -> Facts {
+    let own = run.details.host.as_ref();
+    let mut facts =
+        own.map_or_else(|| super::facts([("host", None)]), |host| of_host("host", host));
+    if own.is_some() && !run.is_database_host_seen() {
+        let why = run.why_database_host_is_unseen();
+        facts.push((String::new(), format!("{why}: its devices and processors are not seen")));
     }
-    for reason in &host.unseen {
-        fact(out, "device not seen", reason);
-    }
+    let other = run.details.server_os.as_ref().and_then(|seen| seen.facts.as_ref());
+    facts.extend(other.into_iter().flat_map(|host| of_host("the database's host", host)));
+    facts
+}
+
+fn of_host(name: &str, host: &Host) -> Facts {
+    let model = host.cpu_model.as_deref().unwrap_or("model not known");
+    let Host { name: own, kernel, cpus, .. } = host;
+    let memory = or_dash(host.memory_bytes, bytes);
+    let first = format!("{own}, Linux {kernel}, {cpus} processors ({model}), memory {memory}");
+    let devices = host.devices.iter().map(|device| ("device", Some(described(device))));
+    let unseen = host.unseen.iter().map(|reason| ("device not seen", Some(reason.clone())));
+    super::facts([(name, Some(first))].into_iter().chain(devices).chain(unseen))
 }
 
 /// `rotational` is the kernel's flag: virtual disks often set it whatever they are.
@@ -119,27 +95,13 @@ fn described(device: &Device) -> String {
     parts.join(", ")
 }
 
-fn shape(out: &mut Facts, run: &Run) {
+fn shape(run: &Run) -> Facts {
     let (summary, details) = (&run.summary, &run.details);
-    fact(out, "sessions", &format!("{} on {} schemas", summary.sessions, summary.schemas));
-    fact(out, "seed", &summary.seed.to_string());
-    fact(out, "repeat", &format!("{} of {}", details.repeat, details.repeats));
-    fact(out, "started", &summary.started_at);
-    fact(out, "connected in", &or_dash(details.connect_s, |s| format!("{} s", decimal(s, 3))));
-    fact(out, "elapsed", &format!("{} s", decimal(summary.elapsed_s, 3)));
-    fact(
-        out,
-        "DB time",
-        &format!(
-            "{} s in operations, {} s of think time",
-            decimal(details.db_time_s, 3),
-            decimal(details.think_time_s, 3)
-        ),
-    );
+    let seconds = |s: f64| format!("{} s", decimal(s, 3));
+    let (db_time, think_time) = (seconds(details.db_time_s), seconds(details.think_time_s));
     let done = details.first_done_s.zip(details.last_done_s).map(|(first, last)| {
-        format!("first session {} s, last session {} s", decimal(first, 3), decimal(last, 3))
+        format!("first session {}, last session {}", seconds(first), seconds(last))
     });
-    fact(out, "done", &or_dash(done, |text| text));
     let settled = summary.settle.as_ref().map(|settle| {
         format!(
             "{} s; dirty pages {} before, {} after",
@@ -148,16 +110,24 @@ fn shape(out: &mut Facts, run: &Run) {
             or_dash(settle.dirty_bytes_after, bytes)
         )
     });
-    fact(out, "settled", &or_dash(settled, |text| text));
-    for line in details.settled.iter().flat_map(|settled| &settled.done) {
-        fact(out, "", line);
-    }
+    let steps = details.settled.iter().flat_map(|settled| &settled.done);
+    let all = [
+        ("sessions", Some(format!("{} on {} schemas", summary.sessions, summary.schemas))),
+        ("seed", Some(summary.seed.to_string())),
+        ("repeat", Some(format!("{} of {}", details.repeat, details.repeats))),
+        ("started", Some(summary.started_at.clone())),
+        ("connected in", details.connect_s.map(seconds)),
+        ("elapsed", Some(seconds(summary.elapsed_s))),
+        ("DB time", Some(format!("{db_time} in operations, {think_time} of think time"))),
+        ("done", done),
+        ("settled", settled),
+    ];
+    super::facts(all.into_iter().chain(steps.map(|step| ("", Some(step.clone())))))
 }
 
 /// The parameters that somebody set, or those that are at their default.
 pub(in crate::report) fn settings(run: &Run, at_default: bool) -> Table {
-    let columns = [("parameter", Align::Left), ("value", Align::Right), ("set by", Align::Left)];
-    let mut table = Table::new(&columns);
+    let mut table = Table::headed("parameter | value: | set by");
     for given in run.details.given.iter().filter(|given| is_default(given) == at_default) {
         table.row([given.key.clone(), value(given), origin(&given.origin)]);
     }
@@ -174,11 +144,7 @@ fn is_default(given: &Given) -> bool {
 
 /// A parameter's value as a person writes it.
 pub(in crate::report) fn value(given: &Given) -> String {
-    match &given.value {
-        serde_json::Value::Null => "unset".to_owned(),
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    as_text(&given.value, "unset")
 }
 
 /// Who set it.

@@ -1,22 +1,15 @@
 //! Several runs beside each other: which is which, and what their commits waited for.
 
 use super::super::numbers::{decimal, micros, or_dash, rate, ratio, whole};
-use super::super::table::{Align, Table};
+use super::super::table::Table;
 use crate::record::Run;
 use crate::stats::counters::WaitClass;
 
 /// A row per run, in the order of the other table; each with the name of its folder.
 pub fn table(runs: &[(&str, &Run)]) -> String {
-    let mut table = Table::new(&[
-        ("row", Align::Right),
-        ("run", Align::Left),
-        ("loop", Align::Left),
-        ("ops/s", Align::Right),
-        ("commits", Align::Right),
-        ("per log sync", Align::Right),
-        ("commit wait s", Align::Right),
-        ("upd mean", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        "row: | run | loop | ops/s: | commits: | per log sync: | commit wait s: | upd mean:",
+    );
     for (row, (name, run)) in (1..).zip(runs) {
         let counted = run.counted();
         let (summary, headline) = (&run.summary, run.headline());

@@ -135,9 +135,8 @@ const OF_MEANS: [Figure; 8] = [
 
 /// A row per run.
 pub fn runs(rows: &Rows) -> String {
-    let names = ["sess", "upd%", "rep"].into_iter().chain(OF_RUNS.map(|(name, ..)| name));
-    let names: Vec<&str> = names.collect();
-    grouped(&names, rows.0.iter().map(|row| (headings(&row.seen), cells_of(row))))
+    let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
+    grouped(&heading, rows.0.iter().map(|row| (title(&row.seen), cells_of(row))))
 }
 
 fn cells_of(row: &Row) -> Vec<String> {
@@ -148,47 +147,44 @@ fn cells_of(row: &Row) -> Vec<String> {
 
 /// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
 pub fn means(rows: &Rows) -> String {
-    let names = ["sess", "upd%", "n", "spread"].into_iter();
-    let names: Vec<&str> = names.chain(OF_MEANS.map(|(name, ..)| name)).collect();
+    let names = OF_MEANS.map(|(name, ..)| name).join(" | ");
     let cells = rows.cells();
-    grouped(
-        &names,
-        cells.iter().map(|cell| {
-            let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
-            let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
-            let count = cell.rows.len().to_string();
-            let seen = &cell.first.seen;
-            let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
-            (headings(seen), row)
-        }),
-    )
+    let shown = cells.iter().map(|cell| {
+        let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
+        let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
+        let count = cell.rows.len().to_string();
+        let seen = &cell.first.seen;
+        let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
+        (title(seen), row)
+    });
+    grouped(&format!("sess | upd% | n | spread | {names}"), shown)
 }
 
 fn sessions_and_mix(seen: &Observation) -> Vec<String> {
     ["sessions", "update_pct"].map(|key| or_dash(seen.factor(key), str::to_owned)).to_vec()
 }
 
-/// What stands above a row's table.
-fn headings(seen: &Observation) -> String {
+/// The title of a row's table.
+fn title(seen: &Observation) -> String {
     let told = seen.factors.iter().filter(|(key, _)| !IN_COLUMNS.contains(&key.as_str()));
     told.map(|(key, value)| format!("{} {value}", key.to_ascii_uppercase()))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
-/// A table for each heading, in the order in which headings come.
-fn grouped(names: &[&str], rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
+/// A table for each title of a row, in the order in which titles come.
+fn grouped(heading: &str, rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
     let mut tables: Vec<(String, Table)> = Vec::new();
-    for (heading, row) in rows {
-        let at = tables.iter().position(|(known, _)| *known == heading).unwrap_or_else(|| {
-            tables.push((heading, Table::of_figures(names)));
+    for (title, row) in rows {
+        let at = tables.iter().position(|(known, _)| *known == title).unwrap_or_else(|| {
+            tables.push((title, Table::of_figures(heading)));
             tables.len() - 1
         });
         tables[at].1.row(row);
     }
-    let shown = tables.iter().map(|(heading, table)| match heading.as_str() {
+    let shown = tables.iter().map(|(title, table)| match title.as_str() {
         "" => table.render(),
-        heading => format!("{}\n{}", line(heading), table.render()),
+        title => format!("{}\n{}", line(title), table.render()),
     });
     shown.collect::<Vec<_>>().join("\n")
 }

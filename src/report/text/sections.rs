@@ -230,7 +230,7 @@ pub(super) fn own_counters(out: &mut String, run: &Run) {
     if run.summary.counters.is_empty() {
         return;
     }
-    section(out, sources::of(run).counters, run.told_by());
+    section(out, sources::of(run).counters, run.reported_by());
     out.push_str(&counters::counters(run).render());
     let zero: Vec<&str> =
         run.summary.counters.iter().filter(|&(_, &n)| n == 0).map(|(n, _)| n.as_str()).collect();

@@ -76,6 +76,13 @@ fn caches_that_hold_the_data_are_told() {
         run.summary.target.cache_bytes = Some(run.summary.active_bytes);
     });
     assert!(message(&run, "cached-by-database").contains("logical reads"));
+    let run = gains(&["cache-misses", "cached-by-database"], |run| {
+        run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+        let second = run.summary.endpoints[0].clone();
+        run.summary.endpoints.push(second);
+    });
+    let told = message(&run, "cached-by-database");
+    assert!(told.contains("the first endpoint's cache"), "{told}");
     gains(&["cached-by-database"], |run| {
         run.summary.target.cache_bytes = Some(run.summary.active_bytes);
         let io = &mut run.details.io;

@@ -1,9 +1,11 @@
 //! Percentiles over time, of one kind of operation.
 
-use super::super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant};
+use super::super::super::charts::{Axis, Color, Figure, Plot, Scale, Series, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
-use super::{HEIGHT, Piece, WIDTH, hits, known_runs, pieces_note, time_axis};
+use super::{Piece, drawing, known_runs, pieces_note};
+use crate::analysis::steady::median;
 use crate::record::Run;
+use crate::stats::histogram::LatencySummary;
 
 /// The percentiles of one piece.
 #[derive(Debug, Clone, Copy)]
@@ -16,22 +18,16 @@ struct Percentiles {
 }
 
 fn percentiles(piece: &Piece<'_>, kind: &str) -> Option<Percentiles> {
-    let all: Vec<_> =
-        piece.seconds.iter().filter_map(|second| second.latency_us.get(kind)).collect();
-    let middle = |pick: fn(&crate::stats::histogram::LatencySummary) -> Option<f64>| {
-        let mut values: Vec<f64> = all.iter().filter_map(|latency| pick(latency)).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len().checked_sub(1)? / 2).copied()
-    };
-    let worst = |pick: fn(&crate::stats::histogram::LatencySummary) -> Option<f64>| {
-        all.iter().filter_map(|latency| pick(latency)).reduce(f64::max)
-    };
+    type Pick = fn(&LatencySummary) -> Option<f64>;
+    let all = || piece.seconds.iter().filter_map(|second| second.latency_us.get(kind));
+    let middle = |pick: Pick| median(all().filter_map(pick));
+    let worst = |pick: Pick| all().filter_map(pick).reduce(f64::max);
     Some(Percentiles {
         p50: middle(|latency| latency.p50)?,
         p90: middle(|latency| latency.p90)?,
         p99: worst(|latency| latency.p99)?,
         max: worst(|latency| latency.max)?,
-        count: all.iter().map(|latency| latency.count).sum(),
+        count: all().map(|latency| latency.count).sum(),
     })
 }
 
@@ -48,20 +44,13 @@ pub(super) fn of_kind(
     let color = Color::Series([3, 4, 6][number % 3]);
     let id = format!("latency-{number}");
     let title = format!("Latency of {kind} over time");
-    let draw = |name: &'static str, y: Scale| -> Variant {
-        let mut plot = Plot::new(&Frame {
-            id: &format!("{id}-{name}"),
-            title: &title,
-            description: "p50, p90, p99 and the slowest operation over the seconds of the run.",
-            width: WIDTH,
-            height: HEIGHT,
-            x: time_axis(run, pieces),
-            y: Axis::new(y, "operation latency, us (petal's clock)"),
-            shown: Use::Page,
-        });
-        draw_percentiles(&mut plot, &known_runs(pieces, &values), color);
-        hits(&mut plot, pieces);
-        Variant { name, svg: plot.finish() }
+    let description = "p50, p90, p99 and the slowest operation over the seconds of the run.";
+    let variant = |name: &'static str, y: Scale| -> Variant {
+        let y = Axis::new(y, "operation latency, us (petal's clock)");
+        let id = format!("{id}-{name}");
+        let runs = known_runs(pieces, &values);
+        let draw = |plot: &mut Plot| draw_percentiles(plot, &runs, color);
+        Variant { name, svg: drawing(run, pieces, &id, &title, description, y, draw) }
     };
     let log = known().flat_map(|value| [value.p50, value.max]);
     let linear = known().map(|value| value.max);
@@ -79,7 +68,7 @@ pub(super) fn of_kind(
             pieces_note(pieces, what)
         ),
         is_wide: false,
-        variants: vec![draw("log", Scale::log(log)), draw("linear", Scale::linear(linear))],
+        variants: vec![variant("log", Scale::log(log)), variant("linear", Scale::linear(linear))],
         series: vec![
             Series::line(0, "p50", color, "", None),
             Series::line(1, "p90", color, "7 3", None),

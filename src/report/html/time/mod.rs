@@ -6,7 +6,7 @@ mod latency;
 mod processors;
 mod rates;
 
-use super::super::charts::{Axis, Figure, Plot, Scale};
+use super::super::charts::{Axis, Figure, Frame, Plot, Scale, Use};
 use super::super::run::seconds::SECOND_S_MIN;
 use crate::record::{Run, Second};
 
@@ -53,7 +53,11 @@ struct Level {
 }
 
 /// `amount` is what there was of it in a second, over `per`: the second's length, or a count.
-fn level(piece: &Piece<'_>, amount: &Pick<'_>, per: &Pick<'_>) -> Option<Level> {
+fn level(
+    piece: &Piece<'_>,
+    amount: impl Fn(&Second) -> Option<f64>,
+    per: impl Fn(&Second) -> Option<f64>,
+) -> Option<Level> {
     let mut sum = (0.0, 0.0);
     let (mut least, mut most) = (f64::MAX, f64::MIN);
     for second in piece.seconds {
@@ -65,8 +69,6 @@ fn level(piece: &Piece<'_>, amount: &Pick<'_>, per: &Pick<'_>) -> Option<Level> 
     }
     (sum.1 > 0.0).then(|| Level { mean: sum.0 / sum.1, least, most })
 }
-
-type Pick<'a> = dyn Fn(&Second) -> Option<f64> + 'a;
 
 fn length(second: &Second) -> Option<f64> {
     Some(second.length_s)
@@ -98,17 +100,26 @@ fn pieces_note(pieces: &[Piece<'_>], what: &str) -> String {
     }
 }
 
-fn time_axis(run: &Run, pieces: &[Piece<'_>]) -> Axis {
+/// A chart over the time of the run, in which a pointer finds the piece where it is.
+fn drawing(
+    run: &Run,
+    pieces: &[Piece<'_>],
+    id: &str,
+    title: &str,
+    description: &str,
+    y: Axis,
+    draw: impl FnOnce(&mut Plot),
+) -> String {
     let to = pieces.last().map_or(run.summary.elapsed_s, Piece::end_s);
     let from = pieces.first().map_or(0.0, Piece::begin_s);
-    Axis::new(Scale::between(from, to), "seconds since the trigger")
-}
-
-/// A pointer finds the piece in which it is.
-fn hits(plot: &mut Plot, pieces: &[Piece<'_>]) {
+    let x = Axis::new(Scale::between(from, to), "seconds since the trigger");
+    let (width, height, shown) = (WIDTH, HEIGHT, Use::Page);
+    let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });
+    draw(&mut plot);
     for (row, piece) in pieces.iter().enumerate() {
         plot.hit_column(piece.begin_s(), piece.end_s(), row);
     }
+    plot.finish()
 }
 
 /// The values in a row without a gap, each at the middle of its piece.
@@ -138,7 +149,7 @@ mod tests {
         assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
         let amount = |second: &Second| Some(second.ops.total as f64);
         let levels: Vec<Level> =
-            pieces.iter().filter_map(|piece| level(piece, &amount, &length)).collect();
+            pieces.iter().filter_map(|piece| level(piece, amount, length)).collect();
         let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
         assert_eq!(least, 7.0);
         assert!(levels.iter().all(|level| level.least <= level.mean && level.mean <= level.most));

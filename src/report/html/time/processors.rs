@@ -1,8 +1,8 @@
 //! What the processors did over time.
 
-use super::super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant};
+use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
 use super::super::super::numbers::{decimal, or_dash};
-use super::{HEIGHT, Piece, WIDTH, hits, known_runs, length, level, pieces_note, time_axis};
+use super::{Piece, drawing, known_runs, length, level, pieces_note};
 use crate::record::{Run, Second};
 
 /// The parts of the processors' time, one upon the other.
@@ -20,38 +20,29 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
             let mut levels = [0.0; 4];
             for (share, (_, _, pick)) in levels.iter_mut().zip(&parts) {
                 let amount = |second: &Second| Some(pick(&second.cpu?) * second.length_s);
-                *share = level(piece, &amount, &length)?.mean;
+                *share = level(piece, amount, length)?.mean;
             }
             Some(levels)
         })
         .collect();
     shares.iter().flatten().next()?;
-    let mut plot = Plot::new(&Frame {
-        id: "processors",
-        title: "Processors over time",
-        description: "User, system, steal and waiting for I/O, one upon the other, in per cent.",
-        width: WIDTH,
-        height: HEIGHT,
-        x: time_axis(run, pieces),
-        y: Axis::new(
-            Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]),
-            "per cent of the processors (the operating system)",
-        ),
-        shown: Use::Page,
+    let (id, title) = ("processors", "Processors over time");
+    let description = "User, system, steal and waiting for I/O, one upon the other, in per cent.";
+    let percent = Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]);
+    let y = Axis::new(percent, "per cent of the processors (the operating system)");
+    let svg = drawing(run, pieces, id, title, description, y, |plot| {
+        for (number, (_, color, _)) in parts.iter().enumerate() {
+            let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
+            let edges =
+                |(x, shares): &(f64, [f64; 4])| (*x, below(shares), below(shares) + shares[number]);
+            plot.series(number, |plot| {
+                for run in known_runs(pieces, &shares) {
+                    let band: Vec<_> = run.iter().map(edges).collect();
+                    plot.band(&band, *color, if number == 3 { 0.3 } else { 0.75 });
+                }
+            });
+        }
     });
-    for (number, (_, color, _)) in parts.iter().enumerate() {
-        plot.series(number, |plot| {
-            for run in known_runs(pieces, &shares) {
-                let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
-                let band: Vec<_> = run
-                    .iter()
-                    .map(|(x, shares)| (*x, below(shares), below(shares) + shares[number]))
-                    .collect();
-                plot.band(&band, *color, if number == 3 { 0.3 } else { 0.75 });
-            }
-        });
-    }
-    hits(&mut plot, pieces);
     let row = |(piece, shares): (&Piece<'_>, &Option<[f64; 4]>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
         cells.extend((0..4).map(|part| or_dash(*shares, |shares| decimal(shares[part], 1))));
@@ -61,15 +52,15 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     };
     let names = parts.iter().enumerate();
     Some(Figure {
-        id: "processors".to_owned(),
-        title: "Processors over time".to_owned(),
+        id: id.to_owned(),
+        title: title.to_owned(),
         note: format!(
             "Of the processors that {} may use; what is empty was idle.{}",
-            run.told_by(),
+            run.reported_by(),
             pieces_note(pieces, "each the mean of its seconds")
         ),
         is_wide: false,
-        variants: vec![Variant { name: "linear", svg: plot.finish() }],
+        variants: vec![Variant { name: "linear", svg }],
         series: names
             .map(|(number, (name, color, _))| Series::area(number, name, *color))
             .collect(),
