@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
+use clap::{ArgGroup, ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
 use crate::awr::factors::{self, Pattern};
@@ -18,6 +17,7 @@ use crate::report;
 use crate::report::petals::What;
 use crate::report::petals::scatter::{self, Spot};
 
+use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 
@@ -49,43 +49,21 @@ pub fn command() -> Command {
     Command::new("awr")
         .about("Read Oracle AWR and Statspack reports into rows of figures")
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("files")
-                .value_name("FILE|DIR")
-                .required(true)
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .help("Reports, or folders to look for them in"),
-        )
+        .arg(args::paths("files", "FILE|DIR", "Reports, or folders to look for them in"))
         .arg(flag("csv", "Print all columns as CSV"))
         .arg(flag("json", "Print everything that was read as JSON"))
         .arg(flag("explain", "Print where each column came from"))
         .arg(
-            Arg::new("format")
-                .long("format")
-                .value_name("FORMAT")
-                .value_parser(PossibleValuesParser::new([
-                    "table", "csv", "json", "awr_info", "events",
-                ]))
-                .help("Print in this form [default: table]"),
+            args::value("format", "FORMAT", "Print in this form [default: table]")
+                .value_parser(["table", "csv", "json", "awr_info", "events"]),
         )
         .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
-        .arg(
-            Arg::new("petals")
-                .long("petals")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Draw petals of all reports into FILE, .html or .svg"),
-        )
-        .arg(
-            Arg::new("pattern").long("pattern").value_name("PATTERN").help(
-                "Factors from the names of files, such as 'awr_{update_pct}_{sessions}.txt'; * is anything",
-            ),
-        )
-}
-
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+        .arg(args::path("petals", "FILE", "Draw petals of all reports into FILE, .html or .svg"))
+        .arg(args::value(
+            "pattern",
+            "PATTERN",
+            "Factors from the names of files, such as 'awr_{update_pct}_{sessions}.txt'; * is anything",
+        ))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -180,13 +158,11 @@ fn spots(reports: &[Report]) -> Vec<Spot> {
 fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
     let format = matches.get_one::<String>("format").map(String::as_str);
     let is = |name: &str| matches.try_get_one::<bool>(name).ok().flatten() == Some(&true);
-    let wrong = |error: String| {
-        Failure::new(Exit::Failed, format!("the reports cannot be written: {error}"))
-    };
+    let wrong = "the reports cannot be written";
     Ok(if is("json") || format == Some("json") {
-        report::awr::json(reports).map_err(|error| wrong(error.to_string()))?
+        report::awr::json(reports).map_err(Failure::failed(wrong))?
     } else if is("csv") || format == Some("csv") {
-        report::awr::csv::render(reports).map_err(|error| wrong(error.to_string()))?
+        report::awr::csv::render(reports).map_err(Failure::failed(wrong))?
     } else if is("explain") {
         report::awr::explain::render(reports)
     } else {

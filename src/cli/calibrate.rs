@@ -21,10 +21,10 @@ use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::url::{TargetUrl, redact_refused};
 
+use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::number::whole;
-use super::{signals, source};
+use super::signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,10 +42,7 @@ const DEPTH_MAX: u32 = 4096;
 const FLAGS: [&str; 5] = ["BLOCK_SZ", "STORAGE_CACHE", "DIRECT_IO", "OUT", "CALIBRATIONS"];
 
 pub fn command() -> Command {
-    let text = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    let command = Command::new("calibrate")
+    Command::new("calibrate")
         .about("Measure the device alone: requests per second and latency at every depth")
         .after_help(EXAMPLES)
         .arg(
@@ -54,68 +51,58 @@ pub fn command() -> Command {
             ),
         )
         .arg(
-            text("block-size", "SIZE", "Bytes of a random request [default: BLOCK_SZ, else 8K]")
+            value("block-size", "SIZE", "Bytes of a random request [default: BLOCK_SZ, else 8K]")
                 .alias("block-sz"),
         )
-        .arg(text(
+        .arg(value(
             "size",
             "SIZE",
             "Bytes to measure on [default: 8G, four times STORAGE_CACHE if that is more, at most \
              half of what is free]",
         ))
         .arg(
-            text("seconds", "N", "Time for all measurements together; filling comes before")
+            value("seconds", "N", "Time for all measurements together; filling comes before")
                 .value_parser(whole::<u64>(1, u64::MAX))
                 .default_value("180"),
         )
         .arg(
-            text("depths", "N,N...", "Requests in flight")
+            value("depths", "N,N...", "Requests in flight")
                 .value_parser(whole::<u32>(1, DEPTH_MAX.into()))
                 .value_delimiter(',')
                 .default_value("1,2,4,8,16,32,64,128,256"),
         )
         .arg(
-            text("mix", "PERCENT", "Reads in the mixed curve, per cent")
+            value("mix", "PERCENT", "Reads in the mixed curve, per cent")
                 .value_parser(whole::<u8>(1, 99))
                 .default_value("70"),
         )
         .arg(
-            text("threads", "N", "Threads that share the depth [default: one for each 64]")
+            value("threads", "N", "Threads that share the depth [default: one for each 64]")
                 .value_parser(whole::<u32>(1, 1024)),
         )
         .arg(
-            text(
+            value(
                 "max-latency",
                 "BOUND",
                 "Tell the most requests per second under it: read.p99=10ms",
             )
             .action(ArgAction::Append),
         )
-        .arg(
-            Arg::new("keep")
-                .long("keep")
-                .action(ArgAction::SetTrue)
-                .help("Leave the file that was made, for the next calibration"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print the calibration as JSON, and only it, on stdout"),
-        )
-        .arg(text("storage-cache", "SIZE", "The storage's cache as you know it [default: none]"))
-        .arg(text("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE where it works]"))
-        .arg(text(
+        .arg(flag("keep", "Leave the file that was made, for the next calibration"))
+        .arg(flag("json", "Print the calibration as JSON, and only it, on stdout"))
+        .arg(value("storage-cache", "SIZE", "The storage's cache as you know it [default: none]"))
+        .arg(value("direct-io", "TRUE|FALSE", "Past the page cache [default: TRUE where it works]"))
+        .arg(value(
             "out",
             "PATH",
             "Folder that gets a folder for each result [default: petal-results]",
         ))
-        .arg(text(
+        .arg(value(
             "calibrations",
             "PATH",
             "Folder where later runs look [default: petal/calibrations in XDG_DATA_HOME]",
-        ));
-    source::destroy_arg(command)
+        ))
+        .arg(args::destroy_data())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

@@ -17,6 +17,7 @@ use crate::stats::devices;
 use crate::stats::host::Host;
 use crate::stats::target::LoadedSchema;
 
+use super::args;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::source;
@@ -35,7 +36,7 @@ pub fn command() -> Command {
     let command = Command::new("check")
         .about("Tell what would spoil a test here: processors, memory, devices, the target")
         .after_help(EXAMPLES);
-    source::with_settings(command, CommandKind::Target)
+    args::with_settings(command, CommandKind::Target)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

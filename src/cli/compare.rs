@@ -14,9 +14,9 @@ use crate::report;
 use crate::settings::gate::Gate;
 use crate::settings::objective::Objective;
 
+use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::source;
 
 /// Stands between two sides of several runs each.
 const VERSUS: &str = "vs";
@@ -41,16 +41,8 @@ it); 2 usage; 3 environment; 4 inconclusive: an interval holds the limit, or the
 is none.";
 
 pub fn command() -> Command {
-    let list = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name(value)
-            .value_delimiter(',')
-            .action(ArgAction::Append)
-            .help(help)
-    };
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    let list = |name: &'static str, names: &'static str, help: &'static str| {
+        value(name, names, help).value_delimiter(',').action(ArgAction::Append)
     };
     Command::new("compare")
         .about("Compare runs, sweeps or tables of figures, with intervals")
@@ -62,31 +54,28 @@ pub fn command() -> Command {
                 .num_args(1..)
                 .help("A run's or sweep's folder, a folder of runs, or a CSV; `vs` between groups"),
         )
+        .arg(value(
+            "by",
+            "FACTOR",
+            "Make a side of each value of a factor (a column, an axis, a parameter)",
+        ))
         .arg(
-            Arg::new("by")
-                .long("by")
-                .value_name("FACTOR")
-                .help("Make a side of each value of a factor (a column, an axis, a parameter)"),
-        )
-        .arg(
-            Arg::new("baseline")
-                .long("baseline")
-                .value_name("VALUE")
-                .requires("by")
-                .help("The value of --by to compare with [default: the first]"),
+            value("baseline", "VALUE", "The value of --by to compare with [default: the first]")
+                .requires("by"),
         )
         .arg(list("factors", "NAME,...", "The factor columns of a CSV; all others are figures"))
         .arg(list("metric", "NAME,...", "What to compare [default: the usual ones]"))
         .arg(
-            Arg::new("fail-if")
-                .long("fail-if")
-                .value_name("LIMIT")
-                .action(ArgAction::Append)
-                .value_parser(|text: &str| text.parse::<Gate>())
-                .help("Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'"),
+            value(
+                "fail-if",
+                "LIMIT",
+                "Fail when a whole interval is past it: 'piops < -5%', 'read_us > 10%'",
+            )
+            .action(ArgAction::Append)
+            .value_parser(|text: &str| text.parse::<Gate>()),
         )
         .arg(flag("in-turn", "The runs of a round were run in turn: pair them by round"))
-        .arg(source::objective_arg())
+        .arg(args::objective())
         .arg(flag("json", "Print the comparison as JSON, and only it, on stdout"))
         .arg(flag("csv", "Print a row per cell, metric and side").conflicts_with("json"))
 }
@@ -125,13 +114,11 @@ fn rules(matches: &ArgMatches, sides: &[Side], gates: &[&Gate]) -> Result<Rules,
 }
 
 fn shown(matches: &ArgMatches, comparison: &Comparison, held: &[Held]) -> Result<String, Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(Exit::Failed, format!("the comparison cannot be written: {error}"))
-    };
+    let failed = "the comparison cannot be written";
     if matches.get_flag("json") {
-        report::json::comparison(comparison, held).map_err(|error| failed(&error))
+        report::json::comparison(comparison, held).map_err(Failure::failed(failed))
     } else if matches.get_flag("csv") {
-        report::compare::csv(comparison).map_err(|error| failed(&error))
+        report::compare::csv(comparison).map_err(Failure::failed(failed))
     } else {
         Ok(report::compare::render(comparison, held))
     }
@@ -156,9 +143,7 @@ fn alone(side: &Side, matches: &ArgMatches, console: &Console) -> Result<Exit, F
     let objective: Option<&Objective> = matches.get_one("objective");
     let petals = Petals::of(&side.observations).with_objective(objective);
     let text = if matches.get_flag("json") {
-        report::json::petals(&petals).map_err(|error| {
-            Failure::new(Exit::Failed, format!("the petals cannot be written: {error}"))
-        })?
+        report::json::petals(&petals).map_err(Failure::failed("the petals cannot be written"))?
     } else {
         report::petals_text::alone(&side.name, &petals, objective)
     };

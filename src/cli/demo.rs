@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::analysis::petals::Petals;
@@ -15,9 +15,9 @@ use crate::settings::axes::Asked;
 use crate::settings::read::Sources;
 use crate::settings::table::CommandKind;
 
+use super::args::{value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::number::whole;
 use super::sweep::sweep;
 
 const SCHEMAS: u32 = 2;
@@ -35,12 +35,9 @@ pub fn command() -> Command {
              leaves a report in ./petal-results. A real test runs for minutes: petal sweep --help.",
         )
         .arg(
-            Arg::new("seconds")
-                .long("seconds")
-                .value_name("SECONDS")
+            value("seconds", "SECONDS", "Length of each run")
                 .default_value("3")
-                .value_parser(whole::<u64>(1, 3600))
-                .help("Length of each run"),
+                .value_parser(whole::<u64>(1, 3600)),
         )
 }
 
@@ -82,8 +79,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let (swept, exit) = swept?;
     console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    let page = folder.path().join(report::HTML_NAME);
+    // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
+    let page = std::path::absolute(&page).unwrap_or(page);
     console.result(&format!(
-        "\nreport: {}\na whole report of each run stands in the folders beside it\n",
+        "\nopen in a browser: file://{}\nas text: {}\na report of each run stands in the folders \
+         beside them\n",
+        page.display(),
         folder.path().join(report::TEXT_NAME).display()
     ));
     Ok(exit)

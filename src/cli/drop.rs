@@ -4,6 +4,7 @@ use clap::{ArgMatches, Command};
 
 use crate::settings::table::CommandKind;
 
+use super::args;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::source;
@@ -19,9 +20,9 @@ Results are kept.";
 pub fn command() -> Command {
     let command = Command::new("drop")
         .about("Remove the schemas that petal loaded, and nothing else")
-        .after_help(EXAMPLES);
-    let command = source::destroy_arg(command);
-    source::with_settings(command, CommandKind::Target)
+        .after_help(EXAMPLES)
+        .arg(args::destroy_data());
+    args::with_settings(command, CommandKind::Target)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

@@ -1,5 +1,6 @@
 //! Why a command ended, as a person and a script need to know it.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use crate::engine::EngineError;
@@ -106,6 +107,11 @@ impl Failure {
 
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
+    }
+
+    /// Says `what` of the error that comes, for `map_err`.
+    pub fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Self {
+        move |error| Self::new(Exit::Failed, format!("{what}: {error}"))
     }
 }
 

@@ -1,16 +1,18 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
+mod args;
 mod awr;
 #[cfg(feature = "device")]
 mod calibrate;
 mod check;
 mod compare;
+mod completions;
 mod console;
 mod demo;
 mod drop;
 mod failure;
 mod help;
-mod number;
+mod man;
 mod os;
 mod report;
 mod run;
@@ -23,7 +25,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use crate::settings::argv;
 use crate::settings::printable::printable_line;
@@ -72,6 +74,8 @@ const ENTRIES: &[Entry] = &[
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
     Entry { command: help::command, run: help::run },
+    Entry { command: completions::command, run: completions::run },
+    Entry { command: man::command, run: man::run },
 ];
 
 /// Everything from the arguments to the exit code.
@@ -107,12 +111,9 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .arg(
-            Arg::new("quiet")
+            args::flag("quiet", "Only results and errors: no progress, no notes")
                 .short('q')
-                .long("quiet")
-                .global(true)
-                .action(ArgAction::SetTrue)
-                .help("Only results and errors: no progress, no notes"),
+                .global(true),
         )
         .subcommands(ENTRIES.iter().map(|entry| (entry.command)()))
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::record::moment::stamp;
@@ -16,9 +16,9 @@ use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
 use crate::stats::os::{Database, Probe, ServerProcesses};
 
+use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::number::whole;
 use super::signals;
 
 /// A recorder that somebody forgot ends after a day.
@@ -39,50 +39,46 @@ pub fn command() -> Command {
         .about("Record what the operating system sees here, for a run driven from another host")
         .after_help(EXAMPLES)
         .arg(
-            Arg::new("out")
-                .long("out")
-                .value_name("FILE")
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("Where to record; a file that is not there yet"),
+            args::path("out", "FILE", "Where to record; a file that is not there yet")
+                .required(true),
         )
         .arg(
-            Arg::new("seconds")
-                .long("seconds")
-                .value_name("N")
-                .value_parser(whole::<u64>(1, SECONDS_DEFAULT * 31))
-                .help("End after so long [default: Ctrl-C, or a day]"),
+            value("seconds", "N", "End after so long [default: Ctrl-C, or a day]")
+                .value_parser(whole::<u64>(1, SECONDS_DEFAULT * 31)),
         )
         .arg(
-            Arg::new("path")
-                .long("path")
-                .value_name("PATH")
-                .action(ArgAction::Append)
-                .value_parser(value_parser!(PathBuf))
-                .help("Files or folders of the database: their devices are added up"),
+            args::path(
+                "path",
+                "PATH",
+                "Files or folders of the database: their devices are added up",
+            )
+            .action(ArgAction::Append),
         )
         .arg(
-            Arg::new("devices")
-                .long("devices")
-                .value_name("NAMES")
-                .value_delimiter(',')
-                .action(ArgAction::Append)
-                .help("Devices to add up, by name [default: every disk that is there]"),
+            value(
+                "devices",
+                "NAMES",
+                "Devices to add up, by name [default: every disk that is there]",
+            )
+            .value_delimiter(',')
+            .action(ArgAction::Append),
         )
         .arg(
-            Arg::new("server")
-                .long("server")
-                .value_name("PID")
-                .value_parser(whole::<u32>(1, u64::MAX))
-                .help("The database server's first process: its time, and its children's, is recorded"),
+            value(
+                "server",
+                "PID",
+                "The database server's first process: its time, and its children's, is recorded",
+            )
+            .value_parser(whole::<u32>(1, u64::MAX)),
         )
         .arg(
-            Arg::new("log-writer")
-                .long("log-writer")
-                .value_name("PID")
-                .requires("server")
-                .value_parser(whole::<u32>(1, u64::MAX))
-                .help("Of them, the one that writes the log (PostgreSQL: walwriter)"),
+            value(
+                "log-writer",
+                "PID",
+                "Of them, the one that writes the log (PostgreSQL: walwriter)",
+            )
+            .requires("server")
+            .value_parser(whole::<u32>(1, u64::MAX)),
         )
 }
 

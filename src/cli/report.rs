@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 
 use crate::analysis::findings;
 use crate::analysis::petals::Petals;
@@ -12,9 +12,9 @@ use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
 use crate::report;
 use crate::runner::os_data;
 
+use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::source;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,42 +26,29 @@ Examples:
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
+const NO_CSV: &str = "the runs are no CSV";
+
 pub fn command() -> Command {
-    let command = Command::new("report")
+    Command::new("report")
         .about("Rebuild every output of a run from its record, also of a killed one")
         .after_help(EXAMPLES)
+        .arg(args::paths(
+            "folder",
+            "DIR",
+            "A run's, a sweep's or a calibration's folder; several runs for a table over all of \
+             them; among several, what is none of these is skipped",
+        ))
+        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
         .arg(
-            Arg::new("folder")
-                .value_name("DIR")
-                .required(true)
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .help(
-                    "A run's, a sweep's or a calibration's folder; several runs for a table over \
-                     all of them; among several, what is none of these is skipped",
-                ),
+            flag("csv", "Print runs as CSV, a row each, and only it, on stdout")
+                .conflicts_with("json"),
         )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print the summary as JSON, and only it, on stdout"),
-        )
-        .arg(
-            Arg::new("csv")
-                .long("csv")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("json")
-                .help("Print runs as CSV, a row each, and only it, on stdout"),
-        )
-        .arg(
-            Arg::new("os-text")
-                .long("os-text")
-                .action(ArgAction::SetTrue)
-                .help("Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them"),
-        )
-        .arg(source::objective_arg());
-    source::os_data_arg(command)
+        .arg(flag(
+            "os-text",
+            "Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them",
+        ))
+        .arg(args::objective())
+        .arg(args::os_data())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -191,7 +178,7 @@ fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Re
     let all = runs.iter().map(|(_, run)| run);
     let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
     if matches.get_flag("csv") {
-        console.result(&as_csv(report::sweep::csv::runs(&named))?);
+        console.result(&report::sweep::csv::runs(&named).map_err(Failure::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         for (_, run) in runs {
             console.result(&super::run::json(run)?);
@@ -219,10 +206,6 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Failu
 fn folder_name(path: &Path) -> String {
     let folder = record::folder_of(path);
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn as_csv<E: std::fmt::Display>(table: Result<String, E>) -> Result<String, Failure> {
-    table.map_err(|error| Failure::new(Exit::Failed, format!("the runs are no CSV: {error}")))
 }
 
 fn write_os_text(folder: &Folder, run: &Run, console: &Console) -> Exit {
@@ -259,7 +242,7 @@ pub(super) fn of_one_calibration(
     }
     serde_json::to_string_pretty(calibration)
         .map(|text| text + "\n")
-        .map_err(|error| Failure::new(Exit::Failed, format!("the calibration is no JSON: {error}")))
+        .map_err(Failure::failed("the calibration is no JSON"))
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,
@@ -284,7 +267,7 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     let objective = matches.get_one("objective");
     let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
     if matches.get_flag("csv") {
-        console.result(&as_csv(report::sweep::csv::sweep(&swept))?);
+        console.result(&report::sweep::csv::sweep(&swept).map_err(Failure::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         console.result(&super::sweep::json(&swept)?);
     } else {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use crate::analysis::steady::proof;
 use crate::record::Run;
@@ -13,9 +13,9 @@ use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady, WarmUp};
 
+use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::number::whole;
 use super::{signals, source};
 
 const EXAMPLES: &str = "\
@@ -41,34 +41,27 @@ pub fn command() -> Command {
                 .value_parser(whole::<u32>(0, SCHEMAS_MAX.into()))
                 .help("SLOB's own form of -s"),
         )
+        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
+        .arg(flag(
+            "full",
+            "Print the whole report also on a terminal, where its summary is the default",
+        ))
+        .arg(value("name", "NAME", "Names the run's folder"))
         .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print the summary as JSON, and only it, on stdout"),
+            value(
+                "until-steady",
+                "VOLUME",
+                "End as soon as the rate is proven steady; RUN_TIME is the limit. With UPDATEs \
+                 only after VOLUME (20G) was written [default: the active data set]",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .value_parser(until_steady),
         )
-        .arg(
-            Arg::new("full").long("full").action(ArgAction::SetTrue).help(
-                "Print the whole report also on a terminal, where its summary is the default",
-            ),
-        )
-        .arg(Arg::new("name").long("name").value_name("NAME").help("Names the run's folder"))
-        .arg(
-            Arg::new("until-steady")
-                .long("until-steady")
-                .value_name("VOLUME")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("")
-                .value_parser(until_steady)
-                .help(
-                    "End as soon as the rate is proven steady; RUN_TIME is the limit. With UPDATEs \
-                     only after VOLUME (20G) was written [default: the active data set]",
-                ),
-        );
-    let command = source::os_data_arg(command);
-    let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
-    source::with_settings(command, CommandKind::Run)
+        .arg(args::os_data())
+        .arg(args::schemas("How many schemas [default: all that are loaded]"));
+    args::with_settings(command, CommandKind::Run)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -156,8 +149,6 @@ fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
 
 /// The summary for a pipe.
 pub fn json(run: &Run) -> Result<String, Failure> {
-    match report::json::summary(run) {
-        Ok(text) => Ok(text + "\n"),
-        Err(error) => Err(Failure::new(Exit::Failed, format!("the summary is no JSON: {error}"))),
-    }
+    let text = report::json::summary(run).map_err(Failure::failed("the summary is no JSON"))?;
+    Ok(text + "\n")
 }

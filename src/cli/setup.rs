@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use crate::engine::{LoadSummary, Stop};
 use crate::runner::load;
@@ -12,6 +12,7 @@ use crate::settings::SCHEMAS_MAX;
 use crate::settings::printable::printable_line;
 use crate::settings::table::CommandKind;
 
+use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::{signals, source};
@@ -35,21 +36,14 @@ pub fn command() -> Command {
                 .num_args(0..=2)
                 .help("SLOB's own form; -s N says the same"),
         )
-        .arg(
-            Arg::new("print-grants")
-                .long("print-grants")
-                .action(ArgAction::SetTrue)
-                .help("Oracle: print the grants that petal needs, for a DBA to read, and end"),
-        )
-        .arg(
-            Arg::new("replace")
-                .long("replace")
-                .action(ArgAction::SetTrue)
-                .help("Load anew over petal's own schemas that are there already"),
-        );
-    let command = source::schemas_args(command, "How many schemas [default: 1]");
-    let command = source::destroy_arg(command);
-    source::with_settings(command, CommandKind::Setup)
+        .arg(flag(
+            "print-grants",
+            "Oracle: print the grants that petal needs, for a DBA to read, and end",
+        ))
+        .arg(flag("replace", "Load anew over petal's own schemas that are there already"))
+        .arg(args::schemas("How many schemas [default: 1]"))
+        .arg(args::destroy_data());
+    args::with_settings(command, CommandKind::Setup)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

@@ -4,68 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 
 use crate::engine::{self, Caller, Engine};
 use crate::runner::Context;
-use crate::settings::SCHEMAS_MAX;
-use crate::settings::objective::Objective;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, flags};
 
 use super::console::Console;
 use super::failure::Failure;
-use super::number::whole;
 use super::signals;
-
-/// Adds `--conf`, `-s` and a flag for every parameter that the command takes.
-pub fn with_settings(command: Command, kind: CommandKind) -> Command {
-    command
-        .arg(
-            Arg::new("conf")
-                .long("conf")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Settings file [default: ./slob.conf if it is there]"),
-        )
-        .args(flags::args(kind))
-}
-
-/// `-s N`, and SLOB's own `petal run N`.
-pub fn schemas_args(command: Command, what: &'static str) -> Command {
-    command.arg(
-        Arg::new("schemas")
-            .short('s')
-            .long("schemas")
-            .value_name("N")
-            .value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
-            .help(what),
-    )
-}
-
-/// `--max-latency WHAT.FIGURE=TIME`, for the commands that report petals.
-pub fn objective_arg() -> Arg {
-    Arg::new("objective")
-        .long("max-latency")
-        .value_name("WHAT.FIGURE=TIME")
-        .value_parser(|text: &str| text.parse::<Objective>())
-        .help("Find the highest load within it: op.p99=2ms, read.avg=500us")
-}
-
-/// `--destroy-data PATH`, for the commands that write over a target.
-pub fn destroy_arg(command: Command) -> Command {
-    command.arg(
-        Arg::new("destroy-data")
-            .long("destroy-data")
-            .value_name("PATH")
-            .value_parser(value_parser!(PathBuf))
-            .help(
-                "Overwrite what petal did not make: repeats the exact path of --db device:PATH. \
-                 What is mounted or in use is refused all the same",
-            ),
-    )
-}
 
 /// Reads and validates what arguments, environment and file say together; tells the notes.
 pub fn read(
@@ -90,17 +39,6 @@ pub fn read(
     }
     settings.notes.iter().for_each(|note| console.warn(note));
     Ok(settings)
-}
-
-/// `--os-data FILE`, for the commands that make or read a run.
-pub fn os_data_arg(command: Command) -> Command {
-    command.arg(
-        Arg::new("os-data")
-            .long("os-data")
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help("What `petal os` recorded on the database's host meanwhile, merged by time"),
-    )
 }
 
 /// Opens the engine, which obeys these signals where it waits for others.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command};
 
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{Sweep, Swept};
@@ -16,6 +16,7 @@ use crate::settings::axes::Asked;
 use crate::settings::read::{self, Sources};
 use crate::settings::table::CommandKind;
 
+use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::{signals, source};
@@ -35,27 +36,23 @@ with a sweep that was stopped or killed; one that is complete is reported.
 --out DIR is the sweep's own folder [default: named after its plan].";
 
 pub fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-    };
     let command = Command::new("sweep")
         .about("Run every combination of several values: petals")
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("sessions")
-                .long("sessions")
-                .value_name("N,N,...")
-                .help("Sessions over all schemas together [default: schemas x threads]"),
-        )
+        .arg(value(
+            "sessions",
+            "N,N,...",
+            "Sessions over all schemas together [default: schemas x threads]",
+        ))
         .arg(flag("dry-run", "Show cells, order and time, and run nothing"))
         .arg(flag("load", "Load the schemas that are missing, before the first cell"))
         .arg(flag("fresh", "Begin anew; what is in the folder is kept beside it"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
-        .arg(source::objective_arg());
-    let command = source::os_data_arg(command);
-    let command = source::schemas_args(command, "How many schemas [default: all that are loaded]");
-    source::with_settings(command, CommandKind::Sweep)
+        .arg(args::objective())
+        .arg(args::os_data())
+        .arg(args::schemas("How many schemas [default: all that are loaded]"));
+    args::with_settings(command, CommandKind::Sweep)
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))
 }
 
@@ -107,8 +104,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 
 /// A sweep for a pipe.
 pub fn json(swept: &Swept) -> Result<String, Failure> {
-    report::json::sweep(swept)
-        .map_err(|error| Failure::new(Exit::Failed, format!("the sweep is no JSON: {error}")))
+    report::json::sweep(swept).map_err(Failure::failed("the sweep is no JSON"))
 }
 
 /// Runs a sweep; how it ended, for scripts, stands beside what was swept.

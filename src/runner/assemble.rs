@@ -23,7 +23,6 @@ use crate::stats::timeline::Tally;
 use crate::workload::op::{Hot, Kind};
 use crate::workload::seat::Seat;
 
-use super::deltas::sum;
 use super::job::{Job, Prepared};
 use super::steady_window;
 
@@ -79,7 +78,7 @@ pub fn run(
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
-    let total = measured.counters.as_deref().and_then(sum).unwrap_or_default();
+    let total = measured.counters.as_deref().and_then(Counters::sum).unwrap_or_default();
     let details = details(job, opening.details, &mut measured, &total);
     let summary = summary(job, opening.summary, measured, &total, &details);
     let mut run = Run { summary, details };
@@ -271,7 +270,7 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
         PerSecond::over(0, 0, 0, &totals.io, totals.device.as_ref(), totals.counted_s)
     });
     let (ops, rows, commits) = (own.ops, own.rows, own.commits);
-    let counters = window.counters().as_deref().and_then(sum).unwrap_or_default();
+    let counters = window.counters().as_deref().and_then(Counters::sum).unwrap_or_default();
     let io_latency_us = totals.map(|totals| {
         let histograms = wait_histograms(&counters);
         figures::io_latencies(&details.target.io_events, &totals.waits, &histograms)
@@ -287,7 +286,7 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
 
 fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<WindowTotals> {
     let counters = window.counters()?;
-    let total = sum(&counters)?;
+    let total = Counters::sum(&counters)?;
     let tally = &window.seconds.tally;
     let os = window.os();
     let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();

@@ -29,7 +29,11 @@ impl Deltas {
         let ios: Vec<IoCounts> = self
             .opening
             .iter()
-            .map(|old| of(old).map(|new| new.io).ok_or_else(|| gone(&old.endpoint)))
+            .map(|old| {
+                // An endpoint that is missing ends the sums: they would lack what it did until then.
+                let gone = || format!("no counters of {} any more", old.endpoint);
+                of(old).map(|new| new.io).ok_or_else(gone)
+            })
             .collect::<Result<_, _>>()?;
         self.is_reset |= self.latest.iter().zip(&ios).any(|(then, now)| fell(then, now));
         if self.is_reset {
@@ -39,13 +43,8 @@ impl Deltas {
         }
         // A counter that is missing this time is compared with its value of the time before.
         self.latest = self.latest.iter().zip(&ios).map(|(then, now)| newest(then, now)).collect();
-        Ok(since(&now, &self.opening))
+        Ok(Counters::each_since(&now, &self.opening))
     }
-}
-
-/// An endpoint that is missing ends the sums: they would lack what it did until then.
-fn gone(endpoint: &str) -> String {
-    format!("no counters of {endpoint} any more")
 }
 
 /// Counters of a server only rise. A position in the log may go back a little after a crash.
@@ -60,24 +59,6 @@ fn newest(then: &IoCounts, now: &IoCounts) -> IoCounts {
         commits: now.commits.or(then.commits),
         ..*now
     }
-}
-
-/// Per endpoint, what happened since the opening snapshot.
-fn since(now: &[Counters], opening: &[Counters]) -> Vec<Counters> {
-    now.iter()
-        .map(|counters| match opening.iter().find(|old| old.endpoint == counters.endpoint) {
-            Some(old) => counters.since(old),
-            None => counters.clone(),
-        })
-        .collect()
-}
-
-/// The sum over endpoints; None when there is none.
-pub fn sum(counters: &[Counters]) -> Option<Counters> {
-    let (first, rest) = counters.split_first()?;
-    let mut total = first.clone();
-    rest.iter().for_each(|other| total.add(other));
-    Some(total)
 }
 
 #[cfg(test)]
@@ -97,12 +78,15 @@ pub mod tests {
     fn a_sum_without_an_instance_that_died_is_none() {
         let mut since = Deltas::new(&[instance("a", 1000), instance("b", 50)]);
         let all = since.take(Ok(vec![instance("a", 1500), instance("b", 70)])).unwrap();
-        assert_eq!(sum(&all).unwrap().io.logical_reads, Some(520));
+        assert_eq!(Counters::sum(&all).unwrap().io.logical_reads, Some(520));
         let why = since.take(Ok(vec![instance("a", 1600)])).unwrap_err();
         assert_eq!(why, "no counters of b any more");
         // Not because others stand elsewhere in the list now: one more joined before them.
         let more = vec![instance("0", 5), instance("a", 1700), instance("b", 80)];
-        assert_eq!(sum(&since.take(Ok(more)).unwrap()).unwrap().io.logical_reads, Some(735));
+        assert_eq!(
+            Counters::sum(&since.take(Ok(more)).unwrap()).unwrap().io.logical_reads,
+            Some(735)
+        );
     }
 
     #[test]

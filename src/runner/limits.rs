@@ -8,7 +8,7 @@ use super::job::Job;
 use crate::engine::{Engine, EngineError, LoadPlan, Needs};
 use crate::stats::cgroup::Groups;
 use crate::stats::devices::Roots;
-use crate::stats::os::Memory;
+use crate::stats::os;
 use crate::stats::units::bytes;
 
 /// Files that every run opens: its record, the host's counters, those of libraries.
@@ -61,7 +61,7 @@ fn refuse(who: &Workers, mut needs: Needs) -> Result<(), EngineError> {
     needs.threads += who.count + THREADS_OF_A_RUN;
     needs.memory_bytes = needs.memory_bytes.saturating_add(who.count * BYTES_PER_SESSION);
     let groups = Groups::of(&Roots::default(), "self");
-    let host_bytes = Memory::read().available_bytes;
+    let host_bytes = os::available_bytes();
     let allowed = Allowed {
         files: raise_file_limit(),
         threads: thread_limits().chain(groups.thread_room()).min(),

@@ -8,7 +8,6 @@
 use memmap2::MmapMut;
 
 use crate::engine::{Progress, ProgressUnit, Stop};
-use crate::stats::os::Memory;
 use crate::stats::units::bytes as size;
 
 /// Less than this is never left: the kernel and the server need room to work.
@@ -56,16 +55,16 @@ impl LockedMemory {
     }
 }
 
-/// Locks until about `limit_bytes` are available. Locks nothing where less is available anyway.
+/// Locks until about `limit_bytes` are available of `available_bytes`. Locks nothing where less is available anyway.
 /// `group_bytes` is what petal's control group still allows it, where one limits it.
 pub fn limit(
     limit_bytes: u64,
-    memory: &Memory,
+    available_bytes: Option<u64>,
     group_bytes: Option<u64>,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<LockedMemory, PageCacheError> {
-    let needed = to_lock(limit_bytes, memory.available_bytes, group_bytes)?;
+    let needed = to_lock(limit_bytes, available_bytes, group_bytes)?;
     let mut locked = LockedMemory::default();
     if needed == 0 {
         return Ok(locked);
@@ -138,11 +137,10 @@ mod tests {
 
     #[test]
     fn memory_is_really_locked_and_freed() {
-        let memory = Memory::read();
-        let available = memory.available_bytes.unwrap();
+        let available = crate::stats::os::available_bytes().unwrap();
         let (wanted, stop) = (48 << 20, Stop::unlimited(Default::default()));
         let before = locked_kib();
-        let locked = limit(available - wanted, &memory, None, &Silent, &stop).unwrap();
+        let locked = limit(available - wanted, Some(available), None, &Silent, &stop).unwrap();
         assert_eq!(locked.bytes(), wanted);
         assert!(locked_kib() >= before + (wanted >> 10), "{} KiB", locked_kib());
         drop(locked);

@@ -9,7 +9,7 @@ use crate::stats::cgroup::Groups;
 use crate::stats::clock::ClockState;
 use crate::stats::devices::{self, DataDevices, Roots};
 use crate::stats::host::Host;
-use crate::stats::os::{Database, Interval, Memory, Probe};
+use crate::stats::os::{self, Database, Interval, Probe};
 use crate::stats::target::{Settled, Target, TargetDetails};
 use crate::stats::units::bytes;
 
@@ -116,8 +116,7 @@ fn limit_page_cache(
     }
     let group_bytes = Groups::of(&Roots::default(), "self").memory_room();
     let stop = Stop::unlimited(job.signals.clone());
-    let memory = Memory::read();
-    Ok(Some(page_cache::limit(limit_bytes, &memory, group_bytes, job.watch, &stop)?))
+    Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
 }
 
 /// Pays the debts of the run before: the database's own, then the operating system's.

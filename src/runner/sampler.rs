@@ -17,7 +17,7 @@ use crate::stats::os::Sample;
 use crate::stats::timeline::{Shards, Tally};
 use crate::workload::op::{Hot, Kind};
 
-use super::deltas::{Deltas, sum};
+use super::deltas::Deltas;
 use super::steady_window::{Bound, SteadyWindow};
 use super::watching::Watching;
 
@@ -111,7 +111,7 @@ impl<'a> Sampler<'a> {
     pub fn new(parts: Parts<'a>) -> Self {
         let first = Mark {
             at_s: 0.0,
-            io: sum(&parts.opening).map(|counters| counters.io),
+            io: Counters::sum(&parts.opening).map(|counters| counters.io),
             counters: Some(Arc::new(parts.opening.iter().map(|none| none.since(none)).collect())),
             // An engine that counts them tells it from the first sample on.
             checkpoints: Some(0),
@@ -188,7 +188,7 @@ impl<'a> Sampler<'a> {
         let at_s = self.trigger.elapsed().as_secs_f64();
         let counters = match sampled {
             Ok(counters) => {
-                self.latest = sum(&counters);
+                self.latest = Counters::sum(&counters);
                 let counters = Arc::new(counters);
                 self.keep_counted(at_s, Arc::clone(&counters));
                 Some(counters)

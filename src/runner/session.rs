@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::engine::{CUT, Outcome, Outcomes, Session, SessionError, Stop};
-use crate::stats::timeline::{Ended, EndedAs, Shards};
+use crate::stats::timeline::{Ended, EndedAs, Shards, Tally};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
 use crate::workload::seat::Seat;
@@ -115,7 +115,8 @@ impl SessionLoop<'_> {
                     let from_ns = self.stop.since_trigger_ns(now);
                     self.sleep_until(Duration::from_nanos(from_ns) + think);
                     let woke_ns = self.stop.since_trigger_ns(Instant::now());
-                    self.shards.think(self.seat.session, woke_ns, woke_ns - from_ns);
+                    let count = |tally: &mut Tally| tally.think_ns += woke_ns - from_ns;
+                    self.shards.count(self.seat.session, woke_ns, count);
                     continue;
                 }
                 Next::Done => break,
@@ -137,7 +138,8 @@ impl SessionLoop<'_> {
                 let lost_ns = self.stop.since_trigger_ns(Instant::now());
                 // What it waited for is in the waits. Of several under way it is the first's time.
                 let began_ns = self.stop.since_trigger_ns(now).max(end.last_end_ns);
-                self.shards.lost(self.seat.session, lost_ns, lost_ns.saturating_sub(began_ns));
+                let busy_ns = lost_ns.saturating_sub(began_ns);
+                self.shards.count(self.seat.session, lost_ns, |tally| tally.busy_ns += busy_ns);
                 end.lost = Some((lost_ns, error));
                 break;
             }

@@ -89,11 +89,7 @@ impl Steady {
     /// The database's counts between the samples, per endpoint.
     pub fn counters(&self) -> Option<Vec<Counters>> {
         let (from, to) = self.bounds.as_ref()?;
-        let of = |now: &Counters| {
-            let then = from.counters.iter().find(|then| then.endpoint == now.endpoint);
-            then.map_or_else(|| now.clone(), |then| now.since(then))
-        };
-        Some(to.counters.iter().map(of).collect())
+        Some(Counters::each_since(&to.counters, &from.counters))
     }
 
     /// Seconds between the samples.

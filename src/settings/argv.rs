@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 
-use super::table::{Kind, PARAMETERS};
+use super::table::{PARAMETERS, ValueKind};
 use super::url::{TargetUrl, redact_refused};
 
 /// Overwrites the secrets among `args`, which must be the process's own arguments from the first
@@ -56,7 +56,7 @@ fn redacted(args: &[OsString]) -> Vec<Option<String>> {
             };
             let hidden = PARAMETERS
                 .iter()
-                .filter(|parameter| matches!(parameter.kind, Kind::Secret | Kind::Url))
+                .filter(|parameter| matches!(parameter.kind, ValueKind::Secret | ValueKind::Url))
                 .find(|parameter| parameter.flag() == name);
             match (hidden, value) {
                 (Some(parameter), Some(value)) => redacted_value(parameter.kind, value, true)
@@ -66,15 +66,15 @@ fn redacted(args: &[OsString]) -> Vec<Option<String>> {
                     None
                 }
                 // A URL may also stand alone, or after a flag of a command's own.
-                (None, _) => redacted_value(Kind::Url, &text, false),
+                (None, _) => redacted_value(ValueKind::Url, &text, false),
             }
         })
         .collect()
 }
 
 /// `is_meant`: the text stands where such a value does; else it may be anything.
-fn redacted_value(kind: Kind, text: &str, is_meant: bool) -> Option<String> {
-    if kind == Kind::Secret {
+fn redacted_value(kind: ValueKind, text: &str, is_meant: bool) -> Option<String> {
+    if kind == ValueKind::Secret {
         let is_file = text.starts_with('@') && !text.starts_with("@@");
         return (!is_file && !text.is_empty()).then(|| "***".to_owned());
     }

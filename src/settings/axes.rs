@@ -257,8 +257,11 @@ fn axis_of(parameter: &Parameter, asked: &Asked) -> Result<Option<List>, Setting
 
 /// A text, a path or a secret may hold commas of its own.
 fn may_hold_commas_only_as_list(parameter: &Parameter) -> bool {
-    use super::table::Kind;
-    !matches!(parameter.kind, Kind::Text | Kind::User | Kind::Path | Kind::Secret | Kind::Url)
+    use super::table::ValueKind;
+    !matches!(
+        parameter.kind,
+        ValueKind::Text | ValueKind::User | ValueKind::Path | ValueKind::Secret | ValueKind::Url
+    )
 }
 
 /// Parameters that may differ from cell to cell on the same data.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::iter::Peekable;
-use std::str::Chars;
+
+use super::error::Refusal;
 
 /// One assignment. Later ones of the same key win.
 #[derive(Clone, PartialEq, Eq)]
@@ -24,21 +24,14 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Why a line cannot be taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfError {
-    pub line: u32,
-    pub rule: String,
-    pub hint: String,
-}
-
 /// The contents of a settings file.
 #[derive(Debug, Default)]
 pub struct Conf {
     pub entries: Vec<Entry>,
     /// Names that values refer to as `$NAME`: helpers of the file, not misspelt keys.
     pub referred: BTreeSet<String>,
-    pub errors: Vec<ConfError>,
+    /// Lines that cannot be taken, from 1, and why.
+    pub errors: Vec<(u32, Refusal)>,
 }
 
 impl Conf {
@@ -56,19 +49,13 @@ pub fn parse(
     may_name: &dyn Fn(&str) -> bool,
 ) -> Conf {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
-    let mut reader = Reader {
-        chars: text.chars().peekable(),
-        line: 1,
-        conf: Conf::default(),
-        environment,
-        may_name,
-    };
-    while reader.chars.peek().is_some() {
+    let mut reader = Reader { rest: &text, line: 1, conf: Conf::default(), environment, may_name };
+    while !reader.rest.is_empty() {
         let line = reader.line;
         if let Err(fault) = reader.statement() {
-            let (rule, hint) = fault;
-            reader.conf.errors.push(ConfError { line, rule, hint });
-            reader.skip_line();
+            reader.conf.errors.push((line, fault));
+            reader.comment();
+            reader.next();
         }
     }
     reader.conf
@@ -88,33 +75,30 @@ pub fn quote(value: &str) -> Option<String> {
     Some(format!("'{}'", value.replace('\'', r"'\''")))
 }
 
-/// Rule and way out.
-type Fault = (String, String);
-
-fn fault<T>(rule: &str, hint: &str) -> Result<T, Fault> {
-    Err((rule.to_owned(), hint.to_owned()))
-}
-
 const OTHER_SHELL: &str = "is shell other than KEY=VALUE, and petal runs no shell";
 const SET_IT_OUT: &str = "Write the setting out as KEY=VALUE, or put # before the line.";
 const QUOTE_IT: &str = "Put the value in single quotes.";
 
+fn fault<T>(rule: impl Into<String>, hint: &str) -> Result<T, Refusal> {
+    Err(Refusal::new(rule, hint))
+}
+
 struct Reader<'a> {
-    chars: Peekable<Chars<'a>>,
+    /// What is not read yet.
+    rest: &'a str,
     line: u32,
     conf: Conf,
     environment: &'a dyn Fn(&str) -> Option<String>,
     may_name: &'a dyn Fn(&str) -> bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// One assignment, `export` list, comment or blank, with the separator after it.
-    fn statement(&mut self) -> Result<(), Fault> {
+    fn statement(&mut self) -> Result<(), Refusal> {
         self.blanks();
-        match self.chars.peek() {
-            None => return Ok(()),
-            Some('\n' | ';') => {
-                self.bump();
+        match self.peek() {
+            None | Some('\n' | ';') => {
+                self.next();
                 return Ok(());
             }
             Some('#') => {
@@ -124,29 +108,27 @@ impl Reader<'_> {
             Some(_) => {}
         }
         let name = self.name();
-        if name == "export" && self.chars.peek().is_none_or(|next| !"=+".contains(*next)) {
+        if name == "export" && !self.rest.starts_with(['=', '+']) {
             return self.export();
         }
         self.blanks();
-        if name.is_empty() || self.chars.peek() != Some(&'=') {
+        if name.is_empty() || self.peek() != Some('=') {
             return fault(OTHER_SHELL, SET_IT_OUT);
         }
         self.assignment(name, false)
     }
 
     /// After `export`: names, which petal needs no telling, and assignments.
-    fn export(&mut self) -> Result<(), Fault> {
+    fn export(&mut self) -> Result<(), Refusal> {
         loop {
             self.blanks();
-            match self.chars.peek() {
-                None | Some('\n' | ';' | '#') => return Ok(()),
-                Some(_) => {}
+            if self.ends_statement() {
+                return Ok(());
             }
             let name = self.name();
-            match self.chars.peek() {
+            match self.peek() {
                 Some('=') if !name.is_empty() => self.assignment(name, true)?,
-                None | Some(' ' | '\t' | '\n' | ';') if !name.is_empty() => {}
-                Some('\\') if !name.is_empty() => {}
+                None | Some(' ' | '\t' | '\n' | ';' | '\\') if !name.is_empty() => {}
                 _ => {
                     return fault(
                         "has something after export that is neither a name nor KEY=VALUE",
@@ -159,32 +141,27 @@ impl Reader<'_> {
 
     /// From the `=` to the end of the value, and on to what may follow it: after `export` also
     /// bare names.
-    fn assignment(&mut self, key: String, exports: bool) -> Result<(), Fault> {
+    fn assignment(&mut self, key: &str, exports: bool) -> Result<(), Refusal> {
         let line = self.line;
-        self.bump();
-        if self.chars.peek() == Some(&'=') {
+        self.next();
+        if self.peek() == Some('=') {
             return fault("has == where = is meant", "Write KEY=VALUE.");
         }
         let had_blank = self.blanks();
-        let is_empty = had_blank && self.at_assignment();
-        let value = match self.chars.peek() {
-            Some('#') if had_blank => String::new(),
-            _ if is_empty => String::new(),
-            _ => self.value(&key)?,
-        };
+        let is_empty = had_blank && (self.peek() == Some('#') || self.at_assignment());
+        let value = if is_empty { String::new() } else { self.value(key)? };
         self.blanks();
-        let follows = matches!(self.chars.peek(), None | Some('\n' | ';' | '#'));
-        if !follows && !exports && !self.at_assignment() {
+        if !self.ends_statement() && !exports && !self.at_assignment() {
             return fault("has more after the value than a comment", QUOTE_IT);
         }
-        self.conf.entries.push(Entry { key, value, line });
+        self.conf.entries.push(Entry { key: key.to_owned(), value, line });
         Ok(())
     }
 
-    fn value(&mut self, key: &str) -> Result<String, Fault> {
+    fn value(&mut self, key: &str) -> Result<String, Refusal> {
         let mut value = String::new();
         self.tilde(&mut value);
-        while let Some(&next) = self.chars.peek() {
+        while let Some(next) = self.peek() {
             match next {
                 ' ' | '\t' | '\n' | ';' => break,
                 '\'' => self.single_quoted(&mut value)?,
@@ -193,14 +170,11 @@ impl Reader<'_> {
                 '$' | '`' => self.expansion(key, &mut value, "'\"")?,
                 '&' | '|' | '<' | '>' | '(' | ')' => {
                     return fault(
-                        &format!("has {next} outside quotes, which a shell takes for itself"),
+                        format!("has {next} outside quotes, which a shell takes for itself"),
                         QUOTE_IT,
                     );
                 }
-                _ => {
-                    value.push(next);
-                    self.bump();
-                }
+                _ => value.extend(self.next()),
             }
         }
         Ok(value)
@@ -208,102 +182,74 @@ impl Reader<'_> {
 
     /// `~` and `~/...` at the start of a value are the home folder.
     fn tilde(&mut self, value: &mut String) {
-        if self.chars.peek() != Some(&'~') {
-            return;
-        }
-        let mut ahead = self.chars.clone();
-        ahead.next();
-        let alone = matches!(ahead.peek(), None | Some('/' | ' ' | '\t' | '\n' | ';'));
+        let Some(after) = self.rest.strip_prefix('~') else { return };
+        let alone = after.is_empty() || after.starts_with(['/', ' ', '\t', '\n', ';']);
         if let (true, Some(home)) = (alone, (self.environment)("HOME")) {
-            self.bump();
+            self.rest = after;
             value.push_str(&home);
         }
     }
 
-    fn single_quoted(&mut self, value: &mut String) -> Result<(), Fault> {
-        self.bump();
-        loop {
-            match self.chars.peek().copied() {
-                Some('\'') => {
-                    self.bump();
-                    return Ok(());
-                }
-                None | Some('\n') => return not_closed('\''),
-                Some(next) => {
-                    value.push(next);
-                    self.bump();
-                }
-            }
-        }
+    fn single_quoted(&mut self, value: &mut String) -> Result<(), Refusal> {
+        self.next();
+        let inside = self.until(&['\'', '\n']);
+        let Some(rest) = self.rest.strip_prefix('\'') else { return not_closed('\'') };
+        self.rest = rest;
+        value.push_str(inside);
+        Ok(())
     }
 
-    fn double_quoted(&mut self, key: &str, value: &mut String) -> Result<(), Fault> {
-        self.bump();
+    fn double_quoted(&mut self, key: &str, value: &mut String) -> Result<(), Refusal> {
+        self.next();
         loop {
-            match self.chars.peek().copied() {
+            match self.peek() {
+                None | Some('\n') => return not_closed('"'),
                 Some('"') => {
-                    self.bump();
+                    self.next();
                     return Ok(());
                 }
-                None | Some('\n') => return not_closed('"'),
+                Some('$' | '`') => self.expansion(key, value, "")?,
                 Some('\\') => {
-                    self.bump();
-                    match self.chars.peek().copied() {
-                        Some('\n') => self.bump(),
-                        Some(next) if "$`\"\\".contains(next) => {
-                            value.push(next);
-                            self.bump();
-                        }
+                    self.next();
+                    match self.peek() {
+                        Some('\n') => drop(self.next()),
+                        Some('$' | '`' | '"' | '\\') => value.extend(self.next()),
                         _ => value.push('\\'),
                     }
                 }
-                Some('$' | '`') => self.expansion(key, value, "")?,
-                Some(next) => {
-                    value.push(next);
-                    self.bump();
-                }
+                Some(_) => value.extend(self.next()),
             }
         }
     }
 
     /// Outside quotes: the next character as it is; at the end of a line the line goes on.
     fn backslash(&mut self, value: &mut String) {
-        self.bump();
-        match self.chars.peek().copied() {
-            None => value.push('\\'),
-            Some('\n') => self.bump(),
-            Some(next) => {
-                value.push(next);
-                self.bump();
-            }
+        self.next();
+        match self.next() {
+            Some('\n') => {}
+            next => value.push(next.unwrap_or('\\')),
         }
     }
 
     /// At a `$` or a backtick. A quote in `quotes` would make the `$` a shell's own.
-    fn expansion(&mut self, key: &str, value: &mut String, quotes: &str) -> Result<(), Fault> {
+    fn expansion(&mut self, key: &str, value: &mut String, quotes: &str) -> Result<(), Refusal> {
         const COMMAND: &str = "asks a shell to run a command, which petal does not";
         const ARITHMETIC: &str = "has $((...)), and arithmetic is not evaluated";
-        if self.chars.peek() == Some(&'`') {
+        if self.next() == Some('`') {
             return fault(COMMAND, "Write the command's result here.");
         }
-        self.bump();
-        match self.chars.peek().copied() {
-            Some('(') => {
-                self.bump();
-                match self.chars.peek() {
-                    Some('(') => fault(ARITHMETIC, "Write its result here."),
-                    _ => fault(COMMAND, "Write the command's result here."),
-                }
-            }
+        match self.peek() {
+            Some('(') if self.rest.starts_with("((") => fault(ARITHMETIC, "Write its result here."),
+            Some('(') => fault(COMMAND, "Write the command's result here."),
             Some('{') => {
-                self.bump();
+                self.next();
                 let name = self.name();
                 let otherwise = self.otherwise()?;
-                self.variable(key, &name, otherwise, value)
+                self.variable(key, name, otherwise, value)
             }
             Some(next) if next == '_' || next.is_ascii_alphabetic() => {
                 let name = self.name();
-                self.variable(key, &name, None, value)
+                self.variable(key, name, None, value)
             }
             Some(next) if is_special(next) || quotes.contains(next) => fault(
                 "has a $ that a shell would expand, but only $NAME and ${NAME} are read",
@@ -318,28 +264,15 @@ impl Reader<'_> {
 
     /// What stands between the name and the brace: nothing, or `:-` and a text for when the
     /// variable is unset.
-    fn otherwise(&mut self) -> Result<Option<String>, Fault> {
-        let mut inside = String::new();
-        loop {
-            match self.chars.peek().copied() {
-                Some('}') => break,
-                None | Some('\n' | '$' | '`' | '\'' | '"' | '\\' | '{') => {
-                    return fault(
-                        "has a ${...} that is more than ${NAME} or ${NAME:-text}",
-                        "Write the value out.",
-                    );
-                }
-                Some(next) => {
-                    inside.push(next);
-                    self.bump();
-                }
+    fn otherwise(&mut self) -> Result<Option<&'a str>, Refusal> {
+        let inside = self.until(&['}', '\n', '$', '`', '\'', '"', '\\', '{']);
+        let otherwise = inside.strip_prefix(":-");
+        match self.rest.strip_prefix('}') {
+            Some(rest) if inside.is_empty() || otherwise.is_some() => {
+                self.rest = rest;
+                Ok(otherwise)
             }
-        }
-        self.bump();
-        match inside.strip_prefix(":-") {
-            Some(text) => Ok(Some(text.to_owned())),
-            None if inside.is_empty() => Ok(None),
-            None => fault(
+            _ => fault(
                 "has a ${...} that is more than ${NAME} or ${NAME:-text}",
                 "Write the value out.",
             ),
@@ -350,16 +283,17 @@ impl Reader<'_> {
         &mut self,
         key: &str,
         name: &str,
-        otherwise: Option<String>,
+        otherwise: Option<&str>,
         value: &mut String,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Refusal> {
         let found = match self.conf.last(name) {
             Some(entry) => Some(entry.value.clone()),
             None => (self.environment)(name),
         };
         self.conf.referred.insert(name.to_owned());
-        if let Some(text) = found.filter(|text| !text.is_empty()).or(otherwise) {
-            value.push_str(&text);
+        let found = found.filter(|text| !text.is_empty());
+        if let Some(text) = found.as_deref().or(otherwise) {
+            value.push_str(text);
             return Ok(());
         }
         let what = match (self.may_name)(key) {
@@ -367,66 +301,60 @@ impl Reader<'_> {
             false => "a variable".to_owned(),
         };
         fault(
-            &format!("refers to {what}, which neither the file above nor the environment sets"),
+            format!("refers to {what}, which neither the file above nor the environment sets"),
             "Set it before this line, or put the value in single quotes if the $ is meant.",
         )
     }
 
     /// True where `NAME=` comes next.
     fn at_assignment(&self) -> bool {
-        let mut ahead = self.chars.clone();
-        let mut letters = 0;
-        while let Some(next) = ahead.next_if(|next| is_name(*next, letters == 0)) {
-            letters += next.len_utf8();
-        }
-        letters > 0 && ahead.peek() == Some(&'=')
+        let length = name_length(self.rest);
+        length > 0 && self.rest[length..].starts_with('=')
     }
 
-    fn name(&mut self) -> String {
-        let mut name = String::new();
-        while let Some(next) = self.chars.next_if(|next| is_name(*next, name.is_empty())) {
-            name.push(next);
-        }
+    fn ends_statement(&self) -> bool {
+        matches!(self.peek(), None | Some('\n' | ';' | '#'))
+    }
+
+    fn name(&mut self) -> &'a str {
+        let (name, rest) = self.rest.split_at(name_length(self.rest));
+        self.rest = rest;
         name
+    }
+
+    /// Takes the text before the first of these characters.
+    fn until(&mut self, ends: &[char]) -> &'a str {
+        let (text, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        text
     }
 
     /// Skips spaces, and line ends that a backslash takes away. True if there was any.
     fn blanks(&mut self) -> bool {
-        let mut any = false;
-        loop {
-            match self.chars.peek() {
-                Some(' ' | '\t' | '\r') => self.bump(),
-                Some('\\') => {
-                    let mut ahead = self.chars.clone();
-                    ahead.next();
-                    if ahead.peek() != Some(&'\n') {
-                        return any;
-                    }
-                    self.bump();
-                    self.bump();
-                }
-                _ => return any,
+        let before = self.rest.len();
+        while self.rest.starts_with([' ', '\t', '\r']) || self.rest.starts_with("\\\n") {
+            if self.next() == Some('\\') {
+                self.next();
             }
-            any = true;
         }
+        self.rest.len() < before
     }
 
     /// To the end of the line, not past it.
     fn comment(&mut self) {
-        while self.chars.peek().is_some_and(|next| *next != '\n') {
-            self.bump();
-        }
+        self.until(&['\n']);
     }
 
-    fn skip_line(&mut self) {
-        self.comment();
-        self.bump();
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
     }
 
-    fn bump(&mut self) {
-        if self.chars.next() == Some('\n') {
-            self.line += 1;
-        }
+    fn next(&mut self) -> Option<char> {
+        let mut rest = self.rest.chars();
+        let next = rest.next();
+        self.rest = rest.as_str();
+        self.line += u32::from(next == Some('\n'));
+        next
     }
 }
 
@@ -435,13 +363,16 @@ fn is_special(character: char) -> bool {
     character.is_ascii_digit() || "$?!#@*-".contains(character)
 }
 
-fn is_name(character: char, first: bool) -> bool {
-    character == '_' || character.is_ascii_alphabetic() || (!first && character.is_ascii_digit())
+/// Bytes of the name that a text begins with.
+fn name_length(text: &str) -> usize {
+    let is_digit = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let is_name = |byte: &u8| *byte == b'_' || byte.is_ascii_alphanumeric();
+    if is_digit(text) { 0 } else { text.bytes().take_while(|byte| is_name(byte)).count() }
 }
 
-fn not_closed<T>(quote: char) -> Result<T, Fault> {
+fn not_closed<T>(quote: char) -> Result<T, Refusal> {
     fault(
-        &format!("has a {quote} that is not closed on its line"),
+        format!("has a {quote} that is not closed on its line"),
         &format!("Close it, or write \\{quote} for the character itself."),
     )
 }

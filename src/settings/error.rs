@@ -6,6 +6,20 @@ use std::fmt;
 use super::Origin;
 use super::table::Parameter;
 
+/// Why a text was refused, and what to write instead. It never quotes the text, which may be a
+/// secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub rule: String,
+    pub hint: String,
+}
+
+impl Refusal {
+    pub fn new(rule: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { rule: rule.into(), hint: hint.into() }
+    }
+}
+
 /// One violation. Its text is one sentence of what and why, and one of what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingError {

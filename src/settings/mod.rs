@@ -160,7 +160,8 @@ pub enum Origin {
     Default,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum RedoStress {
     #[default]
     /// An UPDATE changes two columns.
@@ -196,7 +197,8 @@ pub struct ThinkTime {
     pub max: Duration,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StatisticsType {
     #[default]
     Statspack,
@@ -233,7 +235,8 @@ pub enum LoopSide {
     Set,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verify {
     None,
     #[default]

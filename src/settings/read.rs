@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::conf::{self, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
-use super::table::{self, CommandKind, Kind, PARAMETERS, Parameter, Value};
+use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
 use super::{Given, Origin, Settings, rules};
 
 /// The sources of settings. Nothing else is looked at.
@@ -36,7 +36,7 @@ pub fn process_environment(name: &str) -> Option<OsString> {
 pub fn secret_variables() -> Vec<String> {
     PARAMETERS
         .iter()
-        .filter(|parameter| matches!(parameter.kind, Kind::Secret | Kind::Url))
+        .filter(|parameter| matches!(parameter.kind, ValueKind::Secret | ValueKind::Url))
         .flat_map(|parameter| [parameter.key.to_owned(), format!("PETAL_{}", parameter.key)])
         .collect()
 }
@@ -166,12 +166,9 @@ impl File {
         let may_name =
             |key: &str| table::find(key).is_some_and(|parameter| !parameter.may_hold_secret());
         let conf = conf::parse(text, &environment, &may_name);
-        errors.extend(conf.errors.iter().map(|error| {
-            SettingError::elsewhere(
-                format!("{}:{}", path.display(), error.line),
-                error.rule.clone(),
-                error.hint.clone(),
-            )
+        errors.extend(conf.errors.iter().map(|(line, fault)| {
+            let place = format!("{}:{line}", path.display());
+            SettingError::elsewhere(place, fault.rule.as_str(), fault.hint.as_str())
         }));
         Self { path: Some(path), conf }
     }

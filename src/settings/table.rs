@@ -4,6 +4,7 @@
 //!
 //! Rules between parameters are in [`super::rules`].
 
+mod conf_file;
 mod help;
 mod parameters;
 pub mod support;
@@ -12,10 +13,11 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+pub use conf_file::conf_file;
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
 pub use support::{EngineSupport, Support};
-pub use value::{Refusal, Value};
+pub use value::Value;
 
 use super::Settings;
 
@@ -24,7 +26,7 @@ use super::Settings;
 pub struct Parameter {
     /// Its name in slob.conf and the environment. The flag's name follows from it.
     pub key: &'static str,
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The default, as a person would write it; empty: unset.
     pub default: &'static str,
     /// Words for the default in help, where its text does not say it.
@@ -42,7 +44,7 @@ pub struct Parameter {
 
 /// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// 0 to 100, whole.
     Percent,
     /// A whole number.
@@ -180,7 +182,7 @@ impl Parameter {
 
     /// True when its text may hold a password, rightly or by mistake.
     pub fn may_hold_secret(&self) -> bool {
-        matches!(self.kind, Kind::Secret | Kind::Url | Kind::User)
+        matches!(self.kind, ValueKind::Secret | ValueKind::Url | ValueKind::User)
     }
 
     /// The default as people read it.
@@ -195,20 +197,20 @@ impl Parameter {
     /// The name of its value in help.
     pub fn value_name(&self) -> &'static str {
         match self.kind {
-            Kind::Percent => "PERCENT",
-            Kind::Count { .. } => "N",
-            Kind::Times { .. } => "Nx",
-            Kind::Seconds { .. } => "SECONDS",
-            Kind::Decimal { .. } => "NUMBER",
-            Kind::Extent | Kind::Bytes | Kind::BlockSize => "SIZE",
-            Kind::Boolean => "TRUE|FALSE",
-            Kind::OneOf(_) => "WORD",
-            Kind::Text => "TEXT",
-            Kind::User => "USER",
-            Kind::Path => "PATH",
-            Kind::Secret => "SECRET",
-            Kind::Url => "URL",
-            Kind::WarmUp => "SECONDS|cache",
+            ValueKind::Percent => "PERCENT",
+            ValueKind::Count { .. } => "N",
+            ValueKind::Times { .. } => "Nx",
+            ValueKind::Seconds { .. } => "SECONDS",
+            ValueKind::Decimal { .. } => "NUMBER",
+            ValueKind::Extent | ValueKind::Bytes | ValueKind::BlockSize => "SIZE",
+            ValueKind::Boolean => "TRUE|FALSE",
+            ValueKind::OneOf(_) => "WORD",
+            ValueKind::Text => "TEXT",
+            ValueKind::User => "USER",
+            ValueKind::Path => "PATH",
+            ValueKind::Secret => "SECRET",
+            ValueKind::Url => "URL",
+            ValueKind::WarmUp => "SECONDS|cache",
         }
     }
 

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::error::Refusal;
 use super::table::support::{self, Address, EngineSupport};
 
 /// A password or its like. It can be used, not shown: neither `Debug` nor `Display` nor serde.
@@ -26,7 +27,7 @@ impl Secret {
 
     /// As a person gives one: the text, `@FILE` for a file's first line, or `@@text` for a text
     /// that begins with an `@`. The error names the file, never what is in it.
-    pub fn given(text: &str) -> Result<Self, UrlError> {
+    pub fn given(text: &str) -> Result<Self, Refusal> {
         match text.strip_prefix('@') {
             None => Ok(Self::new(text.to_owned())),
             Some(rest) if rest.starts_with('@') => Ok(Self::new(rest.to_owned())),
@@ -44,14 +45,14 @@ impl fmt::Debug for Secret {
 /// Longest secret that is read from a file, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
-fn first_line(path: &str) -> Result<String, UrlError> {
+fn first_line(path: &str) -> Result<String, Refusal> {
     // A path that is not there may be a password that happens to begin with @: not named.
     let name = match std::path::Path::new(path).exists() {
         true => format!("the file {path}"),
         false => "the file named after its @".to_owned(),
     };
     let failed = |why: String| {
-        UrlError::new(
+        Refusal::new(
             format!("its secret cannot be read from {name}: {why}"),
             "Name a readable file whose first line is the secret, or write @@ for a secret \
              that begins with @",
@@ -66,19 +67,6 @@ fn first_line(path: &str) -> Result<String, UrlError> {
     match secret.is_empty() {
         true => Err(failed("its first line is empty".to_owned())),
         false => Ok(secret.to_owned()),
-    }
-}
-
-/// Why a text is no target URL: a rule and a way out, without the text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UrlError {
-    pub rule: String,
-    pub hint: String,
-}
-
-impl UrlError {
-    fn new(rule: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { rule: rule.into(), hint: hint.into() }
     }
 }
 
@@ -113,14 +101,14 @@ pub struct Host {
 }
 
 impl TargetUrl {
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
         let (engine, after) = split_scheme(text)?;
-        let (body, query) = match after.split_once('?') {
-            Some((body, query)) => (body, query),
-            None => (after, ""),
-        };
+        let (body, query) = after.split_once('?').unwrap_or((after, ""));
         if holds_connection_text(body) {
-            return Err(connection_text());
+            return Err(Refusal::new(
+                "holds key=value connection text with a secret in it",
+                "Write its parts as a URL, scheme://user:password@host:port/name.",
+            ));
         }
         let mut url = Self { scheme: engine.scheme.to_owned(), ..Self::default() };
         match engine.address {
@@ -171,53 +159,40 @@ impl TargetUrl {
         support::of(&self.scheme).is_some_and(|engine| engine.address == address)
     }
 
-    fn take_server(&mut self, body: &str) -> Result<(), UrlError> {
-        let after = body.strip_prefix("//").ok_or_else(|| no_server(&self.scheme))?;
-        let (authority, name) = match after.split_once('/') {
-            Some((authority, name)) => (authority, Some(name)),
-            None => (after, None),
-        };
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (Some(user), hosts),
-            None => (None, authority),
-        };
-        self.rest = "//".to_owned();
-        if let Some(user) = user {
-            let (user, password) = match user.split_once(':') {
-                Some((user, password)) => (user, Some(password)),
-                None => (user, None),
-            };
-            self.password =
-                password.filter(|password| !password.is_empty()).map(secret_of).transpose()?;
-            self.rest.push_str(user);
-            self.rest.push('@');
+    fn take_server(&mut self, body: &str) -> Result<(), Refusal> {
+        let after = body.strip_prefix("//").ok_or_else(|| {
+            let hint =
+                format!("Write {}://user@host:port/name; further hosts after commas.", self.scheme);
+            Refusal::new("names no server", hint)
+        })?;
+        let authority = after.split('/').next().unwrap_or_default();
+        // `u/password@host`, as SQL*Plus has it, or a password with a / of its own.
+        if after[authority.len()..].contains('@') {
+            return Err(Refusal::new(
+                "has an @ after the / that ends its hosts",
+                "Write //user:password@host/name, and percent-encode / ? # @ in a password or a \
+                 name as %2F %3F %23 %40.",
+            ));
         }
-        self.rest.push_str(hosts);
-        if let Some(name) = name {
-            // `u/password@host`, as SQL*Plus has it, or a password with a / of its own.
-            if name.contains('@') {
-                return Err(UrlError::new(
-                    "has an @ after the / that ends its hosts",
-                    "Write //user:password@host/name, and percent-encode / ? # @ in a password \
-                     or a name as %2F %3F %23 %40.",
-                ));
-            }
-            self.rest.push('/');
-            self.rest.push_str(name);
+        let (login, _) = authority.rsplit_once('@').unwrap_or_default();
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        if !password.is_empty() {
+            self.password = Some(secret_of(password)?);
         }
-        read_server(&self.rest).map(|_| ())
+        self.rest = format!("//{user}{}", &after[login.len()..]);
+        read_server(&self.rest).map(drop)
     }
 
-    fn take_options(&mut self, query: &str) -> Result<(), UrlError> {
+    fn take_options(&mut self, query: &str) -> Result<(), Refusal> {
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or_else(|| {
-                UrlError::new("an option after the ? has no value", "Write ?name=value&name=value.")
+                Refusal::new("an option after the ? has no value", "Write ?name=value&name=value.")
             })?;
             let (name, encoded) = (decode(name)?, value);
             let value = decode(encoded)?;
             let lower = name.to_ascii_lowercase();
             if lower != "password" && (option.contains('@') || holds_connection_text(&value)) {
-                return Err(UrlError::new(
+                return Err(Refusal::new(
                     "an option after the ? has an @ or key=value text in it",
                     "Percent-encode / ? # in a password as %2F %3F %23, and an @ that belongs to \
                      the option as %40.",
@@ -225,19 +200,19 @@ impl TargetUrl {
             }
             if lower == "password" {
                 if self.password.is_some() {
-                    return Err(UrlError::new("it has two passwords", "Give one of them."));
+                    return Err(Refusal::new("it has two passwords", "Give one of them."));
                 }
                 self.password = Some(secret_of(encoded)?);
                 continue;
             }
             if SECRET_WORDS.iter().any(|word| lower.contains(word)) {
-                return Err(UrlError::new(
+                return Err(Refusal::new(
                     "an option looks like a secret, and petal hides only `password`",
                     "Use the database's own password file for it.",
                 ));
             }
             if self.options.insert(name.clone(), value).is_some() {
-                return Err(UrlError::new(
+                return Err(Refusal::new(
                     format!("its option {name} stands there twice"),
                     "Give it once.",
                 ));
@@ -249,7 +224,7 @@ impl TargetUrl {
 
 /// A password of a URL, still encoded. `%40` is an `@` of the password itself, as for psql; only
 /// one that stands there as it is names a file.
-fn secret_of(encoded: &str) -> Result<Secret, UrlError> {
+fn secret_of(encoded: &str) -> Result<Secret, Refusal> {
     let text = decode(encoded)?;
     match encoded.starts_with('@') {
         true => Secret::given(&text),
@@ -274,13 +249,6 @@ fn holds_connection_text(text: &str) -> bool {
     SECRET_WORDS.iter().any(is_assigned)
 }
 
-fn connection_text() -> UrlError {
-    UrlError::new(
-        "holds key=value connection text with a secret in it",
-        "Write its parts as a URL, scheme://user:password@host:port/name.",
-    )
-}
-
 /// The part of a refused URL that may be shown: its scheme. Nobody knows
 /// where in the rest a secret stands.
 pub fn redact_refused(text: &str) -> String {
@@ -288,16 +256,16 @@ pub fn redact_refused(text: &str) -> String {
     support::of(scheme).map_or_else(|| "***".to_owned(), |_| format!("{scheme}:***"))
 }
 
-fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), UrlError> {
+fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
     let Some((given, after)) = text.split_once(':') else {
-        return Err(UrlError::new(
+        return Err(Refusal::new(
             "names no kind of database",
             "For a folder of SQLite files write sqlite:DIR.",
         ));
     };
     support::of(&given.to_ascii_lowercase()).map(|engine| (engine, after)).ok_or_else(|| {
         let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
-        UrlError::new(
+        Refusal::new(
             "names a kind of database that petal does not know",
             format!("Write {}.", examples.join(" or ")),
         )
@@ -305,22 +273,15 @@ fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), UrlError> 
 }
 
 /// `//` before a path is what people write by analogy: `sqlite:///var/data` is `/var/data`.
-fn path_of(scheme: &str, body: &str) -> Result<String, UrlError> {
+fn path_of(scheme: &str, body: &str) -> Result<String, Refusal> {
     let path = body.strip_prefix("//").unwrap_or(body);
     match path.is_empty() {
-        true => Err(UrlError::new("names no path", format!("Write {scheme}:PATH."))),
+        true => Err(Refusal::new("names no path", format!("Write {scheme}:PATH."))),
         false => Ok(path.to_owned()),
     }
 }
 
-fn no_server(scheme: &str) -> UrlError {
-    UrlError::new(
-        "names no server",
-        format!("Write {scheme}://user@host:port/name; further hosts after commas."),
-    )
-}
-
-fn read_server(rest: &str) -> Result<Server, UrlError> {
+fn read_server(rest: &str) -> Result<Server, Refusal> {
     let after = rest.strip_prefix("//").unwrap_or(rest);
     let (authority, name) = after.split_once('/').unwrap_or((after, ""));
     let (user, hosts) = match authority.rsplit_once('@') {
@@ -334,9 +295,9 @@ fn read_server(rest: &str) -> Result<Server, UrlError> {
     Ok(Server { user, hosts, name: decode(name)? })
 }
 
-fn read_host(text: &str) -> Result<Host, UrlError> {
+fn read_host(text: &str) -> Result<Host, Refusal> {
     let bad = || {
-        UrlError::new(
+        Refusal::new(
             "has a host that is not host or host:port",
             "Write host:port with a port from 1 to 65535, [address]:port for IPv6, and \
              percent-encode / ? # in a password as %2F %3F %23.",
@@ -363,9 +324,9 @@ fn read_host(text: &str) -> Result<Host, UrlError> {
 }
 
 /// Percent-decoding. A `%` that begins no pair of hex digits is refused rather than kept.
-fn decode(text: &str) -> Result<String, UrlError> {
+fn decode(text: &str) -> Result<String, Refusal> {
     let bad = || {
-        UrlError::new(
+        Refusal::new(
             "has a % that does not begin two hex digits of UTF-8 text",
             "Write %25 for a per cent sign.",
         )

@@ -2,11 +2,10 @@
 //! made their processes wait. Sources in the kernel's Documentation: admin-guide/cgroup-v2.rst,
 //! admin-guide/cgroup-v1/cpuacct.rst, scheduler/sched-bwc.rst.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::devices::Roots;
-use super::tree::{number, read};
+use super::tree::{number, number_after, read};
 
 /// The first hierarchy writes "no limit" as the largest number of whole pages.
 pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;
@@ -15,14 +14,14 @@ pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;
 #[derive(Debug, Default)]
 pub struct Groups {
     name: Option<String>,
-    cpu: Vec<Group>,
-    accounting: Vec<Group>,
-    memory: Vec<Group>,
-    pids: Vec<Group>,
+    cpu: Vec<ControlGroup>,
+    accounting: Vec<ControlGroup>,
+    memory: Vec<ControlGroup>,
+    pids: Vec<ControlGroup>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct ControlGroup {
     folder: PathBuf,
     /// The folder's name for an administrator.
     shown: String,
@@ -80,7 +79,7 @@ impl Groups {
     }
 
     /// The group that grants least processor time.
-    fn least_cpu(&self) -> Option<(&Group, f64, &'static str)> {
+    fn least_cpu(&self) -> Option<(&ControlGroup, f64, &'static str)> {
         let quotas = self.cpu.iter().filter_map(|group| {
             if let Some(text) = read(&group.folder.join("cpu.max")) {
                 return Some((group, quota(&text)?, "cpu.max"));
@@ -111,14 +110,15 @@ impl Groups {
     /// Bytes that the groups still allow their processes: the limit without what is in use and
     /// cannot be taken back. None where nothing limits them.
     pub fn memory_room(&self) -> Option<u64> {
-        let room = |(group, limit, _): (&Group, u64, _)| limit.saturating_sub(group.memory_used());
+        let room =
+            |(group, limit, _): (&ControlGroup, u64, _)| limit.saturating_sub(group.memory_used());
         self.memory_limits().map(room).min()
     }
 
     /// Threads that the groups still allow, and the file that allows so few. None where nothing
     /// limits them.
     pub fn thread_room(&self) -> Option<(u64, String)> {
-        let room = |group: &Group| {
+        let room = |group: &ControlGroup| {
             let limit = number(&group.folder.join("pids.max"))?;
             let used = number(&group.folder.join("pids.current")).unwrap_or(0);
             Some((limit.saturating_sub(used), format!("{}/pids.max", group.shown)))
@@ -126,7 +126,7 @@ impl Groups {
         self.pids.iter().filter_map(room).min()
     }
 
-    fn memory_limits(&self) -> impl Iterator<Item = (&Group, u64, &'static str)> {
+    fn memory_limits(&self) -> impl Iterator<Item = (&ControlGroup, u64, &'static str)> {
         const FILES: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
         self.memory.iter().flat_map(|group| {
             FILES.into_iter().filter_map(move |file| {
@@ -137,19 +137,16 @@ impl Groups {
     }
 }
 
-impl Group {
+impl ControlGroup {
     /// Bytes in use without the files' pages, which the kernel takes back; pages of files in memory
     /// stay in.
     fn memory_used(&self) -> u64 {
         let all = ["memory.current", "memory.usage_in_bytes"];
         let all = all.into_iter().find_map(|file| number(&self.folder.join(file))).unwrap_or(0);
         let text = read(&self.folder.join("memory.stat")).unwrap_or_default();
-        let stat = |name: &str| {
-            let of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
-            text.lines().find_map(of)
-        };
+        let stat = |name: &str| number_after(&text, name);
         // The first hierarchy counts the groups below apart, and its usage has them in it.
-        let either = |first: &str, second: &str| stat(first).or(stat(second)).unwrap_or(0u64);
+        let either = |first: &str, second: &str| stat(first).or(stat(second)).unwrap_or(0);
         let (cache, shared) = (either("total_cache", "file"), either("total_shmem", "shmem"));
         all.saturating_sub(cache.saturating_sub(shared))
     }
@@ -157,11 +154,8 @@ impl Group {
 
 impl GroupClock {
     pub fn read(&self) -> GroupTime {
-        let text = self.stat.as_deref().and_then(|path| fs::read_to_string(path).ok());
-        let stat = |key: &str| -> Option<u64> {
-            let line = text.as_deref()?.lines().find_map(|line| line.strip_prefix(key))?;
-            line.strip_prefix(' ')?.trim().parse().ok()
-        };
+        let text = self.stat.as_deref().and_then(read).unwrap_or_default();
+        let stat = |key: &str| number_after(&text, key);
         // The first hierarchy counts nanoseconds, the second microseconds.
         let used = self.usage.as_deref().and_then(number).map(|ns| ns / 1000);
         GroupTime {
@@ -178,7 +172,7 @@ fn hierarchy(
     roots: &Roots,
     lines: &[(&str, &str)],
     controller: &str,
-) -> Option<(String, Vec<Group>)> {
+) -> Option<(String, Vec<ControlGroup>)> {
     let first = lines.iter().find(|(list, _)| list.split(',').any(|name| name == controller));
     let (list, path) = first.or_else(|| lines.iter().find(|(list, _)| list.is_empty()))?;
     let mounts = if list.is_empty() { ["", "unified"] } else { [*list, controller] };
@@ -188,7 +182,7 @@ fn hierarchy(
 
 /// A group and those around it, as far as they can be seen: inside a container the path that the
 /// kernel tells may not be there, and the top of the tree is the container's own group.
-fn enclosing(roots: &Roots, mount: &str, path: &str) -> Vec<Group> {
+fn enclosing(roots: &Roots, mount: &str, path: &str) -> Vec<ControlGroup> {
     let top = roots.sys.join("fs/cgroup").join(mount);
     let relative = Path::new(path.trim_start_matches('/'));
     let usable = !path.split('/').any(|part| part == "..");
@@ -203,7 +197,7 @@ fn enclosing(roots: &Roots, mount: &str, path: &str) -> Vec<Group> {
         .map(|(folder, part)| {
             let shown = Path::new("/sys/fs/cgroup").join(mount).join(part);
             let shown = shown.display().to_string().trim_end_matches('/').to_owned();
-            Group { folder, shown, inside: part.to_owned() }
+            ControlGroup { folder, shown, inside: part.to_owned() }
         })
         .collect()
 }

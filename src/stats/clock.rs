@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 /// One that does not answer so soon is not waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -30,8 +30,8 @@ pub struct ClockState {
 impl ClockState {
     /// None where nobody on this host can tell.
     pub fn ask() -> Option<Self> {
-        let chrony = || chrony(&said("chronyc", &["-c", "tracking"])?);
-        let systemd = || systemd(&said("timedatectl", &["show", "-p", "NTPSynchronized"])?);
+        let chrony = || chrony(&output_of("chronyc", &["-c", "tracking"])?);
+        let systemd = || systemd(&output_of("timedatectl", &["show", "-p", "NTPSynchronized"])?);
         chrony().or_else(systemd)
     }
 }
@@ -67,7 +67,7 @@ fn systemd(text: &str) -> Option<ClockState> {
 }
 
 /// What a program printed; None where it is not there, fails, or takes too long.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(arguments)
         // Nothing of petal's environment is anybody's business.
@@ -83,7 +83,7 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Some(status),
-            Ok(None) if began.elapsed() < PATIENCE => thread::sleep(POLL),
+            Ok(None) if began.elapsed() < ANSWER_LIMIT => thread::sleep(POLL),
             Ok(None) | Err(_) => {
                 // It may have ended just now.
                 let _ = child.kill();
@@ -117,17 +117,17 @@ mod tests {
 
     #[test]
     fn systemd_tells_yes_or_no() {
-        let told = |text: &str| systemd(text).map(|state| (state.synchronised, state.error_s));
-        assert_eq!(told("NTPSynchronized=yes\n"), Some((true, None)));
-        assert_eq!(told("NTPSynchronized=no\n"), Some((false, None)));
-        assert_eq!(told("Failed to connect to bus"), None);
+        let read = |text: &str| systemd(text).map(|state| (state.synchronised, state.error_s));
+        assert_eq!(read("NTPSynchronized=yes\n"), Some((true, None)));
+        assert_eq!(read("NTPSynchronized=no\n"), Some((false, None)));
+        assert_eq!(read("Failed to connect to bus"), None);
     }
 
     #[test]
     fn what_is_not_there_says_nothing_and_what_fails_neither() {
-        assert_eq!(said("no-such-program-is-here", &[]), None);
-        assert_eq!(said("false", &[]), None);
-        assert_eq!(said("echo", &["so"]).as_deref(), Some("so\n"));
+        assert_eq!(output_of("no-such-program-is-here", &[]), None);
+        assert_eq!(output_of("false", &[]), None);
+        assert_eq!(output_of("echo", &["so"]).as_deref(), Some("so\n"));
     }
 
     proptest! {

@@ -24,30 +24,41 @@ impl Counters {
     /// What happened between `earlier` and this snapshot of the same endpoint. A wait that is new
     /// here counts from nothing.
     pub fn since(&self, earlier: &Self) -> Self {
-        let waits = self
-            .waits
-            .iter()
-            .map(|wait| match earlier.waits.iter().find(|old| old.name == wait.name) {
-                Some(old) => wait.since(old),
-                None => wait.clone(),
-            })
-            .collect();
-        let raw = self
-            .raw
-            .iter()
-            .map(|(name, &value)| {
-                (name.clone(), value.saturating_sub(earlier.raw.get(name).copied().unwrap_or(0)))
-            })
-            .collect();
-        let files = self
-            .files
-            .iter()
-            .map(|file| match earlier.files.iter().find(|old| old.kind == file.kind) {
-                Some(old) => file.since(old),
-                None => *file,
-            })
-            .collect();
-        Self { endpoint: self.endpoint.clone(), io: self.io.since(&earlier.io), waits, files, raw }
+        let wait = |wait: &Wait| {
+            let old = earlier.waits.iter().find(|old| old.name == wait.name);
+            old.map_or_else(|| wait.clone(), |old| wait.since(old))
+        };
+        let file = |file: &FileCounts| {
+            let old = earlier.files.iter().find(|old| old.kind == file.kind);
+            old.map_or(*file, |old| file.with(old, u64::saturating_sub))
+        };
+        let raw = |(name, value): (&String, &u64)| {
+            (name.clone(), value.saturating_sub(earlier.raw.get(name).copied().unwrap_or(0)))
+        };
+        Self {
+            endpoint: self.endpoint.clone(),
+            io: self.io.since(&earlier.io),
+            waits: self.waits.iter().map(wait).collect(),
+            files: self.files.iter().map(file).collect(),
+            raw: self.raw.iter().map(raw).collect(),
+        }
+    }
+
+    /// What happened at each endpoint since its earlier snapshot; all that a new one counted.
+    pub fn each_since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
+        let since = |now: &Self| {
+            let then = earlier.iter().find(|then| then.endpoint == now.endpoint);
+            then.map_or_else(|| now.clone(), |then| now.since(then))
+        };
+        now.iter().map(since).collect()
+    }
+
+    /// The sum over endpoints; None where there is none.
+    pub fn sum(endpoints: &[Self]) -> Option<Self> {
+        let (first, rest) = endpoints.split_first()?;
+        let mut total = first.clone();
+        rest.iter().for_each(|other| total.add(other));
+        Some(total)
     }
 
     /// Adds another endpoint's work, for the sum over all of them.
@@ -61,7 +72,7 @@ impl Counters {
         }
         for file in &other.files {
             match self.files.iter_mut().find(|mine| mine.kind == file.kind) {
-                Some(mine) => *mine = mine.plus(file),
+                Some(mine) => *mine = mine.with(file, u64::saturating_add),
                 None => self.files.push(*file),
             }
         }
@@ -189,14 +200,6 @@ pub struct FileCounts {
 }
 
 impl FileCounts {
-    fn since(&self, old: &Self) -> Self {
-        self.with(old, u64::saturating_sub)
-    }
-
-    fn plus(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add)
-    }
-
     fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
             kind: self.kind,

@@ -25,6 +25,7 @@ use facts::{
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Host {
     pub name: String,
     pub kernel: String,
@@ -35,50 +36,32 @@ pub struct Host {
     /// Those that hold the data, each followed by what it lies on where that is another's member.
     pub devices: Vec<Device>,
     /// petal's own control group, where its limits can be read: a limit of None is then none.
-    #[serde(default)]
     pub cgroup: Option<String>,
     /// Processors' worth of time that the control groups grant.
-    #[serde(default)]
     pub cpu_quota: Option<f64>,
     /// The file that grants so little.
-    #[serde(default)]
     pub cpu_quota_file: Option<String>,
-    #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
-    #[serde(default)]
     pub memory_limit_file: Option<String>,
     /// The governor of the processors' clocks; several where processors differ.
-    #[serde(default)]
     pub governor: Option<String>,
-    #[serde(default)]
     pub deepest_idle: Option<IdleState>,
-    #[serde(default)]
     pub swap_total_bytes: Option<u64>,
-    #[serde(default)]
     pub swap_used_bytes: Option<u64>,
     /// Transparent ones: always, madvise or never.
-    #[serde(default)]
     pub huge_pages: Option<String>,
     /// Tasks running or waiting for a device, over the last minute.
-    #[serde(default)]
     pub load_average: Option<f64>,
-    #[serde(default)]
     pub clock_source: Option<String>,
-    #[serde(default)]
     pub virtual_machine: Option<bool>,
     /// Maker and product, as the firmware tells.
-    #[serde(default)]
     pub product: Option<String>,
     /// Software RAIDs being rebuilt, reshaped or checked; empty where none is.
-    #[serde(default)]
     pub raid_resyncs: Option<Vec<RaidResync>>,
     /// Per cent of memory; 0 where the limit is set in bytes instead.
-    #[serde(default)]
     pub dirty_ratio: Option<u64>,
-    #[serde(default)]
     pub dirty_background_ratio: Option<u64>,
     /// Data files whose device is not seen, and why.
-    #[serde(default)]
     pub unseen: Vec<String>,
 }
 

@@ -24,13 +24,14 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::{GroupClock, Groups};
 use super::devices::{DataDevices, Roots};
+use super::tree::number_after;
 
 pub use cpu::{CpuShare, CpuTicks, Cpus};
 use disk::Disks;
 pub use disk::{DeviceCounts, DeviceUse};
 pub use figures::{Counts, GaugeRanges, Gauges, Range};
 pub use interval::{Interval, Whole};
-pub use memory::{Memory, meminfo_bytes};
+pub use memory::{available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;
 pub use server::ServerProcesses;
@@ -149,14 +150,14 @@ impl Probe {
     pub fn sample(&self) -> Sample {
         let stat = self.read("stat").unwrap_or_default();
         let mut counts = Counts {
-            interrupts: first_number(&stat, "intr"),
-            context_switches: first_number(&stat, "ctxt"),
+            interrupts: number_after(&stat, "intr"),
+            context_switches: number_after(&stat, "ctxt"),
             petal_cpu_us: Some(nanoseconds(ClockId::ProcessCPUTime) / 1000),
             ..Counts::default()
         };
         let mut gauges = Gauges {
-            running: first_number(&stat, "procs_running"),
-            blocked: first_number(&stat, "procs_blocked"),
+            running: number_after(&stat, "procs_running"),
+            blocked: number_after(&stat, "procs_blocked"),
             ..Gauges::default()
         };
         memory::gauges(&self.read("meminfo").unwrap_or_default(), &mut gauges);
@@ -170,7 +171,7 @@ impl Probe {
             at_ns: nanoseconds(ClockId::Monotonic),
             cpus: Cpus::of(&stat).allow(self.allowed()),
             allowed: self.allowed.clone(),
-            devices: self.read("diskstats").and_then(|text| self.widened(&text)),
+            devices: self.read("diskstats").and_then(|text| self.disks.lock().sample(&text)),
             counts,
             gauges,
             log_writer_on,
@@ -216,11 +217,6 @@ impl Probe {
         Some(processor)
     }
 
-    fn widened(&self, diskstats: &str) -> Option<Vec<DeviceUse>> {
-        // A thread that panicked in between left at worst the sample before.
-        self.disks.lock().sample(diskstats)
-    }
-
     fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.roots.proc.join(name)).ok()
     }
@@ -248,8 +244,8 @@ impl Sample {
                 (device.data, before.and_then(|before| device.since(before)))
             });
             // Part of the data's devices is no sum; what lies below is not added up.
-            let told = between.filter(|(data, known)| *data || known.is_some());
-            told.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
+            let summed = between.filter(|(data, known)| *data || known.is_some());
+            summed.map(|(_, known)| known).collect::<Option<Vec<DeviceUse>>>()
         });
         let devices = devices.flatten();
         Interval {
@@ -267,12 +263,6 @@ impl Sample {
     pub fn forget_each_cpu(&mut self) {
         self.cpus.each = Vec::new();
     }
-}
-
-/// The first number of the line that begins with a word.
-fn first_number(text: &str, word: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {
@@ -414,7 +404,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_upsets_the_readers(text in "\\PC{0,200}") {
-            let _ = (Cpus::of(&text), Disks::default().sample(&text), first_number(&text, ""));
+            let _ = (Cpus::of(&text), Disks::default().sample(&text), number_after(&text, ""));
         }
     }
 }

@@ -152,16 +152,11 @@ impl Shards {
         }
     }
 
-    /// Counts a think of one session, in the second in which it ended.
-    pub fn think(&self, session: u32, end_ns: u64, think_ns: u64) {
+    /// Counts what is no operation of one session, in the second in which it ended: think time, or
+    /// the DB time of what was under way when the session was lost.
+    pub fn count(&self, session: u32, end_ns: u64, count: impl FnOnce(&mut Tally)) {
         let mut shard = self.shards[session as usize % self.shards.len()].lock();
-        shard.second_of(end_ns).think_ns += think_ns;
-    }
-
-    /// An operation was under way for so long when its session was lost: DB time, and no operation.
-    pub fn lost(&self, session: u32, end_ns: u64, busy_ns: u64) {
-        let mut shard = self.shards[session as usize % self.shards.len()].lock();
-        shard.second_of(end_ns).busy_ns += busy_ns;
+        count(shard.second_of(end_ns));
     }
 
     /// Takes out all seconds before `before`, merged over the shards: (second, tally), in order,

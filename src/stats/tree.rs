@@ -1,6 +1,6 @@
 //! The kernel's small files in /proc and /sys: text, numbers, numbered folders.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 /// A file's text without its last newline; None where it is not there, not text, or empty.
@@ -14,14 +14,24 @@ pub fn number(path: &Path) -> Option<u64> {
     read(path)?.parse().ok()
 }
 
+/// The first number of the line that begins with `key`: `key 12 3`, `key: 12 kB`.
+pub fn number_after(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', ':']))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The entries of a folder; none where it cannot be read.
+pub fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}
+
 /// Entries of a folder that are a word and a number, as cpu0 or state3.
 pub fn numbered(folder: &Path, word: &str) -> Vec<PathBuf> {
     let is_numbered = |name: &str| {
         name.strip_prefix(word)
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
+    entries(folder)
         .filter(|entry| entry.file_name().to_str().is_some_and(is_numbered))
         .map(|entry| entry.path())
         .collect()

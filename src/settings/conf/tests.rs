@@ -21,8 +21,8 @@ fn value(text: &str) -> String {
 }
 
 fn faults(conf: &Conf) -> String {
-    conf.errors.iter().fold(String::new(), |mut all, error| {
-        let _ = writeln!(all, "{}: {}. {}", error.line, error.rule, error.hint);
+    conf.errors.iter().fold(String::new(), |mut all, (line, fault)| {
+        let _ = writeln!(all, "{line}: {}. {}", fault.rule, fault.hint);
         all
     })
 }
@@ -205,7 +205,7 @@ proptest! {
     ) {
         let conf = read(&text);
         let lines = u32::try_from(text.lines().count()).unwrap() + 1;
-        prop_assert!(conf.errors.iter().all(|error| (1..=lines).contains(&error.line)));
+        prop_assert!(conf.errors.iter().all(|(line, _)| (1..=lines).contains(line)));
         prop_assert!(conf.entries.iter().all(|entry| (1..=lines).contains(&entry.line)));
     }
 

@@ -200,17 +200,17 @@ fn every_value_given_arrives_in_the_record() {
             ("DB", _) => "mysql://u@h:1/d?x=1",
             ("EXTERNAL_SCRIPT", _) => script.as_str(),
             ("SQLNET_SERVICE_MAX", _) => "3",
-            (_, Kind::Boolean) if parameter.default == "TRUE" => "FALSE",
-            (_, Kind::Boolean) => "TRUE",
-            (_, Kind::OneOf(words)) => {
+            (_, ValueKind::Boolean) if parameter.default == "TRUE" => "FALSE",
+            (_, ValueKind::Boolean) => "TRUE",
+            (_, ValueKind::OneOf(words)) => {
                 words.iter().find(|word| **word != parameter.default).unwrap()
             }
-            (_, Kind::Extent | Kind::Bytes) => "777M",
-            (_, Kind::BlockSize) => "16K",
-            (_, Kind::Decimal { .. }) => "1.25",
-            (_, Kind::Percent | Kind::Count { .. } | Kind::Seconds { .. }) => "57",
-            (_, Kind::Times { .. }) => "7x",
-            (_, Kind::WarmUp) => "cache",
+            (_, ValueKind::Extent | ValueKind::Bytes) => "777M",
+            (_, ValueKind::BlockSize) => "16K",
+            (_, ValueKind::Decimal { .. }) => "1.25",
+            (_, ValueKind::Percent | ValueKind::Count { .. } | ValueKind::Seconds { .. }) => "57",
+            (_, ValueKind::Times { .. }) => "7x",
+            (_, ValueKind::WarmUp) => "cache",
             _ => "some-text",
         };
         let mut case = Case::default()

@@ -67,8 +67,8 @@ fn every_parameter_is_told_in_full() {
 fn bounds_are_kept_at_both_ends() {
     for parameter in PARAMETERS {
         let (min, max) = match parameter.kind {
-            Kind::Percent => (0, 100),
-            Kind::Count { min, max } | Kind::Seconds { min, max } => (min, max),
+            ValueKind::Percent => (0, 100),
+            ValueKind::Count { min, max } | ValueKind::Seconds { min, max } => (min, max),
             _ => continue,
         };
         for accepted in [min, max] {
@@ -131,7 +131,7 @@ fn the_nearest_key_is_named_and_far_ones_are_not() {
 fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
     for engine in support::ENGINES {
         let mut keys = BTreeSet::new();
-        for (key, support) in engine.exceptions {
+        for (key, support) in engine.exceptions.iter().copied().flatten() {
             let parameter = find(key).unwrap_or_else(|| panic!("{}: {key}", engine.scheme));
             assert!(keys.insert(key), "{}: {key} stands there twice", engine.scheme);
             if let Support::Only { values, .. } = support {
@@ -150,7 +150,7 @@ fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
     for engine in support::ENGINES {
         let target = if engine.tablespaces { "//host/data" } else { "data" };
         let db = format!("{}:{target}", engine.scheme);
-        for (key, support) in engine.exceptions {
+        for (key, support) in engine.exceptions.iter().copied().flatten() {
             let parameter = find(key).unwrap();
             let allowed = match support {
                 Support::Only { values, .. } => *values,
@@ -216,18 +216,18 @@ fn every_parameter_sets_what_its_record_shows() {
 /// A value other than the default.
 fn sample(parameter: &Parameter) -> Option<&'static str> {
     Some(match parameter.kind {
-        Kind::Percent | Kind::Seconds { .. } | Kind::Count { .. } => "17",
-        Kind::Times { .. } => "3x",
-        Kind::Decimal { .. } => "3.5",
-        Kind::Extent | Kind::Bytes => "96M",
-        Kind::BlockSize => "16K",
-        Kind::Boolean if parameter.default == "TRUE" => "FALSE",
-        Kind::Boolean if parameter.key == "DO_HOTSPOT" => "FALSE",
-        Kind::Boolean => "TRUE",
-        Kind::OneOf(words) => words.last()?,
-        Kind::Text | Kind::User | Kind::Path | Kind::Secret => "name",
-        Kind::Url => "sqlite:elsewhere",
-        Kind::WarmUp => "cache",
+        ValueKind::Percent | ValueKind::Seconds { .. } | ValueKind::Count { .. } => "17",
+        ValueKind::Times { .. } => "3x",
+        ValueKind::Decimal { .. } => "3.5",
+        ValueKind::Extent | ValueKind::Bytes => "96M",
+        ValueKind::BlockSize => "16K",
+        ValueKind::Boolean if parameter.default == "TRUE" => "FALSE",
+        ValueKind::Boolean if parameter.key == "DO_HOTSPOT" => "FALSE",
+        ValueKind::Boolean => "TRUE",
+        ValueKind::OneOf(words) => words.last()?,
+        ValueKind::Text | ValueKind::User | ValueKind::Path | ValueKind::Secret => "name",
+        ValueKind::Url => "sqlite:elsewhere",
+        ValueKind::WarmUp => "cache",
     })
 }
 

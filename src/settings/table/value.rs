@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::support::BLOCK_SIZES;
-use super::{Kind, Parameter};
+use super::{Parameter, ValueKind};
 use crate::settings::WarmUp;
+use crate::settings::error::Refusal;
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
 use crate::settings::url::{Secret, TargetUrl, redact_refused};
 
@@ -25,15 +27,8 @@ pub enum Value {
     Text(String),
     Path(PathBuf),
     Secret(Secret),
-    Url(Box<TargetUrl>),
+    Url(TargetUrl),
     WarmUp(WarmUp),
-}
-
-/// Why a text is no value of a kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    pub rule: String,
-    pub hint: String,
 }
 
 /// So many of the largest blocks are as many bytes as can be counted.
@@ -46,26 +41,23 @@ impl Parameter {
     /// Reads a value; empty text is unset.
     pub fn parse(&self, text: &str) -> Result<Value, Refusal> {
         let text = match self.kind {
-            Kind::Secret => text,
+            ValueKind::Secret => text,
             _ => text.trim(),
         };
         if text.is_empty() {
             return Ok(Value::Unset);
         }
-        self.kind.parse(text).map_err(|why| match why {
-            Why::Kind => Refusal {
-                rule: format!("must be {}", self.kind.values()),
-                hint: format!("{}.", self.example()),
-            },
-            Why::Told(rule, hint) => Refusal { rule, hint },
+        self.kind.parse(text).map_err(|own| {
+            let rule = || format!("must be {}", self.kind.values());
+            own.unwrap_or_else(|| Refusal::new(rule(), format!("{}.", self.example())))
         })
     }
 
     /// A value of the record in the words of this parameter: sizes with their unit.
     pub fn words(&self, value: &serde_json::Value) -> String {
         match (self.kind, value.as_u64()) {
-            (Kind::Bytes | Kind::BlockSize, Some(bytes)) => format_bytes(bytes),
-            (Kind::Times { .. }, Some(times)) => format!("{times}x"),
+            (ValueKind::Bytes | ValueKind::BlockSize, Some(bytes)) => format_bytes(bytes),
+            (ValueKind::Times { .. }, Some(times)) => format!("{times}x"),
             _ => words(value),
         }
     }
@@ -74,12 +66,12 @@ impl Parameter {
     pub fn shown(&self, text: &str) -> String {
         const SHOWN_CHARACTERS_MAX: usize = 200;
         let shown = match self.kind {
-            Kind::Secret => return "***".to_owned(),
-            Kind::User => match text.split_once('/') {
+            ValueKind::Secret => return "***".to_owned(),
+            ValueKind::User => match text.split_once('/') {
                 Some((user, _)) => format!("{user}/***"),
                 None => text.to_owned(),
             },
-            Kind::Url => match TargetUrl::parse(text.trim()) {
+            ValueKind::Url => match TargetUrl::parse(text.trim()) {
                 Ok(url) => url.redacted(),
                 Err(_) => redact_refused(text.trim()),
             },
@@ -95,13 +87,13 @@ impl Parameter {
 
     fn example(&self) -> String {
         match self.kind {
-            Kind::OneOf(words) => format!("Choose {}", words.join(" or ")),
-            Kind::Boolean => format!("Write {0}=TRUE or {0}=FALSE", self.key),
-            Kind::Extent => {
+            ValueKind::OneOf(words) => format!("Choose {}", words.join(" or ")),
+            ValueKind::Boolean => format!("Write {0}=TRUE or {0}=FALSE", self.key),
+            ValueKind::Extent => {
                 format!("Write {0}=10000 for blocks, or {0}=512M for bytes", self.key)
             }
-            Kind::Bytes => format!("Write {}=64G, for example", self.key),
-            Kind::BlockSize => format!("Write {}=8K, for example", self.key),
+            ValueKind::Bytes => format!("Write {}=64G, for example", self.key),
+            ValueKind::BlockSize => format!("Write {}=8K, for example", self.key),
             _ if !self.default.is_empty() => {
                 format!("Write {}={}, the default, or another such value", self.key, self.default)
             }
@@ -110,64 +102,52 @@ impl Parameter {
     }
 }
 
-/// Why a text was refused: the kind's own rule, or one told.
-enum Why {
-    Kind,
-    Told(String, String),
-}
-
-impl Kind {
-    fn parse(self, text: &str) -> Result<Value, Why> {
-        match self {
+impl ValueKind {
+    /// Reads a text. An error of None is the kind's own rule.
+    fn parse(self, text: &str) -> Result<Value, Option<Refusal>> {
+        let value = match self {
             Self::Percent => whole(text, 0, 100),
             Self::Count { min, max } | Self::Seconds { min, max } => whole(text, min, max),
             Self::Times { max } => whole(text.strip_suffix(['x', 'X']).unwrap_or(text), 1, max),
             Self::Decimal { min, above } => decimal(text)
                 .filter(|number| if above { *number > min } else { *number >= min })
-                .map(Value::Decimal)
-                .ok_or(Why::Kind),
+                .map(Value::Decimal),
             Self::Extent => Extent::parse(text)
                 .ok()
                 .filter(|extent| !matches!(extent, Extent::Blocks(n) if *n > BLOCKS_MAX))
-                .map(Value::Extent)
-                .ok_or(Why::Kind),
-            Self::Bytes => parse_bytes(text).map(Value::Number).map_err(|_| Why::Kind),
+                .map(Value::Extent),
+            Self::Bytes => parse_bytes(text).ok().map(Value::Number),
             Self::BlockSize => parse_bytes(text)
                 .ok()
                 .filter(|bytes| BLOCK_SIZES.iter().any(|size| u64::from(*size) == *bytes))
-                .map(Value::Number)
-                .ok_or(Why::Kind),
-            Self::Boolean => match text.to_ascii_uppercase().as_str() {
-                "TRUE" => Ok(Value::Boolean(true)),
-                "FALSE" => Ok(Value::Boolean(false)),
-                _ => Err(Why::Kind),
-            },
+                .map(Value::Number),
+            Self::Boolean => {
+                let words = [("TRUE", true), ("FALSE", false)];
+                let known = words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
+                known.map(|(_, truth)| Value::Boolean(*truth))
+            }
             Self::OneOf(words) => words
                 .iter()
                 .find(|word| word.eq_ignore_ascii_case(text))
-                .map(|word| Value::Word(word))
-                .ok_or(Why::Kind),
-            Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::User => match text.contains('/') {
-                true => Err(Why::Told(
-                    "must be a user's name without a password".to_owned(),
-                    "Give the password in SYSDBA_PASSWD.".to_owned(),
-                )),
-                false => Ok(Value::Text(text.to_owned())),
-            },
-            Self::Path => Ok(Value::Path(PathBuf::from(text))),
-            Self::Secret => Secret::given(text)
-                .map(Value::Secret)
-                .map_err(|error| Why::Told(error.rule, error.hint)),
-            Self::Url => TargetUrl::parse(text)
-                .map(|url| Value::Url(Box::new(url)))
-                .map_err(|error| Why::Told(error.rule, error.hint)),
-            Self::WarmUp if text.eq_ignore_ascii_case("cache") => Ok(Value::WarmUp(WarmUp::Cache)),
+                .map(|word| Value::Word(word)),
+            Self::User if text.contains('/') => {
+                return Err(Some(Refusal::new(
+                    "must be a user's name without a password",
+                    "Give the password in SYSDBA_PASSWD.",
+                )));
+            }
+            Self::Text | Self::User => Some(Value::Text(text.to_owned())),
+            Self::Path => Some(Value::Path(PathBuf::from(text))),
+            Self::Secret => Some(Value::Secret(Secret::given(text)?)),
+            Self::Url => Some(Value::Url(TargetUrl::parse(text)?)),
+            Self::WarmUp if text.eq_ignore_ascii_case("cache") => {
+                Some(Value::WarmUp(WarmUp::Cache))
+            }
             Self::WarmUp => decimal(text)
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-                .map(|time| Value::WarmUp(WarmUp::Time(time)))
-                .ok_or(Why::Kind),
-        }
+                .map(|time| Value::WarmUp(WarmUp::Time(time))),
+        };
+        value.ok_or(None)
     }
 
     /// The values, in words that follow "must be".
@@ -224,13 +204,10 @@ impl Kind {
     }
 }
 
-fn whole(text: &str, min: u64, max: u64) -> Result<Value, Why> {
+fn whole(text: &str, min: u64, max: u64) -> Option<Value> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse()
-        .ok()
-        .filter(|number| digits && (min..=max).contains(number))
-        .map(Value::Number)
-        .ok_or(Why::Kind)
+    let number = text.parse().ok().filter(|number| digits && (min..=max).contains(number))?;
+    Some(Value::Number(number))
 }
 
 /// Digits with at most one point; no sign, exponent or names for infinity.
@@ -239,97 +216,59 @@ fn decimal(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| plain && *number <= DECIMAL_MAX)
 }
 
+macro_rules! accessors {
+    ($($name:ident: $variant:ident($type:ty)),+ $(,)?) => {
+        $(pub fn $name(&self) -> Option<$type> {
+            match self {
+                Self::$variant(value) => Some(value.clone()),
+                _ => None,
+            }
+        })+
+    };
+}
+
 /// A value as a field of the settings. A value of another kind, or none, reads as unset; each entry
 /// of the table asks for its own kind.
 impl Value {
-    pub fn number_or_none<T: TryFrom<u64>>(&self) -> Option<T> {
+    accessors! {
+        decimal: Decimal(f64),
+        truth: Boolean(bool),
+        extent: Extent(Extent),
+        text: Text(String),
+        path: Path(PathBuf),
+        secret: Secret(Secret),
+        url: Url(TargetUrl),
+        warm_up: WarmUp(WarmUp),
+    }
+
+    pub fn number<T: TryFrom<u64>>(&self) -> Option<T> {
         match self {
             Self::Number(number) => T::try_from(*number).ok(),
             _ => None,
         }
     }
 
-    pub fn number<T: TryFrom<u64> + Default>(&self) -> T {
-        self.number_or_none().unwrap_or_default()
+    /// Bytes of so many MiB.
+    pub fn mebibytes(&self) -> u64 {
+        self.number().unwrap_or(0) << 20
     }
 
-    pub fn decimal(&self) -> Option<f64> {
+    pub fn seconds(&self) -> Option<Duration> {
         match self {
-            Self::Decimal(number) => Some(*number),
+            Self::Number(seconds) => Some(Duration::from_secs(*seconds)),
+            Self::Decimal(seconds) => Duration::try_from_secs_f64(*seconds).ok(),
             _ => None,
         }
     }
 
-    pub fn seconds(&self) -> Duration {
+    /// The value that a word of the table stands for.
+    pub fn one_of<T: DeserializeOwned>(&self) -> Option<T> {
         match self {
-            Self::Number(seconds) => Duration::from_secs(*seconds),
-            Self::Decimal(seconds) => Duration::try_from_secs_f64(*seconds).unwrap_or_default(),
-            _ => Duration::ZERO,
-        }
-    }
-
-    pub fn truth(&self) -> Option<bool> {
-        match self {
-            Self::Boolean(truth) => Some(*truth),
+            Self::Word(word) => serde_json::from_value(json!(word)).ok(),
             _ => None,
         }
     }
 
-    pub fn is_true(&self) -> bool {
-        self.truth() == Some(true)
-    }
-
-    pub fn extent(&self) -> Option<Extent> {
-        match self {
-            Self::Extent(extent) => Some(*extent),
-            _ => None,
-        }
-    }
-
-    pub fn word(&self) -> Option<&'static str> {
-        match self {
-            Self::Word(word) => Some(word),
-            _ => None,
-        }
-    }
-
-    pub fn text(&self) -> Option<String> {
-        match self {
-            Self::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    pub fn path(&self) -> Option<PathBuf> {
-        match self {
-            Self::Path(path) => Some(path.clone()),
-            _ => None,
-        }
-    }
-
-    pub fn secret(&self) -> Option<Secret> {
-        match self {
-            Self::Secret(secret) => Some(secret.clone()),
-            _ => None,
-        }
-    }
-
-    pub fn url(&self) -> TargetUrl {
-        match self {
-            Self::Url(url) => (**url).clone(),
-            _ => TargetUrl::default(),
-        }
-    }
-
-    pub fn warm_up(&self) -> WarmUp {
-        match self {
-            Self::WarmUp(warm_up) => *warm_up,
-            _ => WarmUp::default(),
-        }
-    }
-}
-
-impl Value {
     /// For the record: typed, and without secrets.
     pub fn to_json(&self) -> serde_json::Value {
         match self {

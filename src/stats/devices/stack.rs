@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::Mount;
 use super::{BlockDevice, Roots};
-use crate::stats::tree::number;
+use crate::stats::tree::{entries, number, read};
 
 /// Volumes on RAIDs on partitions: no real stack is deeper, and a circle must end.
 const DEEPEST: usize = 8;
@@ -28,9 +28,8 @@ impl Node {
     fn at(folder: PathBuf) -> Option<Self> {
         // A slash in a device's name is an exclamation mark here, and a slash in diskstats.
         let name = folder.file_name()?.to_str()?.replace('!', "/");
-        let number = fs::read_to_string(folder.join("dev")).ok();
-        let number = number.as_deref().and_then(|text| {
-            let (major, minor) = text.trim().split_once(':')?;
+        let number = read(&folder.join("dev")).and_then(|text| {
+            let (major, minor) = text.split_once(':')?;
             Some((major.parse().ok()?, minor.parse().ok()?))
         });
         Some(Self { name, number, folder })
@@ -40,10 +39,7 @@ impl Node {
     /// says, else its number, name and size, which another drive may have after a boot.
     pub fn identity(&self) -> String {
         const OWN_NAMES: [&str; 5] = ["wwid", "device/wwid", "device/serial", "serial", "uuid"];
-        let read = |name: &str| {
-            let text = fs::read_to_string(self.folder.join(name)).ok()?;
-            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-        };
+        let read = |name: &str| read(&self.folder.join(name));
         let sectors = read("size").unwrap_or_default();
         match OWN_NAMES.iter().find_map(|name| read(name)) {
             Some(own) => format!("{own} ({sectors} sectors)"),
@@ -62,11 +58,16 @@ impl Node {
 
     /// The members of a volume or RAID.
     fn members(&self) -> Vec<Self> {
-        let entries = fs::read_dir(self.folder.join("slaves")).into_iter().flatten().flatten();
-        let mut members: Vec<Self> =
-            entries.filter_map(|entry| Self::at(fs::canonicalize(entry.path()).ok()?)).collect();
-        members.sort_by(|a, b| a.name.cmp(&b.name));
-        members
+        Self::linked_in(&self.folder.join("slaves"))
+    }
+
+    /// The devices that a folder links to, by name.
+    fn linked_in(folder: &Path) -> Vec<Self> {
+        let mut nodes: Vec<Self> = entries(folder)
+            .filter_map(|entry| Self::at(fs::canonicalize(entry.path()).ok()?))
+            .collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        nodes
     }
 
     /// The file behind a loop device.
@@ -105,11 +106,9 @@ impl Stack<'_> {
         if let Some(file) = node.backing_file() {
             return vec![file];
         }
-        let below = self.below(node);
-        if below.is_empty() {
-            vec![node.name.clone()]
-        } else {
-            below.into_iter().map(|below| below.name).collect()
+        match self.below(node) {
+            below if below.is_empty() => vec![node.name.clone()],
+            below => below.into_iter().map(|below| below.name).collect(),
         }
     }
 
@@ -148,17 +147,13 @@ impl Stack<'_> {
     /// All with hardware behind them, by name. Paths that the kernel hides under another device,
     /// and drives without a medium, are none.
     pub fn disks(&self) -> Vec<Node> {
-        let entries = fs::read_dir(self.roots.sys.join("block")).into_iter().flatten().flatten();
-        let nodes = entries.filter_map(|entry| Node::at(fs::canonicalize(entry.path()).ok()?));
-        let mut disks: Vec<Node> = nodes
-            .filter(|node| {
-                let fact = |name: &str| number(&node.folder.join(name));
-                node.folder.join("device").exists()
-                    && fact("hidden").unwrap_or(0) == 0
-                    && fact("size") != Some(0)
-            })
-            .collect();
-        disks.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut disks = Node::linked_in(&self.roots.sys.join("block"));
+        disks.retain(|node| {
+            let fact = |name: &str| number(&node.folder.join(name));
+            node.folder.join("device").exists()
+                && fact("hidden").unwrap_or(0) == 0
+                && fact("size") != Some(0)
+        });
         disks
     }
 
@@ -184,25 +179,15 @@ impl Stack<'_> {
     /// False where somebody turned the kernel's counting off for the device.
     pub fn is_counted(&self, node: &Node) -> bool {
         let whole = node.disk().unwrap_or_else(|| node.clone());
-        let switch = fs::read_to_string(whole.folder.join("queue/iostats"));
-        switch.map_or(true, |switch| switch.trim() != "0")
+        read(&whole.folder.join("queue/iostats")).is_none_or(|switch| switch != "0")
     }
 
     /// The devices that a btrfs spans: /sys/fs/btrfs/UUID/devices lists them by name. It gives
     /// files numbers of its own, so only what it was mounted from leads there.
     pub fn btrfs_members(&self, mount: &Mount) -> Vec<Node> {
         let Some(source) = (self.device_of)(&mount.source) else { return Vec::new() };
-        let spans = fs::read_dir(self.roots.sys.join("fs/btrfs")).into_iter().flatten().flatten();
-        let members = spans.map(|span| {
-            let devices = fs::read_dir(span.path().join("devices")).into_iter().flatten().flatten();
-            let mut members: Vec<Node> = devices
-                .filter_map(|device| Node::at(fs::canonicalize(device.path()).ok()?))
-                .collect();
-            members.sort_by(|a, b| a.name.cmp(&b.name));
-            members
-        });
-        members
-            .into_iter()
+        entries(&self.roots.sys.join("fs/btrfs"))
+            .map(|span| Node::linked_in(&span.path().join("devices")))
             .find(|members| members.iter().any(|member| member.number == Some(source)))
             .unwrap_or_default()
     }

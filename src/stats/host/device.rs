@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::stats::devices::{BlockDevice, Roots};
-use crate::stats::tree::{in_brackets, number, read};
+use crate::stats::tree::{entries, in_brackets, number, read};
 
 /// /sys counts a device's size in sectors of this size, whatever the device's own.
 const SECTOR_BYTES: u64 = 512;
@@ -15,6 +15,7 @@ const DEEPEST_STACK: usize = 8;
 
 /// A device behind the data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Device {
     /// As /proc/diskstats prints it.
     pub name: String,
@@ -25,28 +26,19 @@ pub struct Device {
     pub rotational: Option<bool>,
     pub write_cache: Option<String>,
     pub size_bytes: Option<u64>,
-    #[serde(default)]
     pub mount_options: Option<String>,
-    #[serde(default)]
     pub read_ahead_bytes: Option<u64>,
-    #[serde(default)]
     pub nr_requests: Option<u64>,
     /// Disks, members or the file below it, by name; itself if it is whole.
-    #[serde(default)]
     pub lies_on: Vec<String>,
     /// Whose queue its requests stand in: a partition's disk, else itself.
-    #[serde(default)]
     pub disk: Option<String>,
     /// The size of that disk.
-    #[serde(default)]
     pub disk_bytes: Option<u64>,
-    /// Whether it can be told of blocks that are free again.
-    #[serde(default)]
+    /// Whether it accepts discards: the addresses of blocks that are free again.
     pub discards: Option<bool>,
     /// What its file system holds, and what of it ordinary users may still fill.
-    #[serde(default)]
     pub file_system_bytes: Option<u64>,
-    #[serde(default)]
     pub free_bytes: Option<u64>,
 }
 
@@ -137,9 +129,9 @@ fn members(roots: &Roots, folder: &Path, levels: usize, devices: &mut Vec<Device
 }
 
 fn slaves(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries(&folder.join("slaves"))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     names.sort();
     names
 }

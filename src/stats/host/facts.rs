@@ -29,9 +29,9 @@ pub(super) fn runs_under_a_hypervisor(cpuinfo: &str) -> Option<bool> {
 }
 
 pub(super) fn product(roots: &Roots) -> Option<String> {
-    let told =
-        ["sys_vendor", "product_name"].map(|fact| read(&roots.sys.join("class/dmi/id").join(fact)));
-    let words: Vec<String> = told.into_iter().flatten().collect();
+    let folder = roots.sys.join("class/dmi/id");
+    let words: Vec<String> =
+        ["sys_vendor", "product_name"].iter().filter_map(|fact| read(&folder.join(fact))).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
@@ -73,9 +73,9 @@ pub(super) fn raid_resyncs(mdstat: &str) -> Vec<RaidResync> {
             continue;
         }
         // A bar of how far it is may stand before, itself drawn with equals signs.
-        let told = line.trim_start();
-        let bar = told.strip_prefix('[').and_then(|bar| bar.split_once(']'));
-        let Some((word, after)) = bar.map_or(told, |(_, rest)| rest).split_once('=') else {
+        let line = line.trim_start();
+        let bar = line.strip_prefix('[').and_then(|bar| bar.split_once(']'));
+        let Some((word, after)) = bar.map_or(line, |(_, rest)| rest).split_once('=') else {
             continue;
         };
         let word = word.trim();

@@ -133,11 +133,7 @@ impl Cpus {
 impl CpuTicks {
     fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         let (ours, theirs): ([u64; 8], [u64; 8]) = ((*self).into(), (*other).into());
-        let mut all = [0; 8];
-        for (sum, (a, b)) in all.iter_mut().zip(ours.into_iter().zip(theirs)) {
-            *sum = combine(a, b);
-        }
-        all.into()
+        std::array::from_fn::<u64, 8, _>(|at| combine(ours[at], theirs[at])).into()
     }
 
     pub fn plus(&self, other: &Self) -> Self {
@@ -173,8 +169,7 @@ fn ticks(line: &str) -> Option<(&str, CpuTicks)> {
     let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
     // The oldest kernels tell no more than these; what is not told is part of the others.
     (ticks.len() >= 4).then_some(())?;
-    let mut states = [0; 8];
-    states.iter_mut().zip(ticks).for_each(|(state, told)| *state = told);
+    let states = std::array::from_fn::<u64, 8, _>(|at| ticks.get(at).copied().unwrap_or(0));
     Some((name, states.into()))
 }
 

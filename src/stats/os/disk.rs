@@ -30,7 +30,7 @@ pub struct DeviceCounts {
 }
 
 impl DeviceCounts {
-    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+    fn with(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             read_requests: combine(self.read_requests, other.read_requests),
             read_bytes: combine(self.read_bytes, other.read_bytes),
@@ -73,11 +73,11 @@ pub struct DeviceUse {
 }
 
 impl DeviceUse {
-    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
+    fn with(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             name: self.name.clone(),
             data: self.data,
-            counts: self.counts.with(&other.counts, combine),
+            counts: self.counts.with(&other.counts, &combine),
             read_merges: combine(self.read_merges, other.read_merges),
             write_merges: combine(self.write_merges, other.write_merges),
             queue_ms: combine(self.queue_ms, other.queue_ms),
@@ -99,24 +99,7 @@ impl DeviceUse {
 
     /// That share of it, from 0 to 1.
     pub fn part(&self, share: f64) -> Self {
-        let of = |count: u64| part(count, share);
-        let counts = &self.counts;
-        Self {
-            counts: DeviceCounts {
-                read_requests: of(counts.read_requests),
-                read_bytes: of(counts.read_bytes),
-                read_ms: of(counts.read_ms),
-                write_requests: of(counts.write_requests),
-                write_bytes: of(counts.write_bytes),
-                write_ms: of(counts.write_ms),
-                flushes: of(counts.flushes),
-                busy_ms: of(counts.busy_ms),
-            },
-            read_merges: of(self.read_merges),
-            write_merges: of(self.write_merges),
-            queue_ms: of(self.queue_ms),
-            ..self.clone()
-        }
+        self.with(self, |count, _| part(count, share))
     }
 }
 

@@ -1,25 +1,17 @@
 //! Memory: /proc/meminfo and /proc/vmstat (proc_meminfo(5), proc_vmstat(5)).
 
 use super::figures::{Counts, Gauges};
+use crate::stats::tree::number_after;
 
-/// This host's memory, as /proc/meminfo tells it; None where it does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Free, and what the kernel can take back from its caches.
-    pub available_bytes: Option<u64>,
-}
-
-impl Memory {
-    pub fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/meminfo");
-        Self { available_bytes: text.ok().and_then(|text| meminfo_bytes(&text, "MemAvailable")) }
-    }
+/// Memory of this host that is free or that the kernel can take back from its caches; None where
+/// /proc/meminfo does not say.
+pub fn available_bytes() -> Option<u64> {
+    meminfo_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
 /// One line of /proc/meminfo, which counts in KiB.
 pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    number_after(meminfo, key)?.checked_mul(1024)
 }
 
 pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
@@ -38,10 +30,7 @@ pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
 
 /// /proc/vmstat counts swap in pages.
 pub(super) fn counts(vmstat: &str, into: &mut Counts) {
-    let of = |key: &str| -> Option<u64> {
-        let line = vmstat.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
-        line.trim().parse().ok()
-    };
+    let of = |key| number_after(vmstat, key);
     let page_bytes = rustix::param::page_size() as u64;
     let bytes = |pages: u64| pages.checked_mul(page_bytes);
     into.swap_in_bytes = of("pswpin").and_then(bytes);

@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::stats::tree::number_after;
+
 /// Cumulative.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProcessIo {
@@ -21,21 +23,17 @@ impl ProcessIo {
         Self::of(&fs::read_to_string(proc.join(process).join("io")).ok()?)
     }
 
-    /// The same of a child, which counts nothing when it has ended: its parent has its bytes.
+    /// Of a child, which counts nothing when it has ended: its parent has its bytes.
     pub(super) fn of_child(proc: &Path, process: &str) -> Option<Self> {
         let has_ended = || !proc.join(process).exists();
         Self::read(proc, process).or_else(|| has_ended().then(Self::default))
     }
 
     fn of(text: &str) -> Option<Self> {
-        let number = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-            line.trim().parse::<u64>().ok()
-        };
         Some(Self {
-            read_bytes: number("read_bytes")?,
-            write_bytes: number("write_bytes")?,
-            call_read_bytes: number("rchar")?,
+            read_bytes: number_after(text, "read_bytes")?,
+            write_bytes: number_after(text, "write_bytes")?,
+            call_read_bytes: number_after(text, "rchar")?,
         })
     }
 

@@ -1,0 +1,103 @@
+//! Arguments that commands have in common: how they are made, and how numbers among them are read.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use crate::settings::SCHEMAS_MAX;
+use crate::settings::flags;
+use crate::settings::objective::Objective;
+use crate::settings::table::CommandKind;
+
+/// `--name`, without a value.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// `--name VALUE`.
+pub fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// `--name PATH`.
+pub fn path(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    self::value(name, value, help).value_parser(value_parser!(PathBuf))
+}
+
+/// Files or folders that stand alone; at least one.
+pub fn paths(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    let arg = Arg::new(name).value_name(value).required(true).num_args(1..);
+    arg.value_parser(value_parser!(PathBuf)).help(help)
+}
+
+/// Adds `--conf`, and a flag for every parameter that the command takes.
+pub fn with_settings(command: Command, kind: CommandKind) -> Command {
+    let conf = path("conf", "FILE", "Settings file [default: ./slob.conf if it is there]");
+    command.arg(conf).args(flags::args(kind))
+}
+
+/// `-s N`.
+pub fn schemas(help: &'static str) -> Arg {
+    value("schemas", "N", help).short('s').value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))
+}
+
+/// `--max-latency WHAT.FIGURE=TIME`, for the commands that report petals.
+pub fn objective() -> Arg {
+    Arg::new("objective")
+        .long("max-latency")
+        .value_name("WHAT.FIGURE=TIME")
+        .value_parser(|text: &str| text.parse::<Objective>())
+        .help("Find the highest load within it: op.p99=2ms, read.avg=500us")
+}
+
+/// `--destroy-data PATH`, for the commands that write over a target.
+pub fn destroy_data() -> Arg {
+    path(
+        "destroy-data",
+        "PATH",
+        "Overwrite what petal did not make: repeats the exact path of --db device:PATH. \
+         What is mounted or in use is refused all the same",
+    )
+}
+
+/// `--os-data FILE`, for the commands that make or read a run.
+pub fn os_data() -> Arg {
+    path(
+        "os-data",
+        "FILE",
+        "What `petal os` recorded on the database's host meanwhile, merged by time",
+    )
+}
+
+/// Reads a whole number from `min` to `max`, for clap's `value_parser`.
+pub fn whole<T>(min: u64, max: u64) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: TryFrom<u64>,
+{
+    let rule = match max {
+        u64::MAX => format!("must be a whole number from {min}"),
+        max => format!("must be a whole number from {min} to {max}"),
+    };
+    move |text| {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|number| is_plain && (min..=max).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| rule.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_such_number_is_refused_by_the_rule() {
+        let schemas = whole::<u32>(1, u64::MAX);
+        assert_eq!(schemas("12"), Ok(12));
+        for text in ["", "0", "x", "4.5", "-1", "+1", "99999999999"] {
+            assert_eq!(schemas(text), Err("must be a whole number from 1".to_owned()), "{text}");
+        }
+        let percent = whole::<u8>(1, 99);
+        assert_eq!((percent("99"), percent("100").is_err()), (Ok(99), true));
+        assert_eq!(percent("100").unwrap_err(), "must be a whole number from 1 to 99");
+    }
+}
