@@ -84,8 +84,8 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         let (us, sy, id) = (whole(&[usr, nice]), whole(&[sys, irq, soft]), shown(idle));
         let (wa, st, Moment { date, time }) = (shown(iowait), shown(steal), moment);
         out.push_str(&format!(
-            "{r:>2} {b:>2} {swpd:>6} {free:>6} {buff:>6} {cache:>6} {si:>4} {so:>4} {bi:>5} {bo:>5} \
-             {int:>4} {cs:>4} {us:>2} {sy:>2} {id:>2} {wa:>2} {st:>2} {date} {time}\n"
+            "{r:>2} {b:>2} {swpd:>6} {free:>6} {buff:>6} {cache:>6} {si:>4} {so:>4} {bi:>5} \
+             {bo:>5} {int:>4} {cs:>4} {us:>2} {sy:>2} {id:>2} {wa:>2} {st:>2} {date} {time}\n"
         ));
     }
     out

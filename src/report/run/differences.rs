@@ -174,13 +174,14 @@ fn written(run: &Run) -> Option<String> {
             let dirty = seen.map(|range| range.most);
             format!(
                 "physical writes and log less device writes: {missing} were not written by the end, \
-                 or                  overwritten in the page cache first (dirty pages at most {})",
+                 or overwritten in the page cache first (dirty pages at most {})",
                 or_dash(dirty, megabytes)
             )
         }
         Some(Differ::More(extra)) => format!(
             "device writes above physical writes and log: {extra} more, by the file system's \
-             journal, log records rounded up to whole blocks, write-back of earlier work, or somebody else"
+             journal, log records rounded up to whole blocks, write-back of earlier work, or \
+             somebody else"
         ),
     })
 }
