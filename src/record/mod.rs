@@ -452,9 +452,7 @@ impl Run {
         };
         Self { summary, details: Details::default() }
     }
-}
 
-impl Run {
     /// True of the bare device: no database lies on it.
     pub fn is_bare_device(&self) -> bool {
         self.summary.engine == "device"

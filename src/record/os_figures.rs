@@ -176,7 +176,14 @@ impl HostFigures {
             host: seen.host.clone(),
             file: seen.file.clone(),
             seconds: sum.seconds,
-            processors: Processors::of(seen),
+            processors: Processors {
+                count: seen.processors().map(|count| count as u64),
+                allowed_cpus: seen.allowed_cpus.clone(),
+                all: sum.cpus.host.as_ref().and_then(CpuPercents::of),
+                allowed: sum.cpus.allowed.as_ref().and_then(CpuPercents::of),
+                busiest_cpu: sum.busiest_cpu.map(|(cpu, _)| cpu),
+                busiest_percent: sum.busiest_cpu.map(|(_, busy)| busy),
+            },
             devices: sum.devices.as_ref().map(|all| {
                 let figures = all.iter().map(|device| DeviceFigures {
                     name: device.name.clone(),
@@ -229,21 +236,6 @@ impl HostFigures {
                     device_requests: before.per_second(requests, 1.0),
                 }
             }),
-        }
-    }
-}
-
-impl Processors {
-    fn of(seen: &HostSeen) -> Self {
-        let sum = &seen.whole.sum;
-        let percents = |ticks: Option<CpuTicks>| CpuPercents::of(&ticks?);
-        Self {
-            count: seen.processors().map(|count| count as u64),
-            allowed_cpus: seen.allowed_cpus.clone(),
-            all: percents(sum.cpus.host),
-            allowed: percents(sum.cpus.allowed),
-            busiest_cpu: sum.busiest_cpu.map(|(cpu, _)| cpu),
-            busiest_percent: sum.busiest_cpu.map(|(_, busy)| busy),
         }
     }
 }
