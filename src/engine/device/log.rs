@@ -64,17 +64,7 @@ impl Log {
 
     /// Waits for the place; None if it was cut meanwhile.
     pub fn wait_for_place(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<u64> {
-        let mut round = self.round.lock();
-        loop {
-            if let Some(place) = self.next(&mut round, bytes) {
-                return Some(place);
-            }
-            if is_cut() {
-                return None;
-            }
-            // Held from the look to the sleep, or an end between would go unseen.
-            self.written.wait_for(&mut round, LOOK_EVERY);
-        }
+        wait_until(&self.round, &self.written, is_cut, |round| self.next(round, bytes))
     }
 
     fn next(&self, round: &mut Round, bytes: u64) -> Option<u64> {
@@ -96,6 +86,26 @@ impl Log {
         }
         drop(round);
         self.written.notify_all();
+    }
+}
+
+/// Tries until it succeeds, again whenever something is `freed`; None if it was cut meanwhile.
+pub fn wait_until<T, R>(
+    state: &Mutex<T>,
+    freed: &Condvar,
+    is_cut: &dyn Fn() -> bool,
+    attempt: impl Fn(&mut T) -> Option<R>,
+) -> Option<R> {
+    let mut state = state.lock();
+    loop {
+        if let Some(result) = attempt(&mut state) {
+            return Some(result);
+        }
+        if is_cut() {
+            return None;
+        }
+        // Held from the look to the sleep, or what is freed between would go unseen.
+        freed.wait_for(&mut state, LOOK_EVERY);
     }
 }
 

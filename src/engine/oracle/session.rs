@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::errors::{AtPlace, CANCELLED, TRANSIENT, hint};
-use super::link::{Connector, Kind as Failed, Link, LinkError};
+use super::link::{Connector, Link, LinkError, LinkErrorKind};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
@@ -245,7 +245,7 @@ impl Work {
     /// The meaning of a failed call.
     pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
-        let kind = if error.code == Some(CANCELLED) || error.kind == Failed::TimedOut {
+        let kind = if error.code == Some(CANCELLED) || error.kind == LinkErrorKind::TimedOut {
             StatementErrorKind::OverTime
         } else if TRANSIENT.contains(&code.as_str()) {
             StatementErrorKind::Transient

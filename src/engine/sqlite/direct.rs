@@ -10,23 +10,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, StatxFlags};
 
-/// A file by device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId(u64, u64);
-
-impl FileId {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let metadata = std::fs::metadata(path)?;
-        Ok(Self(metadata.dev(), metadata.ino()))
-    }
-}
+pub use crate::engine::in_use::FileId;
 
 #[derive(Default)]
 struct Entry {
