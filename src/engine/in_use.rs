@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::EngineError;
 
-/// Held by a run until its figures are taken: `setup --replace` and `drop` are refused.
+/// Held by a run until its figures are taken: setup and drop are refused meanwhile.
 pub trait DataUse: Send + Sync {
     /// Other petal runs that use the same data now, a line each.
     fn other_runs(&self) -> Result<Vec<String>, EngineError> {

@@ -55,9 +55,9 @@ impl Log {
         PIECE_BYTES_MAX.min(self.bytes)
     }
 
-    /// The place of the next `bytes`, at most a piece; at the end of the area it starts anew. None
-    /// where a piece of the round before is still being written: two writes of one place may end
-    /// in any order. Whoever got a place says when its write has ended ([`Log::ended`]).
+    /// The place of the next `bytes`, at most a piece; from the area's end it starts anew. None
+    /// while a piece of the round before is being written there: two writes of one place may end in
+    /// any order. Whoever got a place says when its write has ended ([`Log::ended`]).
     pub fn place(&self, bytes: u64) -> Option<u64> {
         self.next(&mut self.round.lock(), bytes)
     }

@@ -13,8 +13,8 @@ use crate::stats::devices::{Roots, mounted_at};
 
 type Number = (u32, u32);
 
-/// Refuses a block device, or the backing file of one, that somebody uses: itself, a partition of
-/// it, or the whole disk that it is a partition of. No flag changes that.
+/// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
+/// the whole disk that it is part of. No flag changes that.
 pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
     let about = fs::metadata(path).on(path)?;
     let reason = if about.file_type().is_block_device() {
@@ -88,8 +88,8 @@ fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
     None
 }
 
-/// Refuses to make a file where device nodes live: a device whose name was misspelled is no request
-/// for a file, and what is there lies in memory. Shared memory is where files in memory belong.
+/// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
+/// for a file, which would lie in memory.
 pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);

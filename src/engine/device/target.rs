@@ -1,4 +1,4 @@
-//! The file or block device under test: its kind, opening, header, and memory for direct requests.
+//! The file or block device under test: its kind, opening, header, and aligned memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};

@@ -1,9 +1,9 @@
-//! The meaning of errors: each names the service, the database's words and code, and what to do.
+//! The meaning of errors, which name service, the database's words and code, and what to do.
 
 use super::link::{LinkError, LinkErrorKind};
 use crate::engine::EngineError;
 
-/// A session goes on after deadlock, serialization failure, snapshot too old, a row held by others.
+/// A session goes on after deadlock, serialization failure, old snapshot, a row held by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
 /// A call that somebody cancelled.
 pub const CANCELLED: u32 = 1013;

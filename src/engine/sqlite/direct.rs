@@ -65,7 +65,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why it has none. After an error the next call tries again.
+/// The file's O_DIRECT descriptor, or why it has none. An error is tried again next time.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
     let mut files = FILES.lock();
@@ -78,7 +78,7 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     Ok(found)
 }
 
-/// The alignment that serves every common device, for kernels that do not name one (before 6.1).
+/// The alignment that serves every common device, for kernels before 6.1, which name none.
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
