@@ -63,6 +63,12 @@ impl Figure {
         self.value.number()
     }
 
+    /// The figure as a decimal number of another unit, with its own print.
+    pub fn scaled(self, factor: f64) -> Option<Self> {
+        let value = Scalar::Decimal(self.number()? * factor);
+        Some(Self { value, step: self.step * factor, ..self })
+    }
+
     /// Half a unit of the last digit, as a share of the value; infinite for a printed 0, which only
     /// says "less than can be shown".
     pub fn uncertainty(&self) -> f64 {

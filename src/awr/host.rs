@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cluster;
-use super::figure::{Figure, more_precise};
+use super::figure::{self, Figure, more_precise};
 use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::{Cpu, Header, Memory, Parameter};
@@ -88,8 +88,7 @@ fn with_shares(mut cpu: Cpu) -> Cpu {
 
 /// Of all processors' time, busy and idle.
 fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
-    let number = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::number);
-    let all = number(&cpu.busy_s)? + number(&cpu.idle_s)?;
+    let all = figure::number(&cpu.busy_s)? + figure::number(&cpu.idle_s)?;
     let part = part.as_ref()?;
     let share = part.number()? / all * 100.0;
     (all > 0.0).then_some(())?;
@@ -190,11 +189,7 @@ pub fn of_instance(table: &Table, row: Row<'_>, header: &mut Header) {
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.
 pub fn caches(table: &Table, rows: &[Row<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
-    let bytes = |text: &str| {
-        let printed = number::count(text)?;
-        let value = number::Scalar::Decimal(printed.number() * mib);
-        Some(number::Printed { value, step: printed.step * mib })
-    };
+    let bytes = |text: &str| Some(number::count(text)?.scaled(mib));
     let begin = |group: &str| {
         table
             .columns
