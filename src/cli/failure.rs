@@ -10,38 +10,23 @@ use crate::runner::RunError;
 use crate::runner::page_cache::PageCacheError;
 use crate::settings::error::SettingErrors;
 
-/// How a command ended: exit codes that scripts can use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a command ended: exit codes that scripts can use, worse ones above better ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    Done,
+    Done = 0,
     /// The work failed, or sessions were lost.
-    Failed,
+    Failed = 1,
     /// Usage or settings.
-    Usage,
+    Usage = 2,
     /// Unreachable, refused, full, read-only, not loaded.
-    Environment,
+    Environment = 3,
     /// A limit of `compare` can neither be said to be kept nor to be broken.
-    Inconclusive,
+    Inconclusive = 4,
     /// A signal ended it; results are kept.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl Exit {
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Environment => 3,
-            Self::Inconclusive => 4,
-            Self::Interrupted => 130,
-        }
-    }
-
-    pub fn worse(self, other: Self) -> Self {
-        if other.code() > self.code() { other } else { self }
-    }
-
     /// How a run ended.
     pub fn of_run(run: &Run) -> Self {
         match run.summary.status {
@@ -89,7 +74,7 @@ impl Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(exit as u8)
     }
 }
 

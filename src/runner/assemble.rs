@@ -64,7 +64,11 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
         settings: settings_in_force(job, prepared),
         seed: job.workload.seed,
         started_at: moment::exact(started_at),
-        settle: Some(settle_times(prepared)),
+        settle: Some(SettleTimes {
+            seconds: prepared.settled.seconds,
+            dirty_bytes_before: prepared.settled.dirty_bytes_before,
+            dirty_bytes_after: prepared.settled.dirty_bytes_after,
+        }),
         ..Summary::default()
     };
     Run { summary, details: details_known(job, prepared) }
@@ -329,7 +333,7 @@ fn endpoints(
     read_event: &str,
     counters: &[Counters],
 ) -> Vec<Endpoint> {
-    // What is told in one entry has all sessions there.
+    // A single entry is that of all sessions.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
     counters
@@ -380,14 +384,6 @@ fn wait_histograms(total: &Counters) -> BTreeMap<String, WaitHistogram> {
 fn saturated(totals: &Tally) -> u64 {
     let all = totals.service.iter().chain(&totals.response).flatten();
     all.map(|latencies| latencies.saturated()).sum()
-}
-
-fn settle_times(prepared: &Prepared) -> SettleTimes {
-    SettleTimes {
-        seconds: prepared.settled.seconds,
-        dirty_bytes_before: prepared.settled.dirty_bytes_before,
-        dirty_bytes_after: prepared.settled.dirty_bytes_after,
-    }
 }
 
 #[cfg(test)]
