@@ -54,10 +54,6 @@ pub fn sum(
     let figures: Vec<Figure> = rows.iter().map(read).collect::<Option<_>>()?;
     match figures.as_slice() {
         [one] => Some(one.clone()),
-        all => {
-            let total = all.iter().filter_map(Figure::number).sum();
-            let step = all.iter().map(|figure| figure.step).sum();
-            Figure::computed(total, step, format!("{}: sum of the instances", table.title))
-        }
+        all => Figure::sum(all, format!("{}: sum of the instances", table.title)),
     }
 }

@@ -59,6 +59,12 @@ impl Figure {
         })
     }
 
+    /// The sum of some figures; `how` says of which.
+    pub fn sum(figures: &[Self], how: String) -> Option<Self> {
+        let total = figures.iter().filter_map(Self::number).sum();
+        Self::computed(total, figures.iter().map(|figure| figure.step).sum(), how)
+    }
+
     pub fn number(&self) -> Option<f64> {
         self.value.number()
     }

@@ -10,50 +10,13 @@ use super::report::{Cpu, Header, Memory, Parameter};
 use super::topic::Topic;
 
 /// Parameters kept, whole names or beginnings.
-const PARAMETERS: [&str; 42] = [
-    "_db_",
-    "_disk_sector",
-    "_log_",
-    "_lgwr",
-    "_use_",
-    "_small_table",
-    "_serial_direct",
-    "_adaptive_direct",
-    "_smm_",
-    "cell_offload",
-    "cluster_database",
-    "commit_",
-    "compatible",
-    "cpu_count",
-    "db_",
-    "dbwr_",
-    "disk_asynch_io",
-    "dml_locks",
-    "fast_start",
-    "filesystemio_options",
-    "inmemory_size",
-    "instance_name",
-    "large_pool_size",
-    "lock_sga",
-    "log_",
-    "memory_",
-    "optimizer_index_caching",
-    "parallel_max_servers",
-    "pga_aggregate",
-    "pre_page_sga",
-    "processes",
-    "recyclebin",
-    "resource_manager_plan",
-    "sessions",
-    "sga_",
-    "shared_pool_size",
-    "statistics_level",
-    "tape_asynch_io",
-    "timed_",
-    "undo_",
-    "use_large_pages",
-    "_asm",
-];
+const PARAMETERS: &str = "\
+    _db_ _disk_sector _log_ _lgwr _use_ _small_table _serial_direct _adaptive_direct _smm_ \
+    cell_offload cluster_database commit_ compatible cpu_count db_ dbwr_ disk_asynch_io \
+    dml_locks fast_start filesystemio_options inmemory_size instance_name large_pool_size \
+    lock_sga log_ memory_ optimizer_index_caching parallel_max_servers pga_aggregate \
+    pre_page_sga processes recyclebin resource_manager_plan sessions sga_ shared_pool_size \
+    statistics_level tape_asynch_io timed_ undo_ use_large_pages _asm";
 /// A parameter's value as long as any that counts.
 const VALUE_MAX: usize = 4096;
 
@@ -159,11 +122,7 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
         Figure::computed(share.number()? * all, share.step * all, how)
     };
     let waits: Option<Vec<Figure>> = rows.iter().map(waited).collect();
-    let iowait = waits.filter(|waits| !waits.is_empty()).and_then(|waits| {
-        let total = waits.iter().filter_map(Figure::number).sum();
-        let step = waits.iter().map(|figure| figure.step).sum();
-        Figure::computed(total, step, waits.first()?.section.to_string())
-    });
+    let iowait = waits.and_then(|all| Figure::sum(&all, all.first()?.section.to_string()));
     let alone = |key: &str| match rows {
         [row] => table.count(*row, &[key]),
         _ => None,
@@ -268,7 +227,7 @@ pub fn parameters(page: &Page) -> Vec<Parameter> {
                 }
                 continue;
             }
-            is_kept = PARAMETERS.iter().any(|kept| name.starts_with(kept));
+            is_kept = PARAMETERS.split(' ').any(|kept| name.starts_with(kept));
             if is_kept {
                 all.push(Parameter {
                     name: name.to_owned(),

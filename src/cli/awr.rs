@@ -199,16 +199,14 @@ impl Reader<'_> {
         let begun = Instant::now();
         let mut is_shown = false;
         for (at, (path, of_folder)) in files.iter().enumerate() {
-            if begun.elapsed() >= PROGRESS_AFTER {
-                if !is_shown {
-                    let left = (files.len() - at) as u64;
-                    self.console.phase("reading reports", left, ProgressUnit::Items);
-                    is_shown = true;
-                }
-                self.one(path, *of_folder);
+            if !is_shown && begun.elapsed() >= PROGRESS_AFTER {
+                let left = (files.len() - at) as u64;
+                self.console.phase("reading reports", left, ProgressUnit::Items);
+                is_shown = true;
+            }
+            self.one(path, *of_folder);
+            if is_shown {
                 self.console.advance(1);
-            } else {
-                self.one(path, *of_folder);
             }
         }
     }

@@ -314,11 +314,12 @@ fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<Windo
 }
 
 fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
-    let service = Kind::ALL.map(|kind| (kind.name().to_owned(), &tally.service[kind.index()]));
-    let response =
-        Kind::ALL.map(|kind| (format!("{}_response", kind.name()), &tally.response[kind.index()]));
-    let kinds = service.into_iter().chain(response);
-    kinds.filter_map(|(name, latencies)| Some((name, latencies.as_ref()?.summary()))).collect()
+    let response = Kind::ALL.into_iter().filter_map(|kind| {
+        let latencies = tally.response[kind.index()].as_deref()?;
+        Some((format!("{}_response", kind.name()), latencies))
+    });
+    let all = tally.service_by_kind().chain(response);
+    all.map(|(name, latencies)| (name, latencies.summary())).collect()
 }
 
 fn all_operations(totals: &Tally) -> Option<LatencySummary> {
@@ -356,10 +357,7 @@ fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
 }
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
-    let by_kind = Kind::ALL.map(|kind| (kind.name(), &totals.service[kind.index()]));
-    let by_kind = by_kind
-        .into_iter()
-        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())));
+    let by_kind = totals.service_by_kind().map(|(name, latencies)| (name, latencies.bars()));
     by_kind.chain(by_hot(totals, Latencies::bars)).collect()
 }
 

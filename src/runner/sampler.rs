@@ -367,12 +367,7 @@ fn add_histograms(sampled: &mut [Counters], full: &Counters) {
 }
 
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
-    let latency_us = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| {
-            Some((kind.name().to_owned(), tally.service[kind.index()].as_ref()?.summary()))
-        })
-        .collect();
+    let latency_us = tally.service_by_kind().map(|(name, l)| (name, l.summary())).collect();
     Second {
         from_s,
         length_s,
