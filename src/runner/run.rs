@@ -53,13 +53,16 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
         let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
-        let called = begin(job, &prepared);
+        let called = begin(job);
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, hooks, report_gaps) = called?;
+        let (opening, hooks, report_gaps) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
+        // After the files are begun, which takes its time on a busy host: what the system counts is
+        // to begin with the trigger.
+        let opening_os = prepared.probe.as_ref().map(Probe::sample);
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
@@ -95,18 +98,17 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
     })
 }
 
-/// The opening snapshots, the call of the hook, and the gaps of the database's own report.
-type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
+/// The opening snapshots of the database, the call of the hook, and the gaps of the database's own report.
+type Begun = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
 /// report first, whose cost is in no figure of petal's.
-fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
+fn begin(job: &Job<'_>) -> Result<Begun, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
     let report_gaps = server_report::begin(job);
     let opening = job.engine.snapshot()?;
-    let opening_os = prepared.probe.as_ref().map(Probe::sample);
-    Ok((opening, opening_os, hooks.into_iter().collect(), report_gaps))
+    Ok((opening, hooks.into_iter().collect(), report_gaps))
 }
 
 /// Calls EXTERNAL_SCRIPT: with `pre` before the trigger, with `post` right after [`run`], with `end`
