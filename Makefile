@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test test-oracle servers check build docs bench clean
+.PHONY: demo test package test-oracle servers check build docs bench clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -36,6 +36,10 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked --no-default-features -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --features sqlite --lib --tests -- -D warnings
+
+# A .deb and a .tar.gz in target/package; GLIBC=2.28 make package: for older systems.
+package:
+	sh scripts/package.sh
 
 # What the loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
 # per second.

@@ -79,8 +79,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let (swept, exit) = swept?;
     console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
+    let page = folder.path().join(report::HTML_NAME);
+    // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
+    let page = std::path::absolute(&page).unwrap_or(page);
     console.result(&format!(
-        "\nreport: {}\na whole report of each run stands in the folders beside it\n",
+        "\nopen in a browser: file://{}\nas text: {}\na report of each run stands in the folders \
+         beside them\n",
+        page.display(),
         folder.path().join(report::TEXT_NAME).display()
     ));
     Ok(exit)

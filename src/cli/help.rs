@@ -1,4 +1,4 @@
-//! `petal help`: of a command, or of the parameters.
+//! `petal help`: of a command, of the parameters, or a slob.conf to begin with.
 
 use clap::{Arg, ArgMatches, Command};
 
@@ -10,8 +10,8 @@ use super::failure::{Exit, Failure};
 
 pub fn command() -> Command {
     Command::new("help")
-        .about("Help on a command, or on all `parameters`")
-        .arg(Arg::new("topic").value_name("COMMAND|parameters"))
+        .about("Help on a command, on all `parameters`, or a commented `slob.conf`")
+        .arg(Arg::new("topic").value_name("COMMAND|parameters|slob.conf"))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
@@ -22,6 +22,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             console.report(|| table::help_text(report::table::columns()));
             return Ok(Exit::Done);
         }
+        Some("slob.conf") => table::conf_file(),
         Some(topic) => {
             all.build();
             let found = all.find_subcommand_mut(topic).ok_or_else(|| {

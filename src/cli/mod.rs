@@ -6,11 +6,13 @@ mod awr;
 mod calibrate;
 mod check;
 mod compare;
+mod completions;
 mod console;
 mod demo;
 mod drop;
 mod failure;
 mod help;
+mod man;
 mod os;
 mod report;
 mod run;
@@ -72,6 +74,8 @@ const ENTRIES: &[Entry] = &[
     Entry { command: demo::command, run: demo::run },
     Entry { command: drop::command, run: drop::run },
     Entry { command: help::command, run: help::run },
+    Entry { command: completions::command, run: completions::run },
+    Entry { command: man::command, run: man::run },
 ];
 
 /// Everything from the arguments to the exit code.

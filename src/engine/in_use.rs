@@ -2,9 +2,7 @@
 
 use super::EngineError;
 
-/// Held from before a run settles until its figures are taken. While it lives, `setup --replace`
-/// and
-/// `drop` are refused.
+/// Held by a run until its figures are taken: `setup --replace` and `drop` are refused.
 pub trait DataUse: Send + Sync {
     /// Other petal runs that use the same data now, a line each.
     fn other_runs(&self) -> Result<Vec<String>, EngineError> {

@@ -35,6 +35,7 @@ use crate::settings::objective::Objective;
 use crate::settings::printable::printable;
 
 pub const TEXT_NAME: &str = "report.txt";
+pub use html::NAME as HTML_NAME;
 pub const CSV_NAME: &str = "timeline.csv";
 pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 

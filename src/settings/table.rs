@@ -4,6 +4,7 @@
 //!
 //! Rules between parameters are in [`super::rules`].
 
+mod conf_file;
 mod help;
 mod parameters;
 pub mod support;
@@ -12,6 +13,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+pub use conf_file::conf_file;
 pub use help::{help_text, markdown};
 pub use parameters::PARAMETERS;
 pub use support::{EngineSupport, Support};

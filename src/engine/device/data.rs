@@ -1,5 +1,4 @@
-//! The loaded data while it is in use: where each key lies, which versions were seen, and which
-//! keys an UPDATE holds.
+//! The loaded data in use: where each key lies, versions that were seen, keys that UPDATEs hold.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

@@ -23,7 +23,7 @@ use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
 use crate::stats::event_stats::Recorder;
 
-const SHARDS: u64 = 16;
+const SHARDS: usize = 16;
 
 struct Entry {
     image: Arc<Box<[u8]>>,
@@ -33,8 +33,9 @@ struct Entry {
 }
 
 /// The dirty set.
+#[derive(Default)]
 pub struct Dirty {
-    shards: Vec<Mutex<HashMap<u64, Entry>>>,
+    shards: [Mutex<HashMap<u64, Entry>>; SHARDS],
     /// Blocks in it, to see cheaply that it is empty.
     blocks: AtomicU64,
     /// Blocks in it or promised to UPDATEs under way.
@@ -60,28 +61,8 @@ pub enum NoRoom {
     Failed(String),
 }
 
-impl Default for Dirty {
-    fn default() -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            blocks: AtomicU64::new(0),
-            taken: Mutex::new(0),
-            room: Condvar::new(),
-            blocks_max: AtomicU64::new(0),
-            queue: Mutex::default(),
-            queued: Condvar::new(),
-            log_bytes: AtomicU64::new(0),
-            log_bytes_max: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            failed: OnceLock::new(),
-            writer: Mutex::default(),
-        }
-    }
-}
-
 impl Dirty {
-    /// How many blocks it holds at most, and after how many bytes of log what was written in the
-    /// background is synced.
+    /// Sets the most blocks in it, and the bytes of log after which background writes are synced.
     pub fn limit(&self, blocks: u64, log_bytes: u64) {
         self.blocks_max.store(blocks, Ordering::Relaxed);
         self.log_bytes_max.store(log_bytes, Ordering::Relaxed);
@@ -202,7 +183,7 @@ impl Dirty {
 
     fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Entry>> {
         // Addresses are multiples of a block: their low bits tell nothing.
-        &self.shards[(address / 4096 % SHARDS) as usize]
+        &self.shards[address as usize / 4096 % SHARDS]
     }
 
     /// The image to write now.

@@ -1,6 +1,5 @@
-//! The log: an area that was written before, written round and round, a record for each UPDATE. It
-//! is there for its cost, as a database pays it before it may say that a commit is durable; petal
-//! never reads it back.
+//! The log: an area written round and round, a record for each UPDATE. It is there for its cost,
+//! which a database pays before a commit is durable; petal never reads it back.
 
 use parking_lot::{Condvar, Mutex};
 

@@ -33,8 +33,7 @@ pub enum BackendChoice {
 }
 
 impl Backend {
-    /// The backend that this process may use on this file. An error only where io_uring was asked
-    /// for.
+    /// The backend that this file allows. An error only where io_uring was asked for.
     pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
         if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
@@ -121,8 +120,7 @@ impl Queue {
         }
     }
 
-    /// Submits what is queued and takes what has ended: mostly one at least, none where all that
-    /// ended have to be made again. There must be a request.
+    /// Submits what is queued and takes what ended: none where all of it has to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.wait(done),

@@ -1,5 +1,4 @@
-//! The file or block device under test: what it is, opening it, its header, and memory that direct
-//! requests take.
+//! The file or block device under test: its kind, opening, header, and memory for direct requests.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -73,7 +72,7 @@ pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
     if kind(path)? == Kind::Missing {
         return Ok(None);
     }
-    let file = File::open(path).map_err(|error| unusable(path, &error))?;
+    let file = File::open(path).on(path)?;
     let mut bytes = vec![0; HEADER_BYTES as usize];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -107,7 +106,7 @@ pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), EngineErr
         file.write_all_at(bytes, offset)?;
         file.sync_all()
     };
-    write().map_err(|error| unusable(path, &error))
+    write().on(path)
 }
 
 /// An open target.
@@ -132,12 +131,12 @@ impl Target {
         let (file, reason) = match direct_file {
             Some(Ok(file)) => (file, None),
             refused => {
-                let file = open(0).map_err(|error| unusable(path, &error))?;
+                let file = open(0).on(path)?;
                 let reason = refused.and_then(Result::err);
                 (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
             }
         };
-        let bytes = length(&file).map_err(|error| unusable(path, &error))?;
+        let bytes = length(&file).on(path)?;
         let lock = lock(path, kind)?;
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
         let file = Arc::new(file);
@@ -151,7 +150,7 @@ impl DataUse for Target {
         if self.kind == Kind::BlockDevice {
             return Ok(None);
         }
-        let open = self.file.metadata().map_err(|error| unusable(&self.path, &error))?;
+        let open = self.file.metadata().on(&self.path)?;
         let path = self.path.display();
         Ok(match std::fs::metadata(&self.path) {
             Ok(now) if (now.dev(), now.ino()) == (open.dev(), open.ino()) => None,
@@ -169,13 +168,18 @@ fn lock(path: &Path, kind: Kind) -> Result<FileLock, EngineError> {
         // Without O_CREAT this is the kernel's own claim of a block device (open(2)).
         how.custom_flags(libc::O_EXCL);
     }
-    let file = how.open(path).map_err(|error| unusable(path, &error))?;
+    let file = how.open(path).on(path)?;
     FileLock::on(file).ok_or_else(|| {
         EngineError::Environment(format!(
             "{}: another petal uses it; wait until it is done",
             path.display()
         ))
     })
+}
+
+/// Bytes of the file or block device at a path.
+pub fn length_at(path: &Path) -> Result<u64, EngineError> {
+    File::open(path).and_then(|file| length(&file)).on(path)
 }
 
 /// Bytes of a file or block device.
@@ -188,6 +192,17 @@ fn proved(file: File) -> io::Result<File> {
     let mut probe = AlignedBuffer::new(PROBE_BYTES);
     file.read_at(probe.bytes_mut(), 0)?;
     Ok(file)
+}
+
+/// Names the path that a call of the system's failed on.
+pub trait OnPath<T> {
+    fn on(self, path: &Path) -> Result<T, EngineError>;
+}
+
+impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
+    fn on(self, path: &Path) -> Result<T, EngineError> {
+        self.map_err(|error| unusable(path, &error.into()))
+    }
 }
 
 /// A system error about a path, with what a person can do.

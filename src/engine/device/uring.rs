@@ -62,8 +62,7 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
-    /// Checks that it answers: a kernel may let a ring be made and refuse its use. Nothing may be
-    /// in flight.
+    /// Checks that it answers: some kernels make a ring and refuse its use.
     pub fn prove(&mut self) -> io::Result<()> {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
@@ -92,8 +91,7 @@ impl Ring {
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request, after submitting those before it if they are enough: the last ones go with
-    /// the call that waits. A slot has one request at a time.
+    /// Queues a request; submits earlier ones if they are enough. A slot has one at a time.
     pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         if self.queued >= SUBMIT_TOGETHER {
@@ -122,8 +120,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, waits until at least one request has ended and takes all there are:
-    /// none where all of them have to be made again.
+    /// Submits, waits for a completion and takes all: none where each has to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         if !self.enter(1)? {
             self.wait_only()?;
@@ -131,8 +128,7 @@ impl Ring {
         self.take(done)
     }
 
-    /// Submits, and waits for so many completions. False if the kernel has no room for a request
-    /// now, and others are on their way, whose end makes room.
+    /// Submits, and waits for so many. False where the kernel has no room until others end.
     fn enter(&mut self, wanted: usize) -> io::Result<bool> {
         let mut pauses = PAUSES.into_iter();
         loop {

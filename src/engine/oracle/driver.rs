@@ -1,13 +1,14 @@
 //! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
 //!
-//! What it does not do itself is done here. It knows no time limit for a peer that accepts a
-//! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
-//! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
-//! (once more for the answer to its break), not while it writes, and not when it closes: whoever
-//! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
-//! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
-//! wants one provider of the process, and this build has two.
+//! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
+//! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
+//! of its own, which is left behind. Its limit of a call holds twice (again for the answer to its
+//! break), and neither while it writes nor when it closes: others wait for links on another thread
+//! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
+//! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has
+//! two.
 
+use std::borrow::Cow;
 use std::sync::Once;
 use std::thread;
 use std::time::Duration;
@@ -142,7 +143,8 @@ impl Session {
 /// A value as the driver borrows it.
 fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
     match value {
-        Value::Text(text) => text,
+        Value::Text(Cow::Borrowed(text)) => text,
+        Value::Text(Cow::Owned(text)) => text,
         Value::Number(number) => number,
     }
 }
@@ -179,8 +181,8 @@ impl Link for Session {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
         let mut named: Vec<(&str, &dyn ToDbValue)> =
             ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();

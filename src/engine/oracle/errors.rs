@@ -1,15 +1,24 @@
-//! The meaning of errors: every one names the service, the database's own words and code, and what
-//! to do; never the password.
+//! The meaning of errors: each names the service, the database's words and code, and what to do.
 
 use super::link::{Kind, LinkError};
 use crate::engine::EngineError;
 
-/// After these a session goes on with its next operation: deadlock, serialization failure, snapshot
-/// too old, a row that another session holds.
+/// A session goes on after deadlock, serialization failure, snapshot too old, a row held by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
 /// A call that somebody cancelled.
 pub const CANCELLED: u32 = 1013;
 const NO_SUCH_TABLE: u32 = 942;
+
+/// Turns a [`LinkError`] into the kind on which a caller acts.
+pub trait AtPlace<T> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError>;
+}
+
+impl<T> AtPlace<T> for Result<T, LinkError> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError> {
+        self.map_err(|error| engine_error(place, doing, &error))
+    }
+}
 
 /// An error in the kind on which a caller acts.
 pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError {

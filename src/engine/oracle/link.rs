@@ -1,14 +1,32 @@
 //! The narrow interface to a database session: all that this engine asks of a driver. `driver`
 //! implements it, and `scripted` for tests; nothing else here knows which of them it uses.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 /// A value that a statement binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Number(i64),
+}
+
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for Value<'a> {
+    fn from(text: &'a T) -> Self {
+        Self::Text(text.as_ref().into())
+    }
+}
+
+impl Value<'_> {
+    /// These values as they may go to another thread.
+    pub fn owned(values: &[Self]) -> Vec<Value<'static>> {
+        let own = |value: &Self| match value {
+            Self::Text(text) => Value::Text(text.clone().into_owned().into()),
+            Self::Number(number) => Value::Number(*number),
+        };
+        values.iter().map(own).collect()
+    }
 }
 
 /// A row of a result, each column as text; NULL is None.
@@ -29,8 +47,8 @@ pub trait Link: Send {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError>;
 
     fn commit(&mut self) -> Result<(), LinkError>;

@@ -138,8 +138,8 @@ impl Link for Scripted {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
         match self.1.find(block) {
             Some(Answer::Rows(rows)) => {
@@ -149,7 +149,7 @@ impl Link for Scripted {
             Some(Answer::Fails(error)) => return Err(error),
             _ => {}
         }
-        let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| *value).collect();
+        let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| value.clone()).collect();
         self.keep("call", "the loop", &binds);
         assert_eq!(outs, ["ended", "errors"]);
         let mut state = self.0.lock();
@@ -177,7 +177,7 @@ impl Link for Scripted {
 
 /// As `sql/loop.sql` does: an operation of n rows takes 10 n microseconds.
 fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
-    let text = |at: usize| match binds[at] {
+    let text = |at: usize| match &binds[at] {
         Value::Text(text) => text,
         Value::Number(_) => panic!("a text is bound there"),
     };

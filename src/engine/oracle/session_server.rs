@@ -76,9 +76,9 @@ impl ServerLoop {
         let answer = work.link.call(
             block,
             &[
-                ("ops", Value::Text(&self.ops)),
-                ("fillers", Value::Text(&self.fillers)),
-                ("tail", Value::Text(&self.tail)),
+                ("ops", Value::from(&self.ops)),
+                ("fillers", Value::from(&self.fillers)),
+                ("tail", Value::from(&self.tail)),
                 ("width", Value::Number(work.width() as i64)),
                 ("total", Value::Number(total as i64)),
                 ("budget_us", Value::Number(budget_us)),

@@ -37,24 +37,21 @@ impl Filling<'_> {
         let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let tablespace = self.tablespace;
-        let failed = |error| self.error("beginning", &error);
         // One that fails ends with its connection.
-        client.batch_execute("BEGIN").map_err(failed)?;
-        let level = client.query_one("SELECT current_setting('wal_level')", &[]);
-        if level.map_err(failed)?.get::<_, &str>(0) == "minimal" {
-            self.batch(client, "beginning", WRITE_EARLY)?;
+        client.run("beginning", "BEGIN")?;
+        let sql = "SELECT current_setting('wal_level')";
+        if client.ask_value::<String>("beginning", sql, &[])? == "minimal" {
+            client.run("beginning", WRITE_EARLY)?;
         }
-        let tables = schema::create_tables(&name, tablespace);
-        self.batch(client, "creating the tables", &tables)?;
+        client.run("creating the tables", &schema::create_tables(&name, tablespace))?;
         self.copy(client, "cf1", plan.rows)?;
         self.copy(client, "cf2", plan.scan_rows)?;
         self.index.begin();
         let index = schema::create_index(&name, plan.unique_index, tablespace);
-        self.batch(client, "creating the index", &index)?;
+        client.run("creating the index", &index)?;
         self.index.end(plan.rows * u64::from(plan.block_size));
-        schema::write_meta(client, plan, self.schema)
-            .map_err(|error| self.error("writing petal_meta", &error))?;
-        self.batch(client, "committing", "COMMIT")
+        schema::write_meta(client, plan, self.schema)?;
+        client.run("committing", "COMMIT")
     }
 
     /// Rows in the order of their blocks, keys scattered.
@@ -100,10 +97,6 @@ impl Filling<'_> {
             )));
         }
         Ok(())
-    }
-
-    fn batch(&self, client: &mut Client, doing: &str, sql: &str) -> Result<(), EngineError> {
-        client.batch_execute(sql).map_err(|error| self.error(doing, &error))
     }
 
     fn error(&self, doing: &str, error: &Error) -> EngineError {

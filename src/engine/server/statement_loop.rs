@@ -7,8 +7,8 @@ use super::failure::Failure;
 use crate::engine::{Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::Operation;
 
-/// Executes one operation, an UPDATE with its commit; returns the rows that it visited. Where it
-/// fails, it leaves no transaction open.
+/// Executes one operation, an UPDATE with its commit; returns its rows. A failed one is rolled
+/// back.
 pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
 
 /// Executes a batch.

@@ -74,8 +74,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system
-/// fails: the next call tries again.
+/// The file's O_DIRECT descriptor, or why it has none. After an error the next call tries again.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
     let mut files = FILES.lock();
@@ -92,8 +91,7 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
-/// A call that was interrupted, refused for the moment or served in part is made so many times
-/// more.
+/// A call that was interrupted, refused for now or served in part is repeated so often.
 const TRIES_MORE: u32 = 3;
 
 /// An O_DIRECT descriptor, proved by a read.
@@ -105,8 +103,7 @@ pub struct DirectFile {
 }
 
 impl DirectFile {
-    /// The file if its file system has direct I/O; else why not. A descriptor that is of no use
-    /// goes to `unused`.
+    /// The file, or why there is no direct I/O. A useless descriptor goes to `unused`.
     fn open(path: &Path, unused: &mut Vec<File>) -> io::Result<Result<Arc<Self>, String>> {
         let file = match open_direct(path) {
             Ok(file) => file,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::direct::FileId;
 use super::files;
+use super::files::OnPath;
 use crate::engine::EngineError;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::DataUse;
@@ -20,7 +21,7 @@ impl FilesInUse {
         let mut begun = Self { files: Vec::new(), _locks: Vec::new() };
         for path in paths {
             begun._locks.extend(files::lock_file(&path)?);
-            let id = FileId::of(&path).map_err(|error| files::unusable(&path, &error))?;
+            let id = FileId::of(&path).on(&path)?;
             begun.files.push((path, id));
         }
         Ok(begun)
