@@ -154,7 +154,6 @@ impl Rows {
         self.select + self.scan + self.update
     }
 
-    /// Adds another interval's rows.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             select: self.select + other.select,
@@ -522,7 +521,6 @@ impl Severity {
 }
 
 impl Ops {
-    /// Adds another interval's operations.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             select: self.select + other.select,

@@ -171,6 +171,7 @@ impl HostFigures {
         let per = |count: Option<u64>| sum.per_second(count, 1.0);
         let processors = |us: Option<u64>| sum.per_second(us, 1e6);
         let share = |us: Option<u64>| sum.per_second(us, 1e4);
+        let seconds = |us: Option<u64>| us.map(|us| us as f64 / 1e6);
         Self {
             host: seen.host.clone(),
             file: seen.file.clone(),
@@ -210,7 +211,7 @@ impl HostFigures {
                 used_processors: processors(counts.group_used_us),
                 periods: counts.group_periods,
                 throttled_periods: counts.group_throttled_periods,
-                throttled_s: counts.group_throttled_us.map(|us| us as f64 / 1e6),
+                throttled_s: seconds(counts.group_throttled_us),
             }),
             petal_group: seen.petal_group.as_ref().map(|limit| GroupFigures {
                 granted_processors: limit.processors,
@@ -218,9 +219,16 @@ impl HostFigures {
                 used_processors: processors(counts.petal_group_used_us),
                 periods: counts.petal_group_periods,
                 throttled_periods: counts.petal_group_throttled_periods,
-                throttled_s: counts.petal_group_throttled_us.map(|us| us as f64 / 1e6),
+                throttled_s: seconds(counts.petal_group_throttled_us),
             }),
-            before: seen.before.as_ref().map(Before::of),
+            before: seen.before.as_ref().map(|before| {
+                let device = before.device();
+                let requests = device.map(|device| device.read_requests + device.write_requests);
+                Before {
+                    working_processors: before.working_processors(),
+                    device_requests: before.per_second(requests, 1.0),
+                }
+            }),
         }
     }
 }
@@ -254,16 +262,6 @@ impl Network {
             sent_segments: counts.sent_segments,
             resent_segments: counts.resent_segments,
         })
-    }
-}
-
-impl Before {
-    fn of(before: &Interval) -> Self {
-        let requests = before.device().map(|device| device.read_requests + device.write_requests);
-        Self {
-            working_processors: before.working_processors(),
-            device_requests: before.per_second(requests, 1.0),
-        }
     }
 }
 
