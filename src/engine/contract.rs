@@ -20,8 +20,7 @@ pub trait Engine: Send + Sync {
     /// Its entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
-    /// The block size that a load will have, as asked or the default. Refuses what the target has
-    /// not.
+    /// The block size of a load: as asked, or the default. Refuses what the target has not.
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
         Ok(asked.unwrap_or(self.support().block_size_default))
     }
@@ -43,7 +42,7 @@ pub trait Engine: Send + Sync {
     fn describe(&self, schemas: u32, sessions: u32)
     -> Result<(Target, TargetDetails), EngineError>;
 
-    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves no schema half loaded.
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(
         &self,
         plan: &LoadPlan,

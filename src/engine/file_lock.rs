@@ -12,8 +12,7 @@ use rustix::io::Errno;
 pub struct FileLock(Arc<File>);
 
 impl FileLock {
-    /// Takes the lock; None if another petal holds it. Some file systems have none: always taken
-    /// there.
+    /// Takes the lock; None if another petal holds it. File systems without locks give it to all.
     pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
         let file = file.into();
         match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {

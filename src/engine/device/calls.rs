@@ -1,4 +1,4 @@
-//! Requests by pread, pwrite and fdatasync, on the caller's own thread or a thread for each slot.
+//! Requests by pread, pwrite and fdatasync, on the caller's thread or a thread for each slot.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use super::data::Data;
 use super::queue::Backend;
 use super::statistics::Event;
-use super::target::{AlignedBuffer, Kind, Target};
+use super::target::{AlignedBuffer, Target, TargetKind};
 use super::{Shared, log, scan};
 use crate::engine::EngineError;
 use crate::settings::Verify;
@@ -63,7 +63,7 @@ fn settings(
     backend: &Backend,
     sessions: u32,
 ) -> Vec<(String, String)> {
-    let kind = if target.kind == Kind::BlockDevice { "block device" } else { "file" };
+    let kind = if target.kind == TargetKind::BlockDevice { "block device" } else { "file" };
     let verify = match shared.verify {
         Verify::None => "nothing",
         Verify::Header => "address, generation and version of each block",

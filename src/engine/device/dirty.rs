@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Shared;
 use super::block;
 use super::data::Data;
-use super::log::LOOK_EVERY;
+use super::log::{LOOK_EVERY, wait_until};
 use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Event;
@@ -87,18 +87,11 @@ impl Dirty {
     }
 
     pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
-        let mut taken = self.taken.lock();
-        while !self.fit(&mut taken, blocks) {
-            if let Some(failed) = self.failed() {
-                return Err(NoRoom::Failed(failed));
-            }
-            if is_cut() {
-                return Err(NoRoom::Cut);
-            }
-            // Held from the look to the sleep, or what is given back between would go unseen.
-            self.room.wait_for(&mut taken, LOOK_EVERY);
-        }
-        Ok(())
+        let attempt = |taken: &mut u64| match (self.fit(taken, blocks), self.failed()) {
+            (true, _) => Some(Ok(())),
+            (false, failed) => failed.map(|why| Err(NoRoom::Failed(why))),
+        };
+        wait_until(&self.taken, &self.room, is_cut, attempt).unwrap_or(Err(NoRoom::Cut))
     }
 
     fn fit(&self, taken: &mut u64, blocks: u64) -> bool {

@@ -12,7 +12,7 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{Kind, OnPath, Target};
+use super::target::{OnPath, Target, TargetKind};
 use super::{Shared, block, placement, safety, target};
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -56,7 +56,7 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
         let path = &self.shared.path;
-        let is_new = target::kind(path)? == Kind::Missing;
+        let is_new = target::kind(path)? == TargetKind::Missing;
         let before = self.header_before()?;
         let new = self.areas(&before)?;
         let after = Header {
@@ -304,7 +304,7 @@ pub fn create(path: &Path) -> Result<(), EngineError> {
 
 /// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
 pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
-    if target.kind == Kind::BlockDevice {
+    if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
         target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
     }
@@ -313,7 +313,7 @@ pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
 pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
-    if target.kind == Kind::BlockDevice {
+    if target.kind == TargetKind::BlockDevice {
         if target.bytes >= bytes {
             return Ok(());
         }

@@ -65,10 +65,10 @@ use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{Kind, OnPath, Target};
+use target::{OnPath, Target, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
-const FLAWS_TOLD: usize = 8;
+const FLAWS_MAX: usize = 8;
 
 pub struct Device {
     shared: Arc<Shared>,
@@ -154,7 +154,7 @@ impl Shared {
         let file = std::fs::File::open(&self.path);
         let file = file.on(&self.path)?;
         let bytes = target::length(&file).on(&self.path)?;
-        let is_device = target::kind(&self.path)? == Kind::BlockDevice;
+        let is_device = target::kind(&self.path)? == TargetKind::BlockDevice;
         let signature = match is_device || *found == Found::Foreign {
             true => safety::signature_of(&file, bytes),
             false => None,
@@ -213,7 +213,7 @@ impl Shared {
         self.statistics.count(Count::BadBlocks, 1);
         let mut flaws = self.flaws.lock();
         // One block that is met again and again does not hide the others.
-        if flaws.len() < FLAWS_TOLD && !flaws.iter().any(|known| known == what) {
+        if flaws.len() < FLAWS_MAX && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
         }
     }
@@ -386,7 +386,7 @@ impl Engine for Device {
         shared.refuse_foreign(&found)?;
         let target = shared.target()?;
         let dropped = match target.kind {
-            Kind::BlockDevice => {
+            TargetKind::BlockDevice => {
                 target::overwrite(&shared.path, 0, &vec![0; HEADER_BYTES as usize])?;
                 format!("petal's header on {}", shared.path.display())
             }

@@ -85,8 +85,8 @@ impl Queue {
         }
     }
 
-    /// The kernel registered less for it than for the queue by which the means were found: the
-    /// limit of locked memory (ulimit -l) counts all of a user's queues together.
+    /// The kernel registered less for it than for the first queue: the limit of locked memory
+    /// (ulimit -l) counts all queues of a user.
     pub fn lacks(&self, backend: &Backend) -> bool {
         match (self, backend) {
             (Self::Ring(ring), Backend::Uring { registered }) => ring.registered() != *registered,

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use super::target::OnPath;
 use crate::engine::EngineError;
+use crate::engine::in_use::FileId;
 use crate::stats::devices::{Roots, mounted_at};
 
 type Number = (u32, u32);
 
-/// Refuses a block device, or the backing file of one, that somebody uses: itself, a partition of
-/// it, or the whole disk that it is a partition of. No flag changes that.
+/// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
+/// the whole disk that it is part of. No flag changes that.
 pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
     let about = fs::metadata(path).on(path)?;
     let reason = if about.file_type().is_block_device() {
@@ -71,8 +72,8 @@ fn held(folder: &Path) -> Option<String> {
 
 fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
     // A file has as many names as it has hard links; its number is one.
-    let own = file_number(path)?;
-    if swaps(roots).iter().any(|swap| file_number(swap) == Some(own)) {
+    let own = FileId::of(path).ok()?;
+    if swaps(roots).iter().any(|swap| FileId::of(swap).is_ok_and(|swap| swap == own)) {
         return Some("it is swap".to_owned());
     }
     let devices = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
@@ -80,20 +81,15 @@ fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
         let Ok(backing) = fs::read_to_string(device.path().join("loop/backing_file")) else {
             continue;
         };
-        if file_number(Path::new(backing.trim_end_matches('\n'))) == Some(own) {
+        if FileId::of(Path::new(backing.trim_end_matches('\n'))).is_ok_and(|it| it == own) {
             return Some(format!("it is behind {}", device.file_name().to_string_lossy()));
         }
     }
     None
 }
 
-/// Its file system and its number there.
-fn file_number(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
-}
-
-/// Refuses to make a file where device nodes live: a device whose name was misspelled is no request
-/// for a file, and what is there lies in memory. Shared memory is where files in memory belong.
+/// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
+/// for a file, which would lie in memory.
 pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);

@@ -16,8 +16,7 @@ use super::target::AlignedBuffer;
 
 /// The registered file's place.
 const FILE: types::Fixed = types::Fixed(0);
-/// The most requests that one call submits. The target has nothing to do with a request that
-/// waits here for others: a call each would keep it busiest, and cost most.
+/// The most requests that one call submits: a call each keeps the target busiest and costs most.
 const SUBMIT_TOGETHER: usize = 2;
 
 /// Before the kernel is asked again that had no room for the moment; then it is an error.
@@ -227,8 +226,8 @@ impl Drop for Ring {
                 return;
             }
         }
-        // The kernel takes a ring apart some time after it was closed. Until then what is
-        // registered keeps the file open, and its file system cannot be unmounted.
+        // A kernel takes a closed ring apart later. Until then what is registered keeps the file
+        // open, and its file system mounted.
         let submitter = self.ring.submitter();
         if self.fixed_file {
             let _ = submitter.unregister_files();
@@ -243,8 +242,8 @@ fn has_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
 }
 
-/// True when the kernel may be asked again: at once after a signal, after a pause where it had no
-/// room for the moment, not after another error or when all pauses are used up.
+/// Whether to ask the kernel again: at once after a signal, after a pause where it had no room,
+/// else not.
 fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EINTR) {
         return Ok(());

@@ -53,8 +53,8 @@ impl CounterReader {
         Self { connector, place, database: Mutex::default() }
     }
 
-    /// One set for each instance with its number, in their order. `in_full`: also what is too much
-    /// for every second. Connects again if the connection was lost.
+    /// One set for each instance with its number. `in_full`: also what is too much for every
+    /// second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
         let mut held = self.database.lock();
         let mut database = match held.take() {
@@ -222,8 +222,8 @@ fn wait_class(name: &str) -> WaitClass {
 /// On which instances the sessions of each endpoint are; None: one that is not known.
 pub type Served = BTreeMap<usize, BTreeSet<Option<u64>>>;
 
-/// Counters in the order of the run's endpoints, where the sessions of each are on an instance of
-/// its own; other instances follow. Else all of them in one sum: sessions could not be told apart.
+/// Counters in the order of the run's endpoints, where the sessions of each have an instance of
+/// their own; other instances follow. Else one sum: sessions could not be told apart.
 pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &Served) -> Vec<Counters> {
     let mut counters = counters;
     if counters.len() > 1 {

@@ -145,7 +145,7 @@ fn commit_words(config: SessionConfig) -> &'static str {
     }
 }
 
-/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: those are unseen.
+/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: unseen.
 fn durability(
     config: SessionConfig,
     parameters: Option<&[(String, String)]>,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
 
-use super::link::{Connector, Kind, Link, LinkError, Row, Value};
+use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
 use super::options::{Login, Options, Place};
 use crate::engine::server::detached_worker::{Unanswered, within};
 
@@ -107,19 +107,21 @@ fn prepare_process() {
 
 fn link_error(error: oracledb::Error) -> LinkError {
     let (code, kind) = match error.kind() {
-        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), Kind::Database),
+        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), LinkErrorKind::Database),
         // The second where the answer to its break does not come in as long again, as where the
         // database is busy: the connection is gone, and why is the same.
-        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => (None, Kind::TimedOut),
-        ErrorKind::InvalidServiceName(..) => (Some(12514), Kind::Connection),
-        ErrorKind::InvalidSid(..) => (Some(12505), Kind::Connection),
+        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => {
+            (None, LinkErrorKind::TimedOut)
+        }
+        ErrorKind::InvalidServiceName(..) => (Some(12514), LinkErrorKind::Connection),
+        ErrorKind::InvalidSid(..) => (Some(12505), LinkErrorKind::Connection),
         ErrorKind::ListenerRefusedConnection(_, _, _, code) => {
-            (u32::try_from(*code).ok(), Kind::Connection)
+            (u32::try_from(*code).ok(), LinkErrorKind::Connection)
         }
         ErrorKind::NoDataFound
         | ErrorKind::UnsupportedConversion(..)
-        | ErrorKind::WrongNumPositionalBinds(..) => (None, Kind::Database),
-        _ => (None, Kind::Connection),
+        | ErrorKind::WrongNumPositionalBinds(..) => (None, LinkErrorKind::Database),
+        _ => (None, LinkErrorKind::Connection),
     };
     // What the database says ends in a line feed.
     LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }

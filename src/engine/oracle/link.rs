@@ -75,11 +75,11 @@ pub struct LinkError {
     /// The number of the ORA- error, where there is one.
     pub code: Option<u32>,
     pub message: String,
-    pub kind: Kind,
+    pub kind: LinkErrorKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LinkErrorKind {
     /// The database answered with an error; the session is as it was.
     Database,
     /// The call took longer than its limit and was broken off.
@@ -90,16 +90,16 @@ pub enum Kind {
 
 impl LinkError {
     pub fn connection(message: impl Into<String>) -> Self {
-        Self { code: None, message: message.into(), kind: Kind::Connection }
+        Self { code: None, message: message.into(), kind: LinkErrorKind::Connection }
     }
 
     /// `ORA-00060`, or what stands for a code where there is none.
     pub fn name(&self) -> String {
         match (self.code, self.kind) {
             (Some(code), _) => format!("ORA-{code:05}"),
-            (None, Kind::TimedOut) => "timeout".to_owned(),
-            (None, Kind::Connection) => "connection".to_owned(),
-            (None, Kind::Database) => "odd-answer".to_owned(),
+            (None, LinkErrorKind::TimedOut) => "timeout".to_owned(),
+            (None, LinkErrorKind::Connection) => "connection".to_owned(),
+            (None, LinkErrorKind::Database) => "odd-answer".to_owned(),
         }
     }
 }

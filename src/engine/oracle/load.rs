@@ -44,7 +44,7 @@ impl Loader<'_> {
             || self.complete(&mut database),
             || self.clean_up(),
         )?;
-        // Schemas are indexed and proved while others load: phases have no times of their own.
+        // Schemas are indexed while others load: phases have no times of their own.
         Ok(loaded.summary())
     }
 
@@ -53,8 +53,7 @@ impl Loader<'_> {
         Ok(Database { link, place: self.place.to_owned() })
     }
 
-    /// Refuses names that are others', or petal's if not to be replaced. Drops a cut-off load's
-    /// tables.
+    /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.
     fn check_names(&self, database: &mut Database) -> Result<(), EngineError> {
         let marked = marked_tables(database)?;
         let there = meta::own_tables(database)?;

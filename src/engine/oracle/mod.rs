@@ -2,7 +2,7 @@
 //!
 //! - `options`, `errors`: how petal connects, and what errors mean
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
-//! - `timeouts`: links that give a silent database up
+//! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
 //! - `session` with `session_server`, `session_client`: a session, and the two sides of its loop

@@ -1,4 +1,4 @@
-//! Where the database is and who asks, by URL, SLOB's parameters and environment. Connects nothing.
+//! Where the database is and who asks: URL, SLOB's parameters, environment. Connects nothing.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};

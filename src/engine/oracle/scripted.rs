@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
-use super::link::{Connector, Kind, Link, LinkError, Row, Value};
+use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
 use super::session_server::OPERATION_CHARACTERS;
 use crate::engine::server::scripted::{Answer, Script, cells};
 
@@ -68,7 +68,11 @@ impl Scripted {
 }
 
 pub fn error(code: u32, message: &str) -> LinkError {
-    let kind = if matches!(code, 28 | 3113 | 12541) { Kind::Connection } else { Kind::Database };
+    let kind = if matches!(code, 28 | 3113 | 12541) {
+        LinkErrorKind::Connection
+    } else {
+        LinkErrorKind::Database
+    };
     LinkError { code: Some(code), message: format!("ORA-{code:05}: {message}"), kind }
 }
 

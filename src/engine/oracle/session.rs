@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::errors::{AtPlace, CANCELLED, TRANSIENT, hint};
-use super::link::{Connector, Kind as Failed, Link, LinkError};
+use super::link::{Connector, Link, LinkError, LinkErrorKind};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
@@ -40,7 +40,7 @@ pub struct SessionConfig {
     pub commit_wait: bool,
 }
 
-/// A session of a run. A detached worker executes and times its loop: a call may never end.
+/// A session of a run. A detached worker executes its loop: a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
     control: Arc<SessionControl>,
@@ -68,8 +68,7 @@ pub struct Work {
     pub config: SessionConfig,
     /// The number of its own schema.
     pub home: u32,
-    /// Every schema of the run: few sessions visit several each, HOT_SCHEMA_FREQUENCY adds schema
-    /// 1.
+    /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
     pub metas: Vec<Meta>,
     control: Arc<SessionControl>,
     /// How long calls may take now, and since when that is set.
@@ -245,7 +244,7 @@ impl Work {
     /// The meaning of a failed call.
     pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
-        let kind = if error.code == Some(CANCELLED) || error.kind == Failed::TimedOut {
+        let kind = if error.code == Some(CANCELLED) || error.kind == LinkErrorKind::TimedOut {
             StatementErrorKind::OverTime
         } else if TRANSIENT.contains(&code.as_str()) {
             StatementErrorKind::Transient

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::link::{Kind as Failed, LinkError, Row, Value};
+use super::link::{LinkError, LinkErrorKind, Row, Value};
 use super::meta::cell;
 use super::session::Work;
 use super::sql;
@@ -149,7 +149,7 @@ impl Answer {
         let odd = || LinkError {
             code: None,
             message: format!("the loop in the database answered oddly: {}", cell(row, 0)),
-            kind: Failed::Database,
+            kind: LinkErrorKind::Database,
         };
         let ended: Option<Vec<(u64, u64)>> = cell(row, 0)
             .split_terminator(';')
@@ -188,7 +188,7 @@ impl Noted {
             error: LinkError {
                 code: u32::try_from(code).ok(),
                 message: message.to_owned(),
-                kind: Failed::Database,
+                kind: LinkErrorKind::Database,
             },
         })
     }

@@ -256,7 +256,7 @@ mod tests {
         let scripted = Scripted::default().hangs("gv$sysstat");
         let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
-        assert_eq!(error.kind, super::super::link::Kind::Connection);
+        assert_eq!(error.kind, super::super::link::LinkErrorKind::Connection);
         assert!(error.message.contains("no answer for"), "{error}");
         assert_eq!(link.query("SELECT 2 FROM dual", &[]).unwrap_err(), error);
         assert!(!scripted.sent().iter().any(|line| line.contains("SELECT 2")));

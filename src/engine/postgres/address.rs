@@ -1,4 +1,4 @@
-//! Where servers are, as the URL and the environment name them. Reads no file, looks nothing up.
+//! Where servers are, as URL and environment name them. Reads no file, looks nothing up.
 
 use std::net::IpAddr;
 use std::path::Path;

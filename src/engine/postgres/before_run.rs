@@ -93,7 +93,28 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             advice: describe::UNTIMED.to_owned(),
         });
     } else {
-        privileges.extend(of_tables(&mut ask)?);
+        privileges.extend([
+            Privilege {
+                what: "UPDATEs".to_owned(),
+                is_granted: ask(
+                    "SELECT NOT current_setting('transaction_read_only')::boolean AND \
+                 bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
+                 FROM unnest($1::int[]) AS number",
+                )?,
+                without: "The role can only run with UPDATE_PCT=0.".to_owned(),
+                advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"
+                    .to_owned(),
+            },
+            Privilege {
+                what: "vacuum".to_owned(),
+                is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
+                 WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
+                                  FROM unnest($1::int[]) AS number)")?,
+                without: "Dead rows of a run are then cleared in the next one, within its figures."
+                    .to_owned(),
+                advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
+            },
+        ]);
     }
     if version >= 150_000 {
         privileges.push(Privilege {
@@ -105,31 +126,6 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         });
     }
     Ok(privileges)
-}
-
-/// What the role may do with the tables of loaded data.
-fn of_tables(
-    mut ask: impl FnMut(&str) -> Result<bool, EngineError>,
-) -> Result<[Privilege; 2], EngineError> {
-    Ok([
-        Privilege {
-            what: "UPDATEs".to_owned(),
-            is_granted: ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
-                 bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM unnest($1::int[]) AS number")?,
-            without: "The role can only run with UPDATE_PCT=0.".to_owned(),
-            advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role".to_owned(),
-        },
-        Privilege {
-            what: "vacuum".to_owned(),
-            is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
-                 WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
-                                  FROM unnest($1::int[]) AS number)")?,
-            without: "Dead rows of a run are then cleared in the next one, within its figures."
-                .to_owned(),
-            advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
-        },
-    ])
 }
 
 fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool, EngineError> {

@@ -1,4 +1,4 @@
-//! Connections and failures: errors name server, the database's words and code, and what to do.
+//! Connections; errors, which name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,27 +127,23 @@ impl Endpoint {
         self.open(application).map(|opened| opened.client)
     }
 
-    /// Connects for short questions. No signal ends them: interrupted runs have closing figures,
-    /// too.
+    /// Connects for short questions, which no signal ends: closing figures are read after one.
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
-        let limit = self.connect_limit();
-        let mut client = self
-            .reach(application, limit, long_work::LOOK_LOCK_LIMIT, None)
-            .map_err(|error| self.refusal(&error))?
-            .client;
+        let opened =
+            self.reach(application, self.connect_limit(), long_work::LOOK_LOCK_LIMIT, None);
+        let mut client = opened.map_err(|error| self.refusal(&error))?.client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
     }
 
     /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
-        self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None)
-            .map(|opened| opened.client)
-            .map_err(|error| self.refusal(&error))
+        let opened = self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None);
+        opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
-    /// Connects for work that may be long, and returns the server's process too. A signal of the
-    /// caller's ends the waiting on this connection; the caller is told whose locks hold it up.
+    /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
+    /// the caller is told whose locks hold it up.
     pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
         let caller = self.caller.get();
         let mut opened = self
@@ -378,7 +374,7 @@ fn database_words(error: &DbError) -> String {
     text
 }
 
-/// Whether the peer went away without a word, as one that is killed; TLS has another error for it.
+/// Whether the peer went away without a word; TLS has another error for that.
 fn is_cut_short(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {

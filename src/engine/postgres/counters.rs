@@ -24,8 +24,8 @@ pub const READ_EVENT: &str = "DataFileRead";
 pub const WRITE_EVENT: &str = "DataFileWrite";
 pub const LOG_EVENT: &str = "WALSync";
 
-/// Columns of pg_stat_io that are kept for sessions apart: petal has the server time its sessions,
-/// and their time must not be divided by what the checkpointer did as well.
+/// Columns of pg_stat_io that are kept for sessions apart: their time must not be divided by what
+/// the checkpointer did.
 const SESSION_COLUMNS: [&str; 6] =
     ["reads", "read_time", "writes", "write_time", "fsyncs", "fsync_time"];
 
@@ -137,8 +137,7 @@ impl CounterReader {
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
 
-    /// Ends the sessions of such a server, which then report. Those of later versions have
-    /// reported.
+    /// Ends the sessions of such a server, which then report. Later versions have reported.
     pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
         if !self.lags() {
             return Ok(());

@@ -1,5 +1,4 @@
-//! One schema made and filled, in one transaction: tables, rows, index, `petal_meta`. When it
-//! returns, all of it is durable.
+//! One schema made and filled in one transaction. When it returns, all of it is durable.
 //!
 //! Rows go by binary COPY (<https://www.postgresql.org/docs/current/sql-copy.html>), made on the fly
 //! in scattered order. Table and COPY are one transaction, with FREEZE: reads find nothing to write
@@ -18,8 +17,7 @@ use crate::workload::scatter::Permutation;
 /// What is sent at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With wal_level=minimal the commit syncs the tables themselves: petal has the server begin
-/// writing while it copies, so that the commit need not wait for all of it.
+/// With wal_level=minimal the commit syncs the tables: the server begins to write while it copies.
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 pub struct Filling<'a> {

@@ -1,5 +1,5 @@
-//! Who uses the data of a database: an advisory lock, which runs hold in shared mode and setup and
-//! drop alone. The server lets go of it when its connection ends, however that ends.
+//! Who uses a database's data: an advisory lock, shared by runs, held alone by setup and drop. The
+//! server lets go of it when its connection ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! How far all loaders are: copying rows, then indexing and proving, with rate and time left.
+//! How far all loaders are: copying, then indexing and proving, with rate and time left.
 
 use parking_lot::Mutex;
 

@@ -113,8 +113,7 @@ impl Options {
         given.complete(environment)
     }
 
-    /// The server of a service of SLOB's parameters, a service file's or a host; else as the URL
-    /// says.
+    /// The server of a service of SLOB's parameters: a service file's, or else a host.
     pub fn of_service(
         url: &TargetUrl,
         name: &str,

@@ -98,8 +98,8 @@ pub fn select(schema: &str) -> String {
     select_of(schema, "$1", "$2")
 }
 
-/// OFFSET 0 leaves the plan as it is, but the scan then hands only c2 to the aggregate. Without it
-/// the executor prepares for all columns at every execution, and copies the first row whole.
+/// OFFSET 0 keeps the plan, and hands only c2 to the aggregate: without it the executor prepares
+/// for all columns each time, and copies the first row whole.
 fn select_of(schema: &str, low: &str, high: &str) -> String {
     format!(
         "SELECT count(c2) FROM (SELECT c2 FROM {schema}.cf1 \

@@ -58,7 +58,7 @@ pub fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
     endpoint.connect("petal")?.ask_value(doing, "SELECT pg_is_in_recovery()", &[])
 }
 
-/// Connections free for this role: less what is reserved for others, and what others hold.
+/// Connections free for this role: without those reserved for others or held by them.
 pub fn free_connections(client: &mut Client) -> Result<u32, EngineError> {
     // Counters, waits, the lock of a run, and whoever connects between two steps.
     const PETALS_OWN: i64 = 4;

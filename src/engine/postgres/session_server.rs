@@ -285,18 +285,13 @@ impl Answer {
             begin = end;
             Executed {
                 latency_ns,
-                rows: rows.unwrap_or_else(|| expected(operation)),
+                rows: rows.unwrap_or(match operation.kind {
+                    Kind::Scan => 0,
+                    Kind::Select | Kind::Update => operation.rows.into(),
+                }),
                 failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
             }
         })
-    }
-}
-
-/// What the routine takes for granted, and does not return.
-fn expected(operation: &Operation) -> u64 {
-    match operation.kind {
-        Kind::Scan => 0,
-        Kind::Select | Kind::Update => operation.rows.into(),
     }
 }
 

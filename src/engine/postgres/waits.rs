@@ -1,5 +1,5 @@
-//! What petal's sessions wait for, by asking pg_stat_activity ten times a second on a connection of
-//! its own per server. Samples give shares of time, neither counts nor single waits.
+//! What petal's sessions wait for, by asking pg_stat_activity ten times a second per server.
+//! Samples give shares of time, neither counts nor single waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -30,14 +30,14 @@ pub struct Executed {
     pub failure: Option<Failure>,
 }
 
-/// Sends one part, to be executed within the budget, and reads what ended, in order.
+/// Sends one part, executed within the budget, and reads what ended, in order.
 pub type Call<'a> =
     dyn FnMut(&BatchPart<'_>, Duration, &mut Vec<Executed>) -> Result<(), Failure> + 'a;
 
 /// The schema that the next call works in, and how many of these operations it takes.
 pub type Split<'a> = dyn Fn(&[Operation]) -> (u32, usize) + 'a;
 
-/// Splits by schema: a routine knows the tables of its home schema and of schema 1, the hot one.
+/// Splits by schema: a routine knows the tables of its home and of schema 1, the hot one.
 pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
     move |rest| {
         let of = |operation: &Operation| match operation.schema {

@@ -1,4 +1,4 @@
-//! How another thread ends what a session does: it cancels by the server, or aborts the connection.
+//! How another thread cancels what a session does, or aborts its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

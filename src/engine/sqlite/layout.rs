@@ -1,4 +1,4 @@
-//! The shape of the data: a row's width, its SQL, and how much a session caches. No connection.
+//! The shape of the data: a row's width, its SQL, what a session caches. No connection.
 
 use crate::settings::RedoStress;
 use crate::workload::row::{COLUMNS, changed_columns};

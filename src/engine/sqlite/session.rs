@@ -1,4 +1,4 @@
-//! One session: its connections, the statements of the method, and what failures mean.
+//! One session: its connections, statements and failures.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -178,8 +178,7 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// How a file is served, by this thread's context. An error where the system fails to open it
-/// direct.
+/// How a file is served, by this thread's context.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
     let context = Context::current();

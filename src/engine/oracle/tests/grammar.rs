@@ -57,6 +57,7 @@ fn complaints(folder: &Path, texts: &[(String, String)]) -> String {
 }
 
 #[test]
+#[ignore = "takes Node.js a minute; make test runs it"]
 fn the_grammar_accepts_every_statement_and_refuses_what_is_wrong() {
     let Some(folder) = grammar() else { return };
     let all = all();
