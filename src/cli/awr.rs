@@ -14,7 +14,7 @@ use crate::awr::{self, AwrError, columns};
 use crate::engine::{Progress as _, ProgressUnit};
 use crate::record::observation::Observation;
 use crate::report;
-use crate::report::petals::What;
+use crate::report::petals::PIOPS;
 use crate::report::petals::scatter::{self, Spot};
 
 use super::args::{self, flag};
@@ -108,9 +108,9 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
     let observations: Vec<Observation> = reports.iter().map(columns::observation).collect();
     let petals = Petals::of(&observations);
     let is_svg = ending == "svg";
-    let drawn = if report::petals::can_draw(&petals, What::Piops) {
+    let drawn = if report::petals::can_draw(&petals, &PIOPS) {
         if is_svg {
-            report::petals::svg(&petals, What::Piops)
+            report::petals::svg(&petals, &PIOPS)
         } else {
             report::html::petals(TITLE, &petals, &observations).map_err(|error| failed(&error))?
         }

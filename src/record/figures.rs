@@ -12,53 +12,30 @@ use crate::stats::target::IoEvents;
 use crate::workload::op::Kind;
 
 impl PerSecond {
-    /// Totals over `seconds`. What is unknown stays unknown, and over no time all is unknown.
-    pub fn over(
-        ops: u64,
-        rows: u64,
-        commits: u64,
-        io: &IoCounts,
-        device: Option<&DeviceCounts>,
-        seconds: f64,
-    ) -> Self {
-        if seconds.is_nan() || seconds <= 0.0 {
-            return Self::default();
-        }
-        let rate = |total: Option<u64>| total.map(|total| total as f64 / seconds);
-        Self {
-            ops: rate(Some(ops)),
-            rows: rate(Some(rows)),
-            commits: rate(Some(commits)),
-            log_syncs: rate(io.log_syncs),
-            logical_reads: rate(io.logical_reads),
-            physical_read_blocks: rate(io.physical_read_blocks),
-            physical_read_requests: rate(io.physical_read_requests),
-            physical_read_bytes: rate(io.physical_read_bytes),
-            physical_write_blocks: rate(io.physical_write_blocks),
-            physical_write_requests: rate(io.physical_write_requests),
-            physical_write_bytes: rate(io.physical_write_bytes),
-            redo_bytes: rate(io.redo_bytes),
-            device_read_requests: rate(device.map(|counts| counts.read_requests)),
-            device_read_bytes: rate(device.map(|counts| counts.read_bytes)),
-            device_write_requests: rate(device.map(|counts| counts.write_requests)),
-            device_write_bytes: rate(device.map(|counts| counts.write_bytes)),
-        }
-    }
-}
-
-impl PerSecond {
     /// These rates with the database's figures over a time of their own.
     pub fn with_database_over(self, io: &IoCounts, seconds: f64) -> Self {
         Self {
             ops: self.ops,
             rows: self.rows,
             commits: self.commits,
+            ..self.with_device_of(Totals { seconds, io: *io, ..Totals::default() }.per_second())
+        }
+    }
+
+    /// These rates of the device's, and all others of `other`.
+    fn with_device_of(self, other: Self) -> Self {
+        Self {
             device_read_requests: self.device_read_requests,
             device_read_bytes: self.device_read_bytes,
             device_write_requests: self.device_write_requests,
             device_write_bytes: self.device_write_bytes,
-            ..Self::over(0, 0, 0, io, None, seconds)
+            ..other
         }
+    }
+
+    /// These rates with those of a device that was counted over a time of its own.
+    pub(super) fn with_device_over(self, device: Option<DeviceCounts>, seconds: f64) -> Self {
+        Totals { seconds, device, ..Totals::default() }.per_second().with_device_of(self)
     }
 }
 
@@ -195,15 +172,31 @@ impl Totals {
         }
     }
 
+    /// Rates over its seconds. What is unknown stays unknown, and over no time all is unknown.
     pub fn per_second(&self) -> PerSecond {
-        PerSecond::over(
-            self.ops.total,
-            self.rows.total(),
-            self.ops.update,
-            &self.io,
-            self.device.as_ref(),
-            self.seconds,
-        )
+        let (seconds, io, device) = (self.seconds, &self.io, self.device);
+        if seconds.is_nan() || seconds <= 0.0 {
+            return PerSecond::default();
+        }
+        let rate = |total: Option<u64>| total.map(|total| total as f64 / seconds);
+        PerSecond {
+            ops: rate(Some(self.ops.total)),
+            rows: rate(Some(self.rows.total())),
+            commits: rate(Some(self.ops.update)),
+            log_syncs: rate(io.log_syncs),
+            logical_reads: rate(io.logical_reads),
+            physical_read_blocks: rate(io.physical_read_blocks),
+            physical_read_requests: rate(io.physical_read_requests),
+            physical_read_bytes: rate(io.physical_read_bytes),
+            physical_write_blocks: rate(io.physical_write_blocks),
+            physical_write_requests: rate(io.physical_write_requests),
+            physical_write_bytes: rate(io.physical_write_bytes),
+            redo_bytes: rate(io.redo_bytes),
+            device_read_requests: rate(device.map(|counts| counts.read_requests)),
+            device_read_bytes: rate(device.map(|counts| counts.read_bytes)),
+            device_write_requests: rate(device.map(|counts| counts.write_requests)),
+            device_write_bytes: rate(device.map(|counts| counts.write_bytes)),
+        }
     }
 }
 
@@ -261,7 +254,15 @@ mod tests {
         ) {
             let io = IoCounts { physical_read_bytes: Some(bytes), ..IoCounts::default() };
             let device = DeviceCounts { write_bytes: device_bytes, ..DeviceCounts::default() };
-            let rates = PerSecond::over(ops, ops * 64, ops / 4, &io, Some(&device), seconds);
+            let totals = Totals {
+                seconds,
+                ops: Ops { total: ops, update: ops / 4, ..Ops::default() },
+                rows: Rows { select: ops * 64, ..Rows::default() },
+                io,
+                device: Some(device),
+                ..Totals::default()
+            };
+            let rates = totals.per_second();
             let close = |rate: Option<f64>, total: u64| {
                 (rate.unwrap() * seconds - total as f64).abs() <= total as f64 * 1e-9
             };
@@ -297,8 +298,9 @@ mod tests {
 
     #[test]
     fn no_time_gives_no_rate() {
-        let none = PerSecond::over(1, 1, 1, &IoCounts::default(), None, 0.0);
-        assert_eq!(none, PerSecond::default());
+        let ops = Ops { total: 1, update: 1, ..Ops::default() };
+        let none = Totals { ops, ..Totals::default() };
+        assert_eq!(none.per_second(), PerSecond::default());
     }
 
     #[test]

@@ -281,28 +281,16 @@ fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
     run.summary.cpu = seen.whole.sum.cpu();
     run.details.device = seen.whole.sum.device().filter(|_| is_whole);
     let seconds = run.summary.elapsed_s;
-    set_device_rates(&mut run.summary.per_second, run.details.device.as_ref(), seconds);
+    run.summary.per_second = run.summary.per_second.with_device_over(run.details.device, seconds);
     if let Some(steady) = &mut run.summary.steady {
         let rows = figures::seconds_within(&run.details.timeline, steady.from_s, steady.to_s);
         let Totals { device, cpu, .. } = Totals::of(rows);
         let seconds = steady.to_s - steady.from_s;
-        set_device_rates(&mut steady.per_second, device.as_ref(), seconds);
+        steady.per_second = steady.per_second.with_device_over(device, seconds);
         if let Some(totals) = &mut run.details.steady {
             (totals.device, totals.cpu) = (device, cpu);
         }
     }
-}
-
-fn set_device_rates(
-    rates: &mut PerSecond,
-    device: Option<&crate::stats::os::DeviceCounts>,
-    seconds: f64,
-) {
-    let told = PerSecond::over(0, 0, 0, &Default::default(), device, seconds);
-    rates.device_read_requests = told.device_read_requests;
-    rates.device_read_bytes = told.device_read_bytes;
-    rates.device_write_requests = told.device_write_requests;
-    rates.device_write_bytes = told.device_write_bytes;
 }
 
 fn parsed(path: &Path, text: &str) -> Result<OffsetDateTime, RecordError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::{self, Totals};
 use super::journal::{self, Counted, JournalLine};
 use super::latency_log::{self, Intervals};
-use super::{CountedUntil, PerSecond, RecordError, Run, Second, Status, Steady};
+use super::{CountedUntil, RecordError, Run, Second, Status, Steady};
 use crate::stats::os::DeviceCounts;
 use crate::workload::op::Hot;
 
@@ -103,15 +103,9 @@ fn fill_totals(
             until.second
         ));
     }
-    summary.per_second = PerSecond::over(
-        totals.ops.total,
-        totals.rows.total(),
-        totals.ops.update,
-        &io,
-        device.as_ref(),
-        summary.elapsed_s,
-    )
-    .with_database_over(&io, summary.counted_until.map_or(summary.elapsed_s, |until| until.second));
+    let counted_s = summary.counted_until.map_or(summary.elapsed_s, |until| until.second);
+    let whole = Totals { seconds: summary.elapsed_s, device, ..totals };
+    summary.per_second = whole.per_second().with_database_over(&io, counted_s);
     details.io = io;
     if let Some(last) = last {
         summary.errors = last.errors;

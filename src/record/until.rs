@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{self, Totals};
-use super::{PerSecond, Run};
+use super::Run;
 
 /// Where the database's totals end, as its closing snapshot failed: a second's end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,14 +32,8 @@ impl Run {
         run.set_totals(&totals);
         run.details.db_time_s = until.db_time_s;
         run.details.think_time_s = until.think_time_s;
-        run.summary.per_second = PerSecond::over(
-            totals.ops.total,
-            totals.rows.total(),
-            totals.ops.update,
-            &run.details.io,
-            totals.device.as_ref(),
-            until.second,
-        );
+        let counted = Totals { seconds: until.second, io: run.details.io, ..totals };
+        run.summary.per_second = counted.per_second();
         Cow::Owned(run)
     }
 

@@ -72,9 +72,9 @@ pub fn write_sweep(
         folder.write_atomically(SWEEP_CSV_NAME, rows.as_bytes())?,
         folder.write_atomically(html::NAME, printable(&page).as_bytes())?,
     ];
-    for what in petals::ALL.into_iter().filter(|&what| petals::can_draw(&petals, what)) {
-        let name = format!("{}.svg", what.name());
-        let drawn = petals::svg(&petals, what);
+    for chart in petals::ALL.into_iter().filter(|chart| petals::can_draw(&petals, chart)) {
+        let drawn = petals::svg(&petals, chart);
+        let name = format!("{}.svg", chart.name);
         written.push(folder.write_atomically(&name, printable(&drawn).as_bytes())?);
     }
     Ok(written)
@@ -100,6 +100,17 @@ fn made<E: std::fmt::Display>(
     text: Result<String, E>,
 ) -> Result<String, RecordError> {
     text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
+}
+
+/// Each value once, in the order in which they first appear.
+fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
 }
 
 /// Reads a record for reporting. What was rebuilt from a journal is judged here, as the killed

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
-use crate::record::figures;
+use crate::record::figures::{self, Totals};
 use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
@@ -99,7 +99,8 @@ fn summary(
 ) -> Summary {
     let totals = &measured.totals;
     let (ops, rows) = (Ops::from(totals), Rows::from(totals));
-    let device = details.device.as_ref();
+    let (seconds, device) = (measured.elapsed_s, details.device);
+    let own = Totals { seconds, ops, rows, device, ..Totals::default() };
     let database_s = measured.counted_until.map_or(measured.elapsed_s, |until| until.second);
     let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();
     let waits = figures::wait_rows(&waits);
@@ -110,15 +111,7 @@ fn summary(
         rows,
         rows_asked: Some(Rows::by_kind(&totals.rows_asked)),
         errors: totals.errors.clone(),
-        per_second: PerSecond::over(
-            ops.total,
-            rows.total(),
-            ops.update,
-            &total.io,
-            device,
-            measured.elapsed_s,
-        )
-        .with_database_over(&total.io, database_s),
+        per_second: own.per_second().with_database_over(&total.io, database_s),
         counted_until: measured.counted_until,
         steady: steady(&measured.steady, details),
         latency_us: latencies_us(totals),
@@ -267,11 +260,11 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
     let steady_window::Stretch { tally, from_s, to_s } = &window.seconds;
     let seconds = to_s - from_s;
     let (ops, rows) = (Ops::from(tally), Rows::from(tally));
-    let own =
-        PerSecond::over(ops.total, rows.total(), ops.update, &Default::default(), None, seconds);
+    let own = Totals { seconds, ops, rows, ..Totals::default() }.per_second();
     let totals = details.steady.as_ref();
     let sampled = totals.map(|totals| {
-        PerSecond::over(0, 0, 0, &totals.io, totals.device.as_ref(), totals.counted_s)
+        let (seconds, io, device) = (totals.counted_s, totals.io, totals.device);
+        Totals { seconds, io, device, ..Totals::default() }.per_second()
     });
     let (ops, rows, commits) = (own.ops, own.rows, own.commits);
     let counters = window.counters().as_deref().and_then(Counters::sum).unwrap_or_default();

@@ -17,13 +17,8 @@ pub fn json(reports: &[Report]) -> Result<String, serde_json::Error> {
 
 /// The factors of all reports, in the order in which they first appear.
 fn factor_names(reports: &[Report]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in reports.iter().flat_map(|report| &report.factors) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
+    let all = reports.iter().flat_map(|report| &report.factors);
+    super::distinct(all.map(|(name, _)| name.as_str()))
 }
 
 #[cfg(test)]

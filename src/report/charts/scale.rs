@@ -15,11 +15,16 @@ pub struct Scale {
 impl Scale {
     /// From zero to a tick at or above the largest value.
     pub fn linear(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::with_steps(values, 6)
+    }
+
+    /// From zero to a tick at or above the largest value, in so many steps at most.
+    pub fn with_steps(values: impl IntoIterator<Item = f64>, steps_max: usize) -> Self {
         let most = finite(values).fold(0.0, f64::max);
         if most < 1e-9 {
             return Self::between(0.0, 1.0);
         }
-        let step = step(most, 6);
+        let step = step(most, steps_max);
         Self::between(0.0, (most / step - 1e-9).ceil() * step)
     }
 
@@ -106,7 +111,8 @@ impl Scale {
         (from + ((to - from) * self.share(value)).round()) / 10.0
     }
 
-    fn share(&self, value: f64) -> f64 {
+    /// How far along the axis a value lies, from 0 to 1.
+    pub fn share(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
         } else {
@@ -163,6 +169,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn axes_hold_every_value(largest in 1e-6f64..1e12) {
+            let axis = Scale::with_steps([largest], 5);
+            prop_assert!(axis.to >= largest * (1.0 - 1e-9) && axis.to <= largest * 3.0);
+            prop_assert!((2..=6).contains(&axis.ticks(5).len()));
+        }
+
         #[test]
         fn any_values_have_an_axis(
             values in prop::collection::vec(prop_oneof![any::<f64>(), 0.0..1e9_f64], 0..20),

@@ -2,6 +2,7 @@
 //! its own report; and the page of petals from elsewhere, which has no runs to link to.
 
 use super::super::charts::Figure;
+use super::super::distinct;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::sweep::{findings::grouped, not_in_means};
@@ -119,8 +120,8 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
 
 fn petal_sections(petals: &Petals) -> Vec<Section> {
     let mut parts = Vec::new();
-    for what in drawn::ALL.into_iter().filter(|&what| drawn::can_draw(petals, what)) {
-        parts.push(Part::Figure(Box::new(drawn::figure(petals, what))));
+    for chart in drawn::ALL.into_iter().filter(|chart| drawn::can_draw(petals, chart)) {
+        parts.push(Part::Figure(Box::new(drawn::figure(petals, chart))));
     }
     match petals.notes.len() {
         0 => {}
@@ -183,12 +184,8 @@ const METRICS: [(&str, &str, Show); 13] = [
 ];
 
 fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
-    let mut factors: Vec<&str> = Vec::new();
-    for (key, _) in observations.iter().flat_map(|seen| &seen.factors) {
-        if !factors.contains(&key.as_str()) {
-            factors.push(key);
-        }
-    }
+    let all = observations.iter().flat_map(|seen| &seen.factors);
+    let factors = distinct(all.map(|(key, _)| key.as_str()));
     let known = |name: &str| observations.iter().any(|seen| seen.metric(name).is_some());
     let metrics: Vec<_> = METRICS.into_iter().filter(|(_, name, _)| known(name)).collect();
     let side = |key: &str| if key == "db" { Align::Left } else { Align::Right };

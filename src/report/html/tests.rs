@@ -46,7 +46,7 @@ fn a_hostile_text_anywhere_in_a_sweep_stays_text() {
     let page = sweep(&swept, &petals).unwrap();
     assert_harmless(&page);
     assert!(!page.contains("href=\"javascript:"));
-    let alone = super::super::petals::svg(&petals, super::super::petals::What::Piops);
+    let alone = super::super::petals::svg(&petals, &super::super::petals::PIOPS);
     assert!(!alone.contains("<script") && !alone.contains("<img"));
 }
 

@@ -1,7 +1,7 @@
 //! Petals in words: the marks, the table of values, what is said of a point and of the whole.
 
 use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::What;
+use super::{PetalChart, Pick};
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 
 /// What a point is: `peak`, `knee`, `bends back: processor`.
@@ -18,21 +18,16 @@ pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     marks.into_iter().flatten().collect()
 }
 
-pub(super) fn head(what: What) -> Vec<String> {
-    let columns = match what {
-        What::Piops => "line|sessions|PIOPS|+-|single-block read us|+-|repeats|mark",
-        What::Megabytes => "line|sessions|MB/s|+-|single-block read us|+-|repeats",
-        What::Operations => "line|sessions|operations/s|+-|p50 us|+-|p99 us|+-|repeats",
-    };
-    columns.split('|').map(str::to_owned).collect()
+pub(super) fn head(chart: &PetalChart) -> Vec<String> {
+    chart.columns.split('|').map(str::to_owned).collect()
 }
 
-pub(super) fn rows(petals: &Petals, what: What) -> Vec<Vec<String>> {
+pub(super) fn rows(petals: &Petals, chart: &PetalChart) -> Vec<Vec<String>> {
     let all = petals.lines.iter().flat_map(|line| (0..line.points.len()).map(move |at| (line, at)));
-    all.map(|(line, position)| row(line, position, what)).collect()
+    all.map(|(line, position)| row(line, position, chart)).collect()
 }
 
-fn row(line: &PetalLine, position: usize, what: What) -> Vec<String> {
+fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
     let Some(point) = line.points.get(position) else {
         return Vec::new();
     };
@@ -41,38 +36,32 @@ fn row(line: &PetalLine, position: usize, what: What) -> Vec<String> {
         cells.push(or_dash(estimate, |seen| show(seen.mean)));
         cells.push(or_dash(estimate.and_then(|seen| seen.half_width), show));
     };
-    pair(what.x(point), rate);
-    match what {
-        What::Piops | What::Megabytes => pair(point.read_us.as_ref(), micros),
-        What::Operations => {
-            pair(point.op_p50_us.as_ref(), micros);
-            pair(point.op_p99_us.as_ref(), micros);
-        }
-    }
-    cells.push(or_dash(what.x(point), |seen| seen.values.len().to_string()));
-    if what == What::Piops {
+    pair((chart.x)(point), rate);
+    chart.heights.iter().for_each(|(_, height)| pair(height(point), micros));
+    cells.push(or_dash((chart.x)(point), |seen| seen.values.len().to_string()));
+    if chart.has_marks {
         cells.push(marks(line, position).join(", "));
     }
     cells
 }
 
 /// One point, for who points at it.
-pub(super) fn said(line: &PetalLine, name: &str, position: usize, what: What) -> String {
-    let (head, cells) = (head(what), row(line, position, what));
+pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalChart) -> String {
+    let (head, cells) = (head(chart), row(line, position, chart));
     let values = head.iter().zip(&cells).skip(1).filter(|(_, cell)| !cell.is_empty());
     let values: Vec<String> = values.map(|(head, cell)| format!("{head} {cell}")).collect();
     format!("{name}: {}", values.join(", "))
 }
 
 /// The whole, for who does not see it.
-pub(super) fn description(petals: &Petals, what: What) -> String {
+pub(super) fn description(petals: &Petals, chart: &PetalChart) -> String {
     let mut said = format!(
         "{} against {}, {} lines, a point for each number of sessions.",
-        what.y_title(),
-        what.x_title(),
+        chart.y_title,
+        chart.x_title,
         petals.lines.len()
     );
-    for line in petals.lines.iter().filter(|_| what == What::Piops) {
+    for line in petals.lines.iter().filter(|_| chart.has_marks) {
         let peak = at(line, line.peak);
         let (piops, us) = (mean(peak, PIOPS, rate), mean(peak, READ_US, micros));
         let sessions = or_dash(peak, |point| point.sessions.to_string());
@@ -83,8 +72,6 @@ pub(super) fn description(petals: &Petals, what: What) -> String {
     }
     said
 }
-
-type Pick = fn(&Point) -> Option<&Estimate>;
 
 const PIOPS: Pick = |point| point.piops.as_ref();
 const READ_US: Pick = |point| point.read_us.as_ref();

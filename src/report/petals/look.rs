@@ -3,6 +3,7 @@
 //! UPDATE_PCT the dash. The marker tells what the dash tells, or what the color tells.
 
 use super::super::charts::{Color, Marker};
+use super::super::distinct;
 use crate::analysis::petals::PetalLine;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,12 +51,8 @@ pub(super) fn looks(lines: &[PetalLine]) -> Vec<Look> {
 
 /// The factors whose values differ between lines, in their order.
 fn varied(lines: &[PetalLine]) -> Vec<&str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in lines.iter().flat_map(|line| &line.factors) {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key);
-        }
-    }
+    let all = lines.iter().flat_map(|line| &line.factors);
+    let mut keys = distinct(all.map(|(key, _)| key.as_str()));
     keys.retain(|key| lines.iter().any(|line| value(line, key) != value(&lines[0], key)));
     keys
 }

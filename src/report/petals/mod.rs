@@ -13,103 +13,102 @@ use look::Look;
 
 pub use captions::{SUMMARY, summary};
 
-/// Which figures are across and up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// Mean single-block read latency against physical requests per second.
-    Piops,
-    /// The same against megabytes per second.
-    Megabytes,
-    /// Operation p50 and p99, petal's clock, against operations per second.
-    Operations,
-}
+type Pick = fn(&Point) -> Option<&Estimate>;
 
-pub const ALL: [What; 3] = [What::Piops, What::Megabytes, What::Operations];
-
-impl What {
+/// One chart of petals: the figures across and up, and what it says of them.
+#[derive(Debug)]
+pub struct PetalChart {
     /// The file beside the report, without its ending.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Piops => "petals",
-            Self::Megabytes => "petals-mb",
-            Self::Operations => "petals-operations",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Piops => "Petals: single-block read latency by physical I/O",
-            Self::Megabytes => "Petals: single-block read latency by throughput",
-            Self::Operations => "Operation latency by operations per second",
-        }
-    }
-
-    fn x_title(self) -> &'static str {
-        match self {
-            Self::Piops => "PIOPS: physical read and write requests per second (the engine)",
-            Self::Megabytes => "physical reads and writes, MB/s (the engine)",
-            Self::Operations => "operations per second (petal)",
-        }
-    }
-
-    fn y_title(self) -> &'static str {
-        match self {
-            Self::Piops | Self::Megabytes => "mean single-block read, us (the engine's timing)",
-            Self::Operations => "operation latency, us (petal's clock)",
-        }
-    }
-
-    fn x(self, point: &Point) -> Option<&Estimate> {
-        match self {
-            Self::Piops => point.piops.as_ref(),
-            Self::Megabytes => point.mb_s.as_ref(),
-            Self::Operations => point.ops_s.as_ref(),
-        }
-    }
-
-    fn note(self) -> &'static str {
-        match self {
-            Self::Piops | Self::Megabytes => {
-                "A line joins the points that differ in sessions only; the number beside a point is \
-                 its sessions. Bars are 95 % t intervals of the mean over the repeats, where there \
-                 are three or more; one without a cap goes on beyond the frame. Peak: most \
-                 throughput; knee: most PIOPS for its latency; where throughput falls back after \
-                 the peak, the cause is what the evidence names."
-            }
-            Self::Operations => {
-                "Of all operations of a cell together. In a closed loop this latency is sessions \
-                 over throughput: it cannot bend back, and it says nothing of single reads."
-            }
-        }
-    }
+    pub name: &'static str,
+    title: &'static str,
+    x_title: &'static str,
+    y_title: &'static str,
+    note: &'static str,
+    /// The columns of its table of values.
+    columns: &'static str,
+    x: Pick,
+    /// The figures upwards, and how the names of their lines end.
+    heights: &'static [(&'static str, Pick)],
+    /// Whether it shows peak, knee and bend-back, which are of PIOPS and reads.
+    has_marks: bool,
 }
+
+const READ_TITLE: &str = "mean single-block read, us (the engine's timing)";
+const READ_NOTE: &str = "A line joins the points that differ in sessions only; the number beside a \
+                         point is its sessions. Bars are 95 % t intervals of the mean over the \
+                         repeats, where there are three or more; one without a cap goes on beyond \
+                         the frame. Peak: most throughput; knee: most PIOPS for its latency; where \
+                         throughput falls back after the peak, the cause is what the evidence names.";
+
+/// Mean single-block read latency against physical requests per second.
+pub static PIOPS: PetalChart = PetalChart {
+    name: "petals",
+    title: "Petals: single-block read latency by physical I/O",
+    x_title: "PIOPS: physical read and write requests per second (the engine)",
+    y_title: READ_TITLE,
+    note: READ_NOTE,
+    columns: "line|sessions|PIOPS|+-|single-block read us|+-|repeats|mark",
+    x: |point| point.piops.as_ref(),
+    heights: &[("", |point| point.read_us.as_ref())],
+    has_marks: true,
+};
+
+/// Mean single-block read latency against megabytes per second.
+static MEGABYTES: PetalChart = PetalChart {
+    name: "petals-mb",
+    title: "Petals: single-block read latency by throughput",
+    x_title: "physical reads and writes, MB/s (the engine)",
+    columns: "line|sessions|MB/s|+-|single-block read us|+-|repeats",
+    x: |point| point.mb_s.as_ref(),
+    has_marks: false,
+    ..PIOPS
+};
+
+/// Operation p50 and p99, petal's clock, against operations per second.
+static OPERATIONS: PetalChart = PetalChart {
+    name: "petals-operations",
+    title: "Operation latency by operations per second",
+    x_title: "operations per second (petal)",
+    y_title: "operation latency, us (petal's clock)",
+    note: "Of all operations of a cell together. In a closed loop this latency is sessions over \
+           throughput: it cannot bend back, and it says nothing of single reads.",
+    columns: "line|sessions|operations/s|+-|p50 us|+-|p99 us|+-|repeats",
+    x: |point| point.ops_s.as_ref(),
+    heights: &[
+        (" p50", |point| point.op_p50_us.as_ref()),
+        (" p99", |point| point.op_p99_us.as_ref()),
+    ],
+    has_marks: false,
+};
+
+pub static ALL: [&PetalChart; 3] = [&PIOPS, &MEGABYTES, &OPERATIONS];
 
 /// The frame reaches so far beyond the largest mean, for the sake of intervals.
 const ROOM: f64 = 1.2;
 
 /// A drawing of its own: white paper, values as the titles of its points.
-pub fn svg(petals: &Petals, what: What) -> String {
-    Drawing::new(petals, what).draw(Use::Alone, false)
+pub fn svg(petals: &Petals, chart: &PetalChart) -> String {
+    Drawing::new(petals, chart).draw(Use::Alone, false)
 }
 
 /// For a page: linear and log, the series, and the table of values.
-pub fn figure(petals: &Petals, what: What) -> Figure {
-    let drawing = Drawing::new(petals, what);
+pub fn figure(petals: &Petals, chart: &PetalChart) -> Figure {
+    let drawing = Drawing::new(petals, chart);
     Figure {
-        id: what.name().to_owned(),
-        title: what.title().to_owned(),
-        note: what.note().to_owned(),
+        id: chart.name.to_owned(),
+        title: chart.title.to_owned(),
+        note: chart.note.to_owned(),
         is_wide: true,
         variants: Variant::linear_and_log(|is_log| drawing.draw(Use::Page, is_log)),
         series: drawing.series(),
-        head: captions::head(what),
-        rows: captions::rows(petals, what),
+        head: captions::head(chart),
+        rows: captions::rows(petals, chart),
     }
 }
 
 /// True where at least one point can be drawn.
-pub fn can_draw(petals: &Petals, what: What) -> bool {
-    Drawing::new(petals, what).dots().next().is_some()
+pub fn can_draw(petals: &Petals, chart: &PetalChart) -> bool {
+    Drawing::new(petals, chart).dots().next().is_some()
 }
 
 /// One line as it is drawn; two for each line of percentiles.
@@ -135,37 +134,28 @@ struct Dot {
 
 struct Drawing<'a> {
     petals: &'a Petals,
-    what: What,
+    chart: &'a PetalChart,
     curves: Vec<Curve<'a>>,
 }
 
-type Pick = fn(&Point) -> Option<&Estimate>;
-
 impl<'a> Drawing<'a> {
-    fn new(petals: &'a Petals, what: What) -> Self {
+    fn new(petals: &'a Petals, chart: &'a PetalChart) -> Self {
         let looks = look::looks(&petals.lines);
-        let heights: &[(&str, Pick)] = match what {
-            What::Piops | What::Megabytes => &[("", |point| point.read_us.as_ref())],
-            What::Operations => &[
-                (" p50", |point| point.op_p50_us.as_ref()),
-                (" p99", |point| point.op_p99_us.as_ref()),
-            ],
-        };
         let mut first_row = 0;
         let mut curves = Vec::new();
         for (line, look) in petals.lines.iter().zip(looks) {
-            for (position, (suffix, height)) in heights.iter().enumerate() {
+            for (position, (suffix, height)) in chart.heights.iter().enumerate() {
                 curves.push(Curve {
                     line,
                     name: format!("{}{suffix}", line.name),
                     look: look.clone(),
                     is_hollow: position > 0,
-                    dots: dots(line, what, *height, first_row),
+                    dots: dots(line, chart, *height, first_row),
                 });
             }
             first_row += line.points.len();
         }
-        Self { petals, what, curves }
+        Self { petals, chart, curves }
     }
 
     fn dots(&self) -> impl Iterator<Item = &Dot> {
@@ -198,15 +188,15 @@ impl<'a> Drawing<'a> {
         } else {
             (Scale::linear(x_values), Scale::linear(y_values))
         };
-        let id = format!("{}-{}", self.what.name(), if is_log { "log" } else { "linear" });
+        let id = format!("{}-{}", self.chart.name, if is_log { "log" } else { "linear" });
         let mut plot = Plot::new(&Frame {
             id: &id,
-            title: self.what.title(),
-            description: &captions::description(self.petals, self.what),
+            title: self.chart.title,
+            description: &captions::description(self.petals, self.chart),
             width: 1080.0,
             height: if shown == Use::Alone { 610.0 } else { 580.0 },
-            x: Axis::new(x, self.what.x_title()),
-            y: Axis::new(y, self.what.y_title()),
+            x: Axis::new(x, self.chart.x_title),
+            y: Axis::new(y, self.chart.y_title),
             shown,
         });
         let mut labels = plot.labels();
@@ -249,17 +239,16 @@ impl<'a> Drawing<'a> {
             (word.x, word.y, Word { size, is_bold, ..Word::new(&word.text, color) })
         }));
         for dot in curve.dots.iter().flatten() {
-            let said = captions::said(curve.line, &curve.name, dot.position, self.what);
+            let said = captions::said(curve.line, &curve.name, dot.position, self.chart);
             plot.hit_point((dot.x, dot.y), dot.row, &said);
         }
     }
 
     /// Peak, knee and bend-back are told on the petals, whose figures they are.
     fn marks(&self, curve: &Curve<'_>, dot: &Dot) -> Vec<String> {
-        if self.what == What::Piops {
-            captions::marks(curve.line, dot.position)
-        } else {
-            Vec::new()
+        match self.chart.has_marks {
+            true => captions::marks(curve.line, dot.position),
+            false => Vec::new(),
         }
     }
 
@@ -315,11 +304,11 @@ fn sessions(curve: &Curve<'_>, dot: &Dot) -> u32 {
     curve.line.points.get(dot.position).map_or(0, |point| point.sessions)
 }
 
-fn dots(line: &PetalLine, what: What, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
+fn dots(line: &PetalLine, chart: &PetalChart, height: Pick, first_row: usize) -> Vec<Option<Dot>> {
     let points = line.points.iter().enumerate();
     points
         .map(|(position, point)| {
-            let (x, y) = what.x(point).zip(height(point))?;
+            let (x, y) = (chart.x)(point).zip(height(point))?;
             Some(Dot {
                 x: Some(x.mean).filter(|mean| mean.is_finite() && *mean > 0.0)?,
                 y: Some(y.mean).filter(|mean| mean.is_finite() && *mean > 0.0)?,

@@ -3,8 +3,10 @@
 use super::super::charts::{
     Axis, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant, Weight, Word,
 };
+use super::super::distinct;
 use super::super::numbers::{micros, rate};
-use super::What;
+use super::PIOPS;
+
 const ID: &str = "reports";
 const TITLE: &str = "Single-block read latency by physical I/O, a point for each report";
 const NOTE: &str = "Each point is a report. How many sessions ran is not known, so that no line joins \
@@ -46,15 +48,8 @@ pub fn figure(spots: &[Spot]) -> Figure {
     }
 }
 
-/// In the order in which they first appear.
 fn groups(spots: &[Spot]) -> Vec<&str> {
-    let mut groups: Vec<&str> = Vec::new();
-    for spot in spots {
-        if !groups.contains(&spot.group.as_str()) {
-            groups.push(&spot.group);
-        }
-    }
-    groups
+    distinct(spots.iter().map(|spot| spot.group.as_str()))
 }
 
 fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
@@ -69,8 +64,8 @@ fn draw(spots: &[Spot], shown: Use, is_log: bool) -> String {
         description: &format!("{TITLE}; {} reports.", spots.len()),
         width: 1080.0,
         height: if shown == Use::Alone { 610.0 } else { 580.0 },
-        x: Axis::new(x, What::Piops.x_title()),
-        y: Axis::new(y, What::Piops.y_title()),
+        x: Axis::new(x, PIOPS.x_title),
+        y: Axis::new(y, PIOPS.y_title),
         shown,
     });
     let mut labels = plot.labels();

@@ -22,7 +22,7 @@ fn a_file_of_its_own_has_titles_and_no_script() {
     for what in ALL {
         let drawn = svg(&fixture::petals(), what);
         assert!(drawn.starts_with("<svg xmlns=") && drawn.ends_with("</svg>"));
-        assert!(drawn.contains("<title>UPDATE_PCT 20"), "{what:?}");
+        assert!(drawn.contains("<title>UPDATE_PCT 20"), "{}", what.name);
         assert!(!drawn.contains("script") && !drawn.contains("data-row"));
         assert!(drawn.len() < 80_000, "{} bytes", drawn.len());
     }
@@ -31,7 +31,7 @@ fn a_file_of_its_own_has_titles_and_no_script() {
 #[test]
 fn every_point_can_be_pointed_at_and_read_in_the_table() {
     let petals = fixture::petals();
-    let shown = figure(&petals, What::Piops);
+    let shown = figure(&petals, &PIOPS);
     assert_eq!(shown.rows.len(), 32);
     for variant in &shown.variants {
         for row in 0..32 {
@@ -47,7 +47,7 @@ fn what_is_unknown_is_a_gap_and_never_zero() {
     let mut petals = fixture::petals();
     petals.lines.truncate(1);
     petals.lines[0].points[3].read_us = None;
-    let shown = figure(&petals, What::Piops);
+    let shown = figure(&petals, &PIOPS);
     assert_eq!(shown.rows[3][4], "-");
     assert!(!shown.variants[0].svg.contains("data-row=\"3\""));
     let strokes = shown.variants[0].svg.matches("stroke-width=\"2.2\"").count();
@@ -60,7 +60,7 @@ fn another_active_data_set_is_not_joined() {
     petals.lines.truncate(1);
     petals.lines[0].points[6].active_bytes = Some(1);
     petals.lines[0].points[7].active_bytes = Some(1);
-    let shown = figure(&petals, What::Piops);
+    let shown = figure(&petals, &PIOPS);
     assert_eq!(shown.variants[0].svg.matches("stroke-width=\"2.2\"").count(), 2);
 }
 
@@ -72,23 +72,23 @@ fn a_line_that_goes_flat_tells_why_and_an_objective_is_marked() {
     line.limit = Some(Limit { cause: "storage".into(), evidence: bend.evidence });
     line.within_objective = Some(4);
     line.saturated_from = Some(5);
-    assert_eq!(figure(&petals, What::Piops).rows[5][7], "saturated from here");
+    assert_eq!(figure(&petals, &PIOPS).rows[5][7], "saturated from here");
     assert!(summary(&petals)[0][6].starts_with("32 sessions: "));
     assert_eq!(summary(&petals)[0][8], "no; flat from the knee on: storage");
-    assert_eq!(figure(&petals, What::Piops).rows[4][7], "within the objective");
+    assert_eq!(figure(&petals, &PIOPS).rows[4][7], "within the objective");
 }
 
 #[test]
 fn a_wild_interval_leaves_the_frame_and_not_the_points() {
     let mut petals = fixture::petals();
     petals.lines[0].points[2].piops.as_mut().unwrap().half_width = Some(1e9);
-    let drawn = svg(&petals, What::Piops);
+    let drawn = svg(&petals, &PIOPS);
     assert!(drawn.contains(">80,000<") && drawn.contains(">1,000<"));
     assert!(!drawn.contains(",000,000<"));
 }
 
 #[test]
 fn nothing_measured_is_still_a_chart() {
-    assert!(svg(&Petals::default(), What::Piops).ends_with("</svg>"));
-    assert!(!can_draw(&Petals::default(), What::Piops));
+    assert!(svg(&Petals::default(), &PIOPS).ends_with("</svg>"));
+    assert!(!can_draw(&Petals::default(), &PIOPS));
 }

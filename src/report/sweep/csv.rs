@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::super::csv_rows::CsvRows;
+use super::super::distinct;
 use super::table::{Row, Rows};
 use crate::record::Run;
 use crate::record::sweep::Swept;
@@ -40,14 +41,10 @@ pub fn runs(named: &[(&str, &Run)]) -> Result<String, csv::Error> {
 }
 
 fn table(rows: &Rows) -> Result<String, csv::Error> {
-    let mut factors: Vec<String> = Vec::new();
-    for (key, _) in rows.0.iter().flat_map(|row| &row.seen.factors) {
-        if !factors.contains(key) {
-            factors.push(key.clone());
-        }
-    }
+    let all = rows.0.iter().flat_map(|row| &row.seen.factors);
+    let mut factors = distinct(all.map(|(key, _)| key.as_str()));
     // The two that every reader looks for come first.
-    factors.sort_by_key(|key| match key.as_str() {
+    factors.sort_by_key(|key| match *key {
         "sessions" => 0,
         "update_pct" => 1,
         _ => 2,
@@ -55,8 +52,7 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
     let metrics: BTreeSet<&String> =
         rows.0.iter().flat_map(|row| row.seen.metrics.keys()).collect();
     let mut writer = CsvRows::new();
-    let names = factors.iter().map(String::as_str);
-    let names = names.chain(KNOWN_OF_A_RUN).chain(metrics.iter().map(|name| name.as_str()));
+    let names = factors.iter().copied().chain(KNOWN_OF_A_RUN).chain(metrics.iter().map(|name| name.as_str()));
     writer.row(names)?;
     for row in &rows.0 {
         let of_factors =
