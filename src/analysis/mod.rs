@@ -34,6 +34,14 @@ pub mod verdict;
 mod windows;
 mod writes;
 
+/// `" and 3 more"` of names that are left out of a list; nothing where none is.
+pub fn and_more(before: &str, left_out: usize) -> String {
+    match left_out {
+        0 => String::new(),
+        more => format!("{before}and {more} more"),
+    }
+}
+
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
 pub use verdict::{Verdict, verdict};

@@ -31,9 +31,6 @@ fn told(why: &str, runs: &[&str], all: usize) -> String {
         return format!("every run ({why})");
     }
     let named = &runs[..runs.len().min(NAMED_MAX)];
-    let more = match runs.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = super::and_more(" ", runs.len() - named.len());
     format!("{} of {all} runs ({why}): {}{more}", runs.len(), named.join(", "))
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::analysis::and_more;
 use crate::analysis::compare::gate::{self, Held, Outcome};
 use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
 use crate::analysis::petals::Petals;
@@ -165,9 +166,8 @@ fn sides(matches: &ArgMatches, console: &Console) -> Result<Vec<Side>, Failure> 
         let [first, rest @ ..] = group else {
             return Err(Failure::usage(format!("`{VERSUS}` stands between sides, not beside one")));
         };
-        let more =
-            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-        let mut side = Side { name: format!("{first}{more}"), observations: Vec::new() };
+        let name = format!("{first}{}", and_more(" ", rest.len()));
+        let mut side = Side { name, observations: Vec::new() };
         for path in group {
             side.observations.extend(load(Path::new(path.as_str()), factors.as_deref())?);
         }

@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Given;
 use crate::stats::clock::ClockState;
 use crate::stats::counters::{CommonCounter, IoCounts, WaitClass, WaitSource};
+use crate::stats::field_by_field;
 use crate::stats::histogram::{Bar, LatencySummary};
 use crate::stats::host::Host;
 use crate::stats::os::{CpuShare, DeviceCounts};
@@ -149,17 +150,16 @@ pub struct Rows {
     pub update: u64,
 }
 
+field_by_field!(Ops: select, scan, update, total, cut);
+field_by_field!(Rows: select, scan, update);
+
 impl Rows {
     pub fn total(&self) -> u64 {
         self.select + self.scan + self.update
     }
 
     pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            select: self.select + other.select,
-            scan: self.scan + other.scan,
-            update: self.update + other.update,
-        }
+        self.with(other, u64::saturating_add)
     }
 }
 
@@ -520,13 +520,7 @@ impl Severity {
 
 impl Ops {
     pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            select: self.select + other.select,
-            scan: self.scan + other.scan,
-            update: self.update + other.update,
-            total: self.total + other.total,
-            cut: self.cut + other.cut,
-        }
+        self.with(other, u64::saturating_add)
     }
 }
 

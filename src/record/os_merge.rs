@@ -12,7 +12,7 @@ use super::moment::stamp;
 use super::os::{HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
-use super::{Folder, PerSecond, RecordError, Run};
+use super::{Folder, RecordError, Run};
 use crate::stats::os::{Interval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, Totals};
 use super::Run;
+use super::figures::{self, Totals};
 
 /// Where the database's totals end, as its closing snapshot failed: a second's end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -199,20 +199,8 @@ pub struct FileCounts {
     pub sync_ns: u64,
 }
 
-impl FileCounts {
-    fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
-        Self {
-            kind: self.kind,
-            read_requests: combine(self.read_requests, other.read_requests),
-            read_bytes: combine(self.read_bytes, other.read_bytes),
-            read_ns: combine(self.read_ns, other.read_ns),
-            write_requests: combine(self.write_requests, other.write_requests),
-            write_bytes: combine(self.write_bytes, other.write_bytes),
-            write_ns: combine(self.write_ns, other.write_ns),
-            syncs: combine(self.syncs, other.syncs),
-            sync_ns: combine(self.sync_ns, other.sync_ns),
-        }
-    }
+super::field_by_field! {
+    FileCounts: read_requests, read_bytes, read_ns, write_requests, write_bytes, write_ns, syncs, sync_ns
 }
 
 /// One wait event: how often, how long in all.

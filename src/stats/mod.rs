@@ -1,6 +1,20 @@
 //! What is counted and timed: histograms, cumulative counters and waits, per-second rows, and what
 //! the operating system says. Nothing here knows an engine, a run or a report.
 
+/// Gives a struct of counts `with`: both counts of each field as one. Other fields stay as they are
+/// here.
+macro_rules! field_by_field {
+    ($type:ident: $($field:ident),+ $(,)?) => {
+        impl $type {
+            pub(crate) fn with(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+                $(self.$field = combine(self.$field, other.$field);)+
+                self
+            }
+        }
+    };
+}
+pub(crate) use field_by_field;
+
 pub mod cgroup;
 pub mod clock;
 pub mod compression;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ContextDifference, Side};
+use crate::analysis::and_more;
 use crate::analysis::level::Level;
 use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
@@ -98,8 +99,7 @@ fn lonely(sides: &[Side], rest: &[Matched<'_>]) -> Vec<String> {
             format!("{} (only in {})", label(&cell.factors), here.join(", "))
         })
         .collect();
-    let more = rest.len().saturating_sub(NAMED_MAX);
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let more = and_more(", ", rest.len().saturating_sub(NAMED_MAX));
     vec![format!("not-on-both-sides: {}{more}", named.join(", "))]
 }
 

@@ -4,7 +4,7 @@ use super::cells::{Matched, label};
 use super::{ComparedCell, Side, Significance};
 use crate::analysis::estimate::Estimate;
 use crate::analysis::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
-use crate::analysis::windows;
+use crate::analysis::{and_more, windows};
 use crate::record::observation::{Observation, metric};
 use crate::stats::units;
 
@@ -56,9 +56,8 @@ fn told(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<Stri
     if all.is_empty() {
         return None;
     }
-    let more = all.len().saturating_sub(NAMED_MAX);
+    let more = and_more("; ", all.len().saturating_sub(NAMED_MAX));
     all.truncate(NAMED_MAX);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Some(format!("{id}: {lead}{}{more}{advice}", all.join("; ")))
 }
 

@@ -8,7 +8,7 @@ use super::{
     steadiness, variation,
 };
 use crate::analysis::judgement::{Judgement, info, warning};
-use crate::analysis::{others, writes};
+use crate::analysis::{and_more, others, writes};
 use crate::record::{Run, Second, figures};
 use crate::stats::units::bytes as size;
 
@@ -164,8 +164,7 @@ pub(in crate::analysis) fn stalled(run: &Run) -> Judgement {
     }
     let at: Vec<String> =
         stalled.iter().take(STALLS_NAMED).map(|second| format!("{:.0} s", second.from_s)).collect();
-    let more = stalled.len().saturating_sub(STALLS_NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = and_more(" ", stalled.len().saturating_sub(STALLS_NAMED));
     let candidates = candidates(&seconds, &stalled);
     let longest = longest_stall(&stalled);
     let lasted = longest.map_or(String::new(), |stall| {

@@ -77,53 +77,52 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     let mut client = endpoint.connect("petal")?;
     let version = server_version(&mut client)?;
     plan::apply_privileged(&mut client)?;
+    let privilege = |what: &str, is_granted: bool, without: &str, advice: &str| Privilege {
+        what: what.to_owned(),
+        is_granted,
+        without: without.to_owned(),
+        advice: advice.to_owned(),
+    };
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
-    let mut privileges = vec![Privilege {
-        what: "load and drop".to_owned(),
-        is_granted: ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
-        without: "The role cannot load data here; runs on loaded data do not need it.".to_owned(),
-        advice: "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
-    }];
+    let mut privileges = vec![privilege(
+        "load and drop",
+        ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
+        "The role cannot load data here; runs on loaded data do not need it.",
+        "GRANT CREATE ON DATABASE ... TO the role",
+    )];
     if schemas.is_empty() {
         // The check of the timing itself reports on loaded data.
-        privileges.push(Privilege {
-            what: "I/O timing".to_owned(),
-            is_granted: ask("SELECT current_setting('track_io_timing')::boolean")?,
-            without: "The latency of a single-block read is then unknown.".to_owned(),
-            advice: describe::UNTIMED.to_owned(),
-        });
+        privileges.push(privilege(
+            "I/O timing",
+            ask("SELECT current_setting('track_io_timing')::boolean")?,
+            "The latency of a single-block read is then unknown.",
+            describe::UNTIMED,
+        ));
     } else {
-        privileges.extend([
-            Privilege {
-                what: "UPDATEs".to_owned(),
-                is_granted: ask(
-                    "SELECT NOT current_setting('transaction_read_only')::boolean AND \
+        privileges.push(privilege(
+            "UPDATEs",
+            ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
                  bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM unnest($1::int[]) AS number",
-                )?,
-                without: "The role can only run with UPDATE_PCT=0.".to_owned(),
-                advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"
-                    .to_owned(),
-            },
-            Privilege {
-                what: "vacuum".to_owned(),
-                is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
+                 FROM unnest($1::int[]) AS number")?,
+            "The role can only run with UPDATE_PCT=0.",
+            "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role",
+        ));
+        privileges.push(privilege(
+            "vacuum",
+            ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
                  WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
                                   FROM unnest($1::int[]) AS number)")?,
-                without: "Dead rows of a run are then cleared in the next one, within its figures."
-                    .to_owned(),
-                advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
-            },
-        ]);
+            "Dead rows of a run are then cleared in the next one, within its figures.",
+            "run as the role that loaded (17 and later: GRANT MAINTAIN)",
+        ));
     }
     if version >= 150_000 {
-        privileges.push(Privilege {
-            what: "checkpoint".to_owned(),
-            is_granted: ask("SELECT pg_has_role('pg_checkpoint', 'USAGE')")?,
-            without: "Dirty blocks of a run are then written in the next one, within its figures."
-                .to_owned(),
-            advice: "GRANT pg_checkpoint TO the role".to_owned(),
-        });
+        privileges.push(privilege(
+            "checkpoint",
+            ask("SELECT pg_has_role('pg_checkpoint', 'USAGE')")?,
+            "Dirty blocks of a run are then written in the next one, within its figures.",
+            "GRANT pg_checkpoint TO the role",
+        ));
     }
     Ok(privileges)
 }

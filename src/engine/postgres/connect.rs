@@ -10,8 +10,8 @@ use tokio_postgres::types::FromSqlOwned;
 use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::address::Address;
 use super::client::{CancelToken, Client, Error, Parameters};
+use super::libpq::Address;
 use super::long_work;
 use super::options::{Options, SslMode, Wanted};
 use super::tls;

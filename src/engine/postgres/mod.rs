@@ -1,7 +1,6 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `address`, `options`, `libpq`, `libpq_files`, `tls`, `connect`, `servers`: how petal connects, and
-//!   what errors mean
+//! - `options`, `libpq`, `tls`, `connect`, `servers`: how petal connects, and what errors mean
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length, and
 //!   whose locks they wait for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
@@ -15,7 +14,6 @@
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
 //! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
 
-mod address;
 mod advice;
 mod before_run;
 mod client;
@@ -25,7 +23,6 @@ mod describe;
 mod filling;
 mod in_use;
 mod libpq;
-mod libpq_files;
 mod load;
 mod load_progress;
 mod long_work;

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::config::ChannelBinding;
 
-use super::address::{Address, Environment, process_environment};
-use super::libpq::refused;
-use super::{address, libpq, libpq_files};
+use super::libpq::{self, Address, Environment, process_environment, refused};
 use crate::engine::{EngineError, url_option};
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
@@ -104,7 +102,7 @@ impl Options {
         let mut given = Given::of(url)?;
         let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
         if let Some(name) = named {
-            let entries = libpq_files::service_entries(&name, environment)?.ok_or_else(|| {
+            let entries = libpq::service_entries(&name, environment)?.ok_or_else(|| {
                 let hint = "write [NAME] and its host into ~/.pg_service.conf (or PGSERVICEFILE)";
                 refused("service", &name, "is in no service file", hint)
             })?;
@@ -124,7 +122,7 @@ impl Options {
             given.options.remove(name);
         }
         given.server.hosts.clear();
-        match libpq_files::service_entries(name, environment)? {
+        match libpq::service_entries(name, environment)? {
             Some(entries) => {
                 given.options.remove("port");
                 given.add(entries)?;
@@ -180,7 +178,7 @@ impl Given {
             options.get(option).cloned().or_else(|| environment(variable))
         };
         libpq::check_environment(environment)?;
-        let addresses = address::addresses(&server.hosts, &given)?;
+        let addresses = libpq::addresses(&server.hosts, &given)?;
         let user = match server.user.or_else(|| given("user", "PGUSER")).or_else(os_user) {
             Some(user) => user,
             None => {
@@ -277,7 +275,7 @@ fn passwords(
     let Some(path) = path.filter(|path| path.exists()) else {
         return Ok(vec![None; addresses.len()]);
     };
-    if let Some(note) = libpq_files::open_to_others(&path) {
+    if let Some(note) = libpq::open_to_others(&path) {
         notes.push(note);
         return Ok(vec![None; addresses.len()]);
     }
@@ -287,7 +285,7 @@ fn passwords(
             path.display()
         ))
     })?;
-    let find = |address| libpq_files::password(&text, address, user, database).map(Secret::new);
+    let find = |address| libpq::password(&text, address, user, database).map(Secret::new);
     Ok(addresses.iter().map(find).collect())
 }
 

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::address::process_environment;
 use super::client::Client;
 use super::connect::Endpoint;
+use super::libpq::process_environment;
 use super::options::Options;
 use crate::engine::EngineError;
 use crate::settings::Settings;

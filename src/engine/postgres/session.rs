@@ -191,6 +191,35 @@ impl Session for PostgresSession {
     }
 }
 
+/// What a loop has prepared for each schema that it visits.
+pub struct PerSchema<T> {
+    prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
+    known: BTreeMap<u32, T>,
+}
+
+impl<T: Clone> PerSchema<T> {
+    /// Prepares the session's own schema at once.
+    pub fn new(
+        work: &mut Work,
+        prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
+    ) -> Result<Self, EngineError> {
+        let mut all = Self { prepare, known: BTreeMap::new() };
+        all.get(work, work.home)?;
+        Ok(all)
+    }
+
+    /// A schema that was not visited before is prepared now, if it is loaded.
+    pub fn get(&mut self, work: &mut Work, number: u32) -> Result<T, EngineError> {
+        if let Some(known) = self.known.get(&number) {
+            return Ok(known.clone());
+        }
+        work.meta(number)?;
+        let prepared = (self.prepare)(work, number)?;
+        self.known.insert(number, prepared.clone());
+        Ok(prepared)
+    }
+}
+
 impl Work {
     /// What is known of a schema; read when it is first needed.
     pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {

@@ -4,7 +4,6 @@
 //! one statement for SELECTs of a batch that follow each other in one schema, with a clock read
 //! after each; UPDATEs and scans go one by one, each UPDATE with its own commit.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::types::ToSql;
@@ -12,7 +11,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
 use super::schema;
-use super::session::Work;
+use super::session::{PerSchema, Work};
 use super::session_server::Micros;
 use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, budget_us, keys};
 use crate::engine::server::failure::Failure;
@@ -22,7 +21,7 @@ use crate::workload::op::{Kind, Operation};
 
 /// LOOP=client.
 pub struct ClientLoop {
-    schemas: BTreeMap<u32, Statements>,
+    schemas: PerSchema<Statements>,
 }
 
 #[derive(Clone)]
@@ -34,25 +33,16 @@ struct Statements {
 
 impl ClientLoop {
     pub fn new(work: &mut Work) -> Result<Self, EngineError> {
-        let mut side = Self { schemas: BTreeMap::new() };
-        side.prepare(work, work.home)?;
-        Ok(side)
-    }
-
-    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statements, EngineError> {
-        if let Some(statements) = self.schemas.get(&number) {
-            return Ok(statements.clone());
-        }
-        work.meta(number)?;
-        let name = schema::name(number);
-        let update = schema::update(&name, work.changed_columns());
-        let statements = Statements {
-            select: prepared(work, &schema::select(&name))?,
-            scan: prepared(work, &schema::scan(&name))?,
-            update: prepared(work, &update)?,
-        };
-        self.schemas.insert(number, statements.clone());
-        Ok(statements)
+        let schemas = PerSchema::new(work, |work, number| {
+            let name = schema::name(number);
+            let update = schema::update(&name, work.changed_columns());
+            Ok(Statements {
+                select: prepared(work, &schema::select(&name))?,
+                scan: prepared(work, &schema::scan(&name))?,
+                update: prepared(work, &update)?,
+            })
+        })?;
+        Ok(Self { schemas })
     }
 
     pub fn execute(
@@ -74,7 +64,7 @@ impl ClientLoop {
         operation: &Operation,
         stop: &Stop,
     ) -> Result<u64, Failure> {
-        let statements = self.prepare(work, operation.schema)?;
+        let statements = self.schemas.get(work, operation.schema)?;
         let (first, last) = keys(operation);
         match operation.kind {
             Kind::Select => count(work, &statements.select, &[&first, &last], stop),
@@ -121,7 +111,7 @@ fn update(
 /// LOOP=set.
 pub struct SetLoop {
     single: ClientLoop,
-    selects: BTreeMap<u32, Statement>,
+    selects: PerSchema<Statement>,
 }
 
 /// Operations begin while the time lasts; OFFSET keeps that question before the operation.
@@ -135,19 +125,10 @@ CROSS JOIN LATERAL (SELECT count(c2) AS rows FROM {schema}.cf1
 
 impl SetLoop {
     pub fn new(work: &mut Work) -> Result<Self, EngineError> {
-        let mut side = Self { single: ClientLoop::new(work)?, selects: BTreeMap::new() };
-        side.prepare(work, work.home)?;
-        Ok(side)
-    }
-
-    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statement, EngineError> {
-        if let Some(statement) = self.selects.get(&number) {
-            return Ok(statement.clone());
-        }
-        work.meta(number)?;
-        let statement = prepared(work, &SELECTS.replace("{schema}", &schema::name(number)))?;
-        self.selects.insert(number, statement.clone());
-        Ok(statement)
+        let selects = PerSchema::new(work, |work, number| {
+            prepared(work, &SELECTS.replace("{schema}", &schema::name(number)))
+        })?;
+        Ok(Self { single: ClientLoop::new(work)?, selects })
     }
 
     pub fn execute(
@@ -181,7 +162,7 @@ impl SetLoop {
         stop: &Stop,
         executed: &mut Vec<Executed>,
     ) -> Result<(), Failure> {
-        let statement = self.prepare(work, part.home)?;
+        let statement = self.selects.get(work, part.home)?;
         let (lows, highs): (Vec<i64>, Vec<i64>) = part.operations.iter().map(keys).unzip();
         let budget_us = budget_us(budget);
         let answer = work.client.query(&statement, &[&lows, &highs, &budget_us]);

@@ -1,7 +1,6 @@
 //! LOOP=server: the arrays in which a batch travels to petal's routine inside the server, what the
 //! routine returns, and how it is made. The routine reports ends to a microsecond.
 
-use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
-use super::session::Work;
+use super::session::{PerSchema, Work};
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
 };
@@ -50,7 +49,7 @@ impl Micros {
 }
 
 pub struct ServerLoop {
-    calls: BTreeMap<u32, Statement>,
+    calls: PerSchema<Statement>,
     /// Half of the role's statement_timeout: a call stays below it.
     budget_max: Duration,
     arguments: Arguments,
@@ -77,24 +76,15 @@ impl ServerLoop {
             0 => BUDGET_MAX,
             timeout_ms => Duration::from_millis(timeout_ms) / 2,
         };
-        let mut side = Self { calls: BTreeMap::new(), budget_max, arguments: Arguments::default() };
-        side.prepare(work, work.home)?;
-        Ok(side)
-    }
-
-    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statement, EngineError> {
-        if let Some(call) = self.calls.get(&number) {
-            return Ok(call.clone());
-        }
-        work.meta(number)?;
-        ensure_routine(work, number)?;
-        let sql = format!(
-            "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
-            schema::name(number)
-        );
-        let call = work.client.prepare_for("preparing the routine", &sql)?;
-        self.calls.insert(number, call.clone());
-        Ok(call)
+        let calls = PerSchema::new(work, |work, number| {
+            ensure_routine(work, number)?;
+            let sql = format!(
+                "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
+                schema::name(number)
+            );
+            work.client.prepare_for("preparing the routine", &sql)
+        })?;
+        Ok(Self { calls, budget_max, arguments: Arguments::default() })
     }
 
     pub fn execute(
@@ -118,7 +108,7 @@ impl ServerLoop {
         stop: &Stop,
         executed: &mut Vec<Executed>,
     ) -> Result<(), Failure> {
-        let call = self.prepare(work, part.home)?;
+        let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
         let budget_us = budget_us(budget);

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use crate::analysis::and_more;
 use crate::awr::columns::{column, value};
 use crate::awr::findings::is_for_tests;
 use crate::awr::report::Report;
@@ -106,10 +107,7 @@ impl FindingGroup<'_> {
         shown.push_str(&paragraph("  ", "    ", &format!("{first}: {message}. {advice}")));
         if count > 1 {
             let others: Vec<&str> = self.files.iter().skip(1).take(NAMED_MAX).copied().collect();
-            let more = match count - 1 - others.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            let more = and_more(" ", count - 1 - others.len());
             let others = format!("also in {}{more}", others.join(", "));
             shown.push_str(&paragraph("  ", "    ", &others));
         }

@@ -52,7 +52,11 @@ fn table(rows: &Rows) -> Result<String, csv::Error> {
     let metrics: BTreeSet<&String> =
         rows.0.iter().flat_map(|row| row.seen.metrics.keys()).collect();
     let mut writer = CsvRows::new();
-    let names = factors.iter().copied().chain(KNOWN_OF_A_RUN).chain(metrics.iter().map(|name| name.as_str()));
+    let names = factors
+        .iter()
+        .copied()
+        .chain(KNOWN_OF_A_RUN)
+        .chain(metrics.iter().map(|name| name.as_str()));
     writer.row(names)?;
     for row in &rows.0 {
         let of_factors =

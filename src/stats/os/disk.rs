@@ -29,20 +29,12 @@ pub struct DeviceCounts {
     pub busy_ms: u64,
 }
 
-impl DeviceCounts {
-    fn with(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            read_requests: combine(self.read_requests, other.read_requests),
-            read_bytes: combine(self.read_bytes, other.read_bytes),
-            read_ms: combine(self.read_ms, other.read_ms),
-            write_requests: combine(self.write_requests, other.write_requests),
-            write_bytes: combine(self.write_bytes, other.write_bytes),
-            write_ms: combine(self.write_ms, other.write_ms),
-            flushes: combine(self.flushes, other.flushes),
-            busy_ms: combine(self.busy_ms, other.busy_ms),
-        }
-    }
+crate::stats::field_by_field! {
+    DeviceCounts: read_requests, read_bytes, read_ms, write_requests, write_bytes, write_ms, flushes,
+    busy_ms
+}
 
+impl DeviceCounts {
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }
@@ -75,14 +67,12 @@ pub struct DeviceUse {
 impl DeviceUse {
     fn with(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            name: self.name.clone(),
-            data: self.data,
             counts: self.counts.with(&other.counts, &combine),
             read_merges: combine(self.read_merges, other.read_merges),
             write_merges: combine(self.write_merges, other.write_merges),
             queue_ms: combine(self.queue_ms, other.queue_ms),
-            in_flight: self.in_flight,
             anew: 0,
+            ..self.clone()
         }
     }
 
