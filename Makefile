@@ -16,6 +16,7 @@ build:
 test: check servers
 	$(CARGO) test --locked --lib --test integration --no-run
 	$(CARGO) test --locked --lib
+	$(CARGO) test --locked --lib grammar -- --ignored
 	$(CARGO) test --locked --test integration -- --test-threads=3
 
 # The whole conformance suite against a live Oracle Database, which drops the user's petal schemas:

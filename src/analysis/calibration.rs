@@ -11,6 +11,8 @@ use crate::record::calibration::{
     Best, CalibratedPoint, CalibratedShare, Calibration, MIX, Point, READ, Under, WRITE,
 };
 
+use crate::stats::histogram::LatencySummary;
+
 use super::judgement::{Judgement, unknown, warning};
 
 /// A run's mix is a curve's if the reads differ by no more of all requests, in per cent.
@@ -63,20 +65,12 @@ pub fn best(points: &[Point]) -> Option<Best> {
     Some(Best { iops: best.iops, depth: best.depth })
 }
 
-/// A bound on a latency: `read.p99=10ms`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Bound {
     pub text: String,
     pub curve: &'static str,
-    pub figure: Figure,
+    pub figure: fn(&LatencySummary) -> Option<f64>,
     pub us_max: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    Mean,
-    P50,
-    P99,
 }
 
 impl Bound {
@@ -86,24 +80,15 @@ impl Bound {
         let (what, time) = text.split_once('=').ok_or(FORM)?;
         let (curve, figure) = what.trim().split_once('.').ok_or(FORM)?;
         let curve = [READ, WRITE, MIX].into_iter().find(|known| *known == curve);
-        let figure = match figure {
-            "mean" => Some(Figure::Mean),
-            "p50" => Some(Figure::P50),
-            "p99" => Some(Figure::P99),
-            _ => None,
-        };
         let curve = curve.ok_or("has no such curve: read, write or mix")?;
-        let figure = figure.ok_or("has no such figure: mean, p50 or p99")?;
+        let figure: fn(&LatencySummary) -> Option<f64> = match figure {
+            "mean" => |latency| latency.mean,
+            "p50" => |latency| latency.p50,
+            "p99" => |latency| latency.p99,
+            _ => return Err("has no such figure: mean, p50 or p99"),
+        };
         let us_max = micros(time.trim()).ok_or("has no such time: 250us, 10ms or 1s")?;
         Ok(Self { text: text.to_owned(), curve, figure, us_max })
-    }
-
-    fn of(&self, point: &Point) -> Option<f64> {
-        match self.figure {
-            Figure::Mean => point.latency_us.mean,
-            Figure::P50 => point.latency_us.p50,
-            Figure::P99 => point.latency_us.p99,
-        }
     }
 }
 
@@ -120,13 +105,13 @@ pub fn under(bound: &Bound, calibration: &Calibration) -> Under {
     let points = calibration.curves.get(bound.curve).map_or(&[][..], Vec::as_slice);
     let within = points
         .iter()
-        .filter(|point| bound.of(point).is_some_and(|us| us <= bound.us_max))
+        .filter(|point| (bound.figure)(&point.latency_us).is_some_and(|us| us <= bound.us_max))
         .max_by(|a, b| a.iops.total_cmp(&b.iops));
     Under {
         bound: bound.text.clone(),
         iops: within.map(|point| point.iops),
         depth: within.map(|point| point.depth),
-        latency_us: within.and_then(|point| bound.of(point)),
+        latency_us: within.and_then(|point| (bound.figure)(&point.latency_us)),
     }
 }
 
@@ -412,7 +397,9 @@ pub(crate) mod tests {
     #[test]
     fn bounds_are_read_and_the_most_under_them_is_found() {
         let bound = Bound::parse("read.p99=0.5ms").unwrap();
-        assert_eq!((bound.curve, bound.figure, bound.us_max), (READ, Figure::P99, 500.0));
+        let latency = LatencySummary { p99: Some(7.0), ..LatencySummary::default() };
+        assert_eq!((bound.curve, bound.us_max), (READ, 500.0));
+        assert_eq!((bound.figure)(&latency), Some(7.0));
         let found = under(&bound, &calibration());
         assert_eq!(
             (found.iops, found.depth, found.latency_us),

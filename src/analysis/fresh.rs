@@ -103,16 +103,17 @@ fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<
     for _ in 0..DEEPEST {
         let own = lowest.size_bytes.ok_or_else(unknown_size)?;
         let disk = lowest.disk.as_deref().unwrap_or(&lowest.name);
+        let Device { rotational, discards, .. } = *lowest;
+        let drive = |bytes, outside_bytes| {
+            Ok(Drive { name: disk, bytes, used_bytes, outside_bytes, rotational, discards })
+        };
         if disk != lowest.name {
             let bytes = lowest.disk_bytes.ok_or_else(unknown_size)?;
-            outside_bytes += bytes.saturating_sub(own);
-            return Ok(drive(disk, bytes, used_bytes, outside_bytes, lowest));
+            return drive(bytes, outside_bytes + bytes.saturating_sub(own));
         }
         match lowest.lies_on.as_slice() {
-            [] => return Ok(drive(disk, own, used_bytes, outside_bytes, lowest)),
-            [below] if *below == lowest.name => {
-                return Ok(drive(disk, own, used_bytes, outside_bytes, lowest));
-            }
+            [] => return drive(own, outside_bytes),
+            [below] if *below == lowest.name => return drive(own, outside_bytes),
             [below] => {
                 let next = devices.iter().find(|known| known.name == *below);
                 // A loop device's file is none.
@@ -126,29 +127,14 @@ fn drive_of<'a>(device: &'a Device, devices: &'a [Device], run: &Run) -> Result<
     Err(format!("what {name} lies on is not known"))
 }
 
-fn drive<'a>(
-    name: &'a str,
-    bytes: u64,
-    used_bytes: u64,
-    outside_bytes: u64,
-    facts: &Device,
-) -> Drive<'a> {
-    let (rotational, discards) = (facts.rotational, facts.discards);
-    Drive { name, bytes, used_bytes, outside_bytes, rotational, discards }
-}
-
 /// Bytes in use of the file system; without one petal's own, of the device.
 fn used(device: &Device, run: &Run) -> Option<u64> {
     if device.file_system.is_some() {
         let (all, free) = device.file_system_bytes.zip(device.free_bytes)?;
         return Some(all.saturating_sub(free));
     }
-    let own = run
-        .details
-        .loaded
-        .iter()
-        .map(|schema| schema.bytes + schema.index_bytes + schema.scan_rows * schema.block_size);
-    Some(own.sum())
+    let loaded = run.details.loaded.iter();
+    Some(loaded.map(|it| it.bytes + it.index_bytes + it.scan_rows * it.block_size).sum())
 }
 
 fn found(device: &Device, drive: &Drive<'_>) -> Judgement {

@@ -14,7 +14,6 @@ pub struct NotJudged {
     pub reason: String,
 }
 
-/// What a rule came to.
 pub(super) enum Judgement {
     Found(Finding),
     Clear,

@@ -6,6 +6,7 @@ use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warni
 use super::others::{self, Others};
 use crate::record::Run;
 use crate::record::os::HostSeen;
+use crate::record::os_figures::{GroupFigures, HostFigures};
 use crate::stats::os::CpuShare;
 
 const ID_PROCESSORS: &str = "processor-bound";
@@ -57,6 +58,7 @@ fn full(run: &Run) -> Option<Full> {
     let all = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX);
     let all = all.map(|busy| Full::All { busy });
     let seen = run.database_host();
+    let throttled = |seen| Granted::used_up(&HostFigures::of(seen).group?).map(Full::Group);
     all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
 }
 
@@ -68,45 +70,24 @@ struct Granted {
 }
 
 impl Granted {
-    fn of(
-        quota: f64,
-        seconds: f64,
-        used_us: Option<u64>,
-        throttled: Option<u64>,
-        all: Option<u64>,
-    ) -> Self {
-        let granted_us = Some(quota * seconds * 1e6).filter(|us| *us > 0.0);
-        let used_share = used_us.zip(granted_us).map(|(used, granted)| used as f64 / granted);
-        let periods = throttled.zip(all).filter(|(_, all)| *all > 0);
+    /// None where it was not used up.
+    fn used_up(group: &GroupFigures) -> Option<Self> {
+        let quota = group.granted_processors;
+        let used_share = group.used_processors.filter(|_| quota > 0.0).map(|used| used / quota);
+        let periods = group.throttled_periods.zip(group.periods).filter(|(_, all)| *all > 0);
         let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
-        Self { quota, used_share, throttled_share }
+        let is_used_up = used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
+            || throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX);
+        is_used_up.then_some(Self { quota, used_share, throttled_share })
     }
-
-    fn is_used_up(&self) -> bool {
-        self.used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
-            || self.throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX)
-    }
-}
-
-fn throttled(seen: &HostSeen) -> Option<Full> {
-    let (sum, counts) = (&seen.whole.sum, &seen.whole.sum.counts);
-    let (throttled, all) = (counts.group_throttled_periods, counts.group_periods);
-    let granted = Granted::of(seen.group_quota?, sum.seconds, counts.group_used_us, throttled, all);
-    granted.is_used_up().then_some(Full::Group(granted))
 }
 
 /// The control group that holds petal and not the database.
 fn petal_throttled(run: &Run) -> Option<Granted> {
     let seen = run.details.os.as_ref()?;
-    let limit = seen.petal_group.as_ref()?;
-    if run.details.target.local && seen.group_file.as_ref() == Some(&limit.file) {
-        return None;
-    }
-    let (sum, counts) = (&seen.whole.sum, &seen.whole.sum.counts);
-    let (throttled, all) = (counts.petal_group_throttled_periods, counts.petal_group_periods);
-    let used_us = counts.petal_group_used_us;
-    let granted = Granted::of(limit.processors, sum.seconds, used_us, throttled, all);
-    granted.is_used_up().then_some(granted)
+    let group = HostFigures::of(seen).petal_group?;
+    let is_database_too = run.details.target.local && seen.group_file == group.file;
+    Granted::used_up(&group).filter(|_| !is_database_too)
 }
 
 fn log_writer(seen: &HostSeen) -> Option<Full> {
@@ -207,19 +188,15 @@ fn percent_or_dash(share: Option<f64>) -> String {
 pub(super) fn steal(run: &Run) -> Judgement {
     let database = run.summary.cpu;
     let own = run.details.os.as_ref().and_then(|seen| seen.whole.sum.cpu());
-    let told = [(database, "the database's host"), (own, "petal's host")];
-    let Some((cpu, whose)) = told
-        .into_iter()
-        .filter_map(|(cpu, whose)| Some((cpu?, whose)))
-        .max_by(|a, b| a.0.steal.total_cmp(&b.0.steal))
-    else {
+    let hosts = [(database, "the database's host"), (own, "petal's host")].into_iter();
+    let known = hosts.filter_map(|(cpu, whose)| Some((cpu?, whose)));
+    let Some((cpu, whose)) = known.max_by(|a, b| a.0.steal.total_cmp(&b.0.steal)) else {
         return unknown("steal", "no processor statistics in this record");
     };
     if cpu.steal <= STEAL_PERCENT_MAX {
         return Judgement::Clear;
     }
-    let whose = if run.details.target.local { "" } else { whose };
-    let of = if whose.is_empty() { String::new() } else { format!(" of {whose}") };
+    let of = if run.details.target.local { String::new() } else { format!(" of {whose}") };
     warning(
         "steal",
         format!("{:.1} % of processor time{of} was stolen by other virtual machines", cpu.steal),
@@ -231,14 +208,11 @@ pub(super) fn steal(run: &Run) -> Judgement {
 pub(super) fn generator_bound(run: &Run) -> Judgement {
     const ID: &str = "generator-bound";
     if is_in_process(run) {
-        return unknown(
-            ID,
-            if run.is_bare_device() {
-                "petal itself reads and writes: its own cost is part of what is measured"
-            } else {
-                "petal and the database share one process: not separable"
-            },
-        );
+        let why = match run.is_bare_device() {
+            true => "petal itself reads and writes: its own cost is part of what is measured",
+            false => "petal and the database share one process: not separable",
+        };
+        return unknown(ID, why);
     }
     if let Some(Granted { quota, used_share, throttled_share }) = petal_throttled(run) {
         return warning(
@@ -258,12 +232,8 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
         }));
     }
     // No more than its control group grants.
-    let cpus = run
-        .details
-        .host
-        .as_ref()
-        .filter(|host| host.cpus > 0)
-        .map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY)));
+    let host = run.details.host.as_ref().filter(|host| host.cpus > 0);
+    let cpus = host.map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY)));
     let Some((petal_cpu_s, cpus)) = run.summary.petal_cpu_s.zip(cpus) else {
         return unknown(ID, "petal's own processor time is not in this record");
     };

@@ -33,7 +33,9 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
     let (io, rows) = (&run.details.io, run.summary.rows);
     // Scans are not fetched by key; operations that failed were, and are in no figure.
     let by_key = rows.select + rows.update;
-    let visited = (counter(OtherLogicalReads) as f64 - own_looks(run)).max(0.0) as u64;
+    // At most so many blocks of the dictionary did petal visit to look at the counters.
+    let own_looks = BLOCKS_OF_A_LOOK_MAX * (run.summary.elapsed_s + 2.0);
+    let visited = (counter(OtherLogicalReads) as f64 - own_looks).max(0.0) as u64;
     let fetched = counter(RowsFetched).saturating_sub(by_key);
     let work = [
         ("blocks visited in other tables", visited, io.logical_reads),
@@ -41,18 +43,16 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
         ("rows changed in other tables", counter(OtherRowsChanged), Some(rows.update)),
         ("rows visited in petal's tables", fetched, Some(by_key)),
     ];
-    let told: Vec<String> = work
-        .into_iter()
-        .filter(|&(_, others, own)| {
-            let share = own.unwrap_or(0) as f64 * IN_DATABASE_SHARE_MIN;
-            others > IN_DATABASE_MIN && others as f64 > share
-        })
-        .map(|(what, others, own)| match own {
-            Some(own) => format!("{others} {what} (petal: {own})"),
-            None => format!("{others} {what}"),
-        })
-        .collect();
-    if told.is_empty() {
+    let shown = work.into_iter().filter(|&(_, others, own)| {
+        let share = own.unwrap_or(0) as f64 * IN_DATABASE_SHARE_MIN;
+        others > IN_DATABASE_MIN && others as f64 > share
+    });
+    let shown = shown.map(|(what, others, own)| match own {
+        Some(own) => format!("{others} {what} (petal: {own})"),
+        None => format!("{others} {what}"),
+    });
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() {
         return Judgement::Clear;
     }
     let counters = [OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched].map(
@@ -64,7 +64,7 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
             "others worked in the same database: {}. Reads, hit ratios and reads per row are of \
              petal's own tables; read latencies, writes, redo, log syncs and the device's figures are \
              of all of them",
-            told.join(", ")
+            shown.join(", ")
         ),
         advised(
             &run.details.target.advice.find_others,
@@ -73,11 +73,6 @@ pub(super) fn in_the_database(run: &Run) -> Judgement {
     )
     .with(Value::Object(counters.into_iter().collect()))
     .with(json!({ "rows_visited": by_key }))
-}
-
-/// At most so many blocks of the dictionary did petal itself visit to look at the counters.
-fn own_looks(run: &Run) -> f64 {
-    BLOCKS_OF_A_LOOK_MAX * (run.summary.elapsed_s + 2.0)
 }
 
 /// Another petal on the same data.

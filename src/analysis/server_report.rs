@@ -37,7 +37,6 @@ pub struct Beside {
     pub agrees: Option<bool>,
 }
 
-/// The two layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The files that stand for the whole run.

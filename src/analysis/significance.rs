@@ -45,7 +45,6 @@ impl Difference {
     }
 }
 
-/// Welch's test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
     pub t: f64,

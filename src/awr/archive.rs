@@ -8,15 +8,8 @@ use zip::result::ZipError;
 
 use super::source::{self, Source};
 
-/// First bytes of an archive; an empty one has others.
-const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
-pub const MAGIC_BYTES: usize = 4;
 /// The folder that macOS adds to an archive for its own attributes of each file.
 const FORKS: &str = "__MACOSX/";
-
-pub fn is_zip(begin: &[u8]) -> bool {
-    MAGIC.iter().any(|magic| begin.starts_with(magic))
-}
 
 /// Hands each file of the archive to `take`, one after the other, by its name.
 pub fn each(file: File, mut take: impl FnMut(&str, io::Result<Source>)) -> io::Result<()> {

@@ -2,9 +2,12 @@
 //! taken out of a [`Report`]. The table, the CSV, `--explain`, observations and docs/awr.md are all
 //! made of these.
 
+use std::collections::BTreeMap;
+
 use super::derived::*;
-use super::figure::Figure;
+use super::figure::{Figure, number};
 use super::report::Report;
+use crate::record::observation::{Observation, metric};
 
 pub struct Column {
     /// Name, with the unit last.
@@ -34,114 +37,98 @@ is of the same processes: time over waits, or the report's own average where tha
 const COUNT: &str = "the same event";
 const BACKGROUND: &str = "Background Wait Events, in the same way";
 
-macro_rules! column {
-    ($name:literal, $unit:literal, $source:expr, $value:expr) => {
-        Column { name: $name, unit: $unit, source: $source, value: $value }
+macro_rules! columns {
+    ($($name:literal, $unit:literal, $source:expr => $value:expr;)+) => {
+        &[$(Column { name: $name, unit: $unit, source: $source, value: $value }),+]
     };
 }
 
-/// All columns, in the order of the CSV.
-pub const COLUMNS: &[Column] = &[
-    column!("db", "name", HEADER, |r| r.header.db.clone()),
-    column!("db_id", "number", HEADER, |r| r.header.db_id.clone()),
-    column!("instance", "name", HEADER, |r| r.header.instance.clone()),
-    column!("instance_number", "number", HEADER, |r| r.header.instance_number.clone()),
-    column!("host", "name", HEADER, |r| r.header.host.clone()),
-    column!("release", "version", HEADER, |r| r.header.release.clone()),
-    column!("rac", "YES or NO", HEADER, |r| r.header.rac.clone()),
-    column!("pdb", "name", HEADER, |r| r.header.pdb.clone()),
-    column!("cpus", "count", PROCESSORS, |r| r.header.cpus.clone()),
-    column!("cores", "count", PROCESSORS, |r| r.header.cores.clone()),
-    column!("memory_gb", "GiB", HEADER, |r| r.header.memory_gb.clone()),
-    column!("begin_snap", "number", HEADER, |r| r.header.begin_snap.clone()),
-    column!("end_snap", "number", HEADER, |r| r.header.end_snap.clone()),
-    column!("begin_time", "as printed", HEADER, |r| r.header.begin_time.clone()),
-    column!("end_time", "as printed", HEADER, |r| r.header.end_time.clone()),
-    column!("begin_iso", "date and time", CLOCK, begin_iso),
-    column!("end_iso", "date and time", CLOCK, end_iso),
-    column!("elapsed_min", "minutes", HEADER, |r| r.header.elapsed_min.clone()),
-    column!("db_time_min", "minutes", HEADER, |r| r.header.db_time_min.clone()),
-    column!("aas", "sessions", AAS, average_active_sessions),
-    column!("db_time_per_s", "s/s", PROFILE, |r| second(&r.load_profile.db_time)),
-    column!("db_cpu_per_s", "s/s", CPU, db_cpu),
-    column!("redo_bytes_per_s", "bytes/s", PROFILE, |r| second(&r.load_profile.redo_bytes)),
-    column!("logical_reads_per_s", "blocks/s", PROFILE, |r| second(&r.load_profile.logical_reads)),
-    column!("block_changes_per_s", "1/s", PROFILE, |r| second(&r.load_profile.block_changes)),
-    column!("physical_read_blocks_per_s", "blocks/s", PROFILE, |r| second(
-        &r.load_profile.physical_reads
-    )),
-    column!("physical_write_blocks_per_s", "blocks/s", PROFILE, |r| second(
-        &r.load_profile.physical_writes
-    )),
-    column!("user_calls_per_s", "1/s", PROFILE, |r| second(&r.load_profile.user_calls)),
-    column!("executes_per_s", "1/s", PROFILE, |r| second(&r.load_profile.executes)),
-    column!("transactions_per_s", "1/s", PROFILE, |r| second(&r.load_profile.transactions)),
-    column!("read_requests_per_s", "1/s", STATISTIC, |r| rate(r, "physical read IO requests")),
-    column!("write_requests_per_s", "1/s", STATISTIC, |r| rate(r, "physical write IO requests")),
-    column!("piops", "1/s", "read and write requests together", piops),
-    column!("read_bytes_per_s", "bytes/s", STATISTIC, |r| rate(r, "physical read total bytes")),
-    column!("write_bytes_per_s", "bytes/s", STATISTIC, |r| rate(r, "physical write total bytes")),
-    column!("read_event", "name", "the single-block read with the most time", read_event),
-    column!(
-        "read_processes",
-        "foreground or all",
-        "whose reads the next two are of",
-        read_processes
-    ),
-    column!("read_waits", "count", FOREGROUND, |r| single_block(r)?.waits.clone()),
-    column!("read_us", "us", FOREGROUND, read_us),
-    column!("scattered_read_waits", "count", COUNT, |r| waits(r, "db file scattered read")),
-    column!("scattered_read_us", "us", FOREGROUND, |r| foreground(r, "db file scattered read")),
-    column!("direct_read_waits", "count", COUNT, |r| waits(r, "direct path read")),
-    column!("direct_read_us", "us", FOREGROUND, |r| foreground(r, "direct path read")),
-    column!("parallel_read_us", "us", FOREGROUND, |r| foreground(r, "db file parallel read")),
-    column!("log_sync_us", "us", FOREGROUND, |r| foreground(r, "log file sync")),
-    column!("write_us", "us", BACKGROUND, |r| background(r, "db file parallel write")),
-    column!("log_write_us", "us", BACKGROUND, |r| background(r, "log file parallel write")),
-    column!("user_commits", "count", STATISTIC, |r| total(r, "user commits")),
-    column!("redo_synch_writes", "count", STATISTIC, |r| total(r, "redo synch writes")),
-    column!(
-        "cpu_idle_pct",
-        "per cent",
-        "Operating System Statistics: IDLE_TIME over BUSY_TIME and IDLE_TIME, or Host CPU: %Idle",
-        |r| r.cpu.idle_pct.clone()
-    ),
-    column!(
-        "cpu_iowait_pct",
-        "per cent",
-        "Operating System Statistics: IOWAIT_TIME, in the same way, or Host CPU: %WIO",
-        |r| r.cpu.iowait_pct.clone()
-    ),
-    column!("buffer_cache_bytes", "bytes", CACHES, |r| r.memory.buffer_cache_bytes.clone()),
-    column!("log_buffer_bytes", "bytes", CACHES, |r| r.memory.log_buffer_bytes.clone()),
-    column!("block_bytes", "bytes", "Cache Sizes, else db_block_size", block_bytes),
-    column!("wait_user_io_s", "s", CLASS, |r| class(r, "User I/O")),
-    column!("wait_system_io_s", "s", CLASS, |r| class(r, "System I/O")),
-    column!("wait_commit_s", "s", CLASS, |r| class(r, "Commit")),
-    column!("wait_concurrency_s", "s", CLASS, |r| class(r, "Concurrency")),
-    column!("wait_configuration_s", "s", CLASS, |r| class(r, "Configuration")),
-    column!("wait_cluster_s", "s", CLASS, |r| class(r, "Cluster")),
-    column!("wait_application_s", "s", CLASS, |r| class(r, "Application")),
-    column!("wait_network_s", "s", CLASS, |r| class(r, "Network")),
-    column!("wait_administrative_s", "s", CLASS, |r| class(r, "Administrative")),
-    column!("wait_scheduler_s", "s", CLASS, |r| class(r, "Scheduler")),
-    column!("wait_other_s", "s", CLASS, |r| class(r, "Other")),
-    column!("top_event", "name", TOP, |r| top_name(r, 0)),
-    column!("top_event_time_s", "s", TOP, |r| top(r, 0)?.time_s.clone()),
-    column!("top_event_us", "us", TOP, |r| top(r, 0)?.latency_us.clone()),
-    column!("top_event_2", "name", TOP, |r| top_name(r, 1)),
-    column!("top_event_2_time_s", "s", TOP, |r| top(r, 1)?.time_s.clone()),
-    column!("top_event_2_us", "us", TOP, |r| top(r, 1)?.latency_us.clone()),
-    column!("top_event_3", "name", TOP, |r| top_name(r, 2)),
-    column!("top_event_3_time_s", "s", TOP, |r| top(r, 2)?.time_s.clone()),
-    column!("top_event_3_us", "us", TOP, |r| top(r, 2)?.latency_us.clone()),
-    column!("top_event_4", "name", TOP, |r| top_name(r, 3)),
-    column!("top_event_4_time_s", "s", TOP, |r| top(r, 3)?.time_s.clone()),
-    column!("top_event_4_us", "us", TOP, |r| top(r, 3)?.latency_us.clone()),
-    column!("top_event_5", "name", TOP, |r| top_name(r, 4)),
-    column!("top_event_5_time_s", "s", TOP, |r| top(r, 4)?.time_s.clone()),
-    column!("top_event_5_us", "us", TOP, |r| top(r, 4)?.latency_us.clone()),
-];
+/// All columns, in the order of the CSV: name, unit, source, value.
+pub const COLUMNS: &[Column] = columns! {
+    "db", "name", HEADER => |r| r.header.db.clone();
+    "db_id", "number", HEADER => |r| r.header.db_id.clone();
+    "instance", "name", HEADER => |r| r.header.instance.clone();
+    "instance_number", "number", HEADER => |r| r.header.instance_number.clone();
+    "host", "name", HEADER => |r| r.header.host.clone();
+    "release", "version", HEADER => |r| r.header.release.clone();
+    "rac", "YES or NO", HEADER => |r| r.header.rac.clone();
+    "pdb", "name", HEADER => |r| r.header.pdb.clone();
+    "cpus", "count", PROCESSORS => |r| r.header.cpus.clone();
+    "cores", "count", PROCESSORS => |r| r.header.cores.clone();
+    "memory_gb", "GiB", HEADER => |r| r.header.memory_gb.clone();
+    "begin_snap", "number", HEADER => |r| r.header.begin_snap.clone();
+    "end_snap", "number", HEADER => |r| r.header.end_snap.clone();
+    "begin_time", "as printed", HEADER => |r| r.header.begin_time.clone();
+    "end_time", "as printed", HEADER => |r| r.header.end_time.clone();
+    "begin_iso", "date and time", CLOCK => begin_iso;
+    "end_iso", "date and time", CLOCK => end_iso;
+    "elapsed_min", "minutes", HEADER => |r| r.header.elapsed_min.clone();
+    "db_time_min", "minutes", HEADER => |r| r.header.db_time_min.clone();
+    "aas", "sessions", AAS => average_active_sessions;
+    "db_time_per_s", "s/s", PROFILE => |r| second(&r.load_profile.db_time);
+    "db_cpu_per_s", "s/s", CPU => db_cpu;
+    "redo_bytes_per_s", "bytes/s", PROFILE => |r| second(&r.load_profile.redo_bytes);
+    "logical_reads_per_s", "blocks/s", PROFILE => |r| second(&r.load_profile.logical_reads);
+    "block_changes_per_s", "1/s", PROFILE => |r| second(&r.load_profile.block_changes);
+    "physical_read_blocks_per_s", "blocks/s", PROFILE => |r| second(&r.load_profile.physical_reads);
+    "physical_write_blocks_per_s", "blocks/s", PROFILE
+        => |r| second(&r.load_profile.physical_writes);
+    "user_calls_per_s", "1/s", PROFILE => |r| second(&r.load_profile.user_calls);
+    "executes_per_s", "1/s", PROFILE => |r| second(&r.load_profile.executes);
+    "transactions_per_s", "1/s", PROFILE => |r| second(&r.load_profile.transactions);
+    "read_requests_per_s", "1/s", STATISTIC => |r| rate(r, "physical read IO requests");
+    "write_requests_per_s", "1/s", STATISTIC => |r| rate(r, "physical write IO requests");
+    "piops", "1/s", "read and write requests together" => piops;
+    "read_bytes_per_s", "bytes/s", STATISTIC => |r| rate(r, "physical read total bytes");
+    "write_bytes_per_s", "bytes/s", STATISTIC => |r| rate(r, "physical write total bytes");
+    "read_event", "name", "the single-block read with the most time" => read_event;
+    "read_processes", "foreground or all", "whose reads the next two are of" => read_processes;
+    "read_waits", "count", FOREGROUND => |r| single_block(r)?.waits.clone();
+    "read_us", "us", FOREGROUND => read_us;
+    "scattered_read_waits", "count", COUNT => |r| waits(r, "db file scattered read");
+    "scattered_read_us", "us", FOREGROUND => |r| foreground(r, "db file scattered read");
+    "direct_read_waits", "count", COUNT => |r| waits(r, "direct path read");
+    "direct_read_us", "us", FOREGROUND => |r| foreground(r, "direct path read");
+    "parallel_read_us", "us", FOREGROUND => |r| foreground(r, "db file parallel read");
+    "log_sync_us", "us", FOREGROUND => |r| foreground(r, "log file sync");
+    "write_us", "us", BACKGROUND => |r| background(r, "db file parallel write");
+    "log_write_us", "us", BACKGROUND => |r| background(r, "log file parallel write");
+    "user_commits", "count", STATISTIC => |r| total(r, "user commits");
+    "redo_synch_writes", "count", STATISTIC => |r| total(r, "redo synch writes");
+    "cpu_idle_pct", "per cent", "Operating System Statistics: IDLE_TIME over BUSY_TIME and IDLE_TIME, or Host CPU: %Idle"
+        => |r| r.cpu.idle_pct.clone();
+    "cpu_iowait_pct", "per cent", "Operating System Statistics: IOWAIT_TIME, in the same way, or Host CPU: %WIO"
+        => |r| r.cpu.iowait_pct.clone();
+    "buffer_cache_bytes", "bytes", CACHES => |r| r.memory.buffer_cache_bytes.clone();
+    "log_buffer_bytes", "bytes", CACHES => |r| r.memory.log_buffer_bytes.clone();
+    "block_bytes", "bytes", "Cache Sizes, else db_block_size" => block_bytes;
+    "wait_user_io_s", "s", CLASS => |r| class(r, "User I/O");
+    "wait_system_io_s", "s", CLASS => |r| class(r, "System I/O");
+    "wait_commit_s", "s", CLASS => |r| class(r, "Commit");
+    "wait_concurrency_s", "s", CLASS => |r| class(r, "Concurrency");
+    "wait_configuration_s", "s", CLASS => |r| class(r, "Configuration");
+    "wait_cluster_s", "s", CLASS => |r| class(r, "Cluster");
+    "wait_application_s", "s", CLASS => |r| class(r, "Application");
+    "wait_network_s", "s", CLASS => |r| class(r, "Network");
+    "wait_administrative_s", "s", CLASS => |r| class(r, "Administrative");
+    "wait_scheduler_s", "s", CLASS => |r| class(r, "Scheduler");
+    "wait_other_s", "s", CLASS => |r| class(r, "Other");
+    "top_event", "name", TOP => |r| top_name(r, 0);
+    "top_event_time_s", "s", TOP => |r| top(r, 0)?.time_s.clone();
+    "top_event_us", "us", TOP => |r| top(r, 0)?.latency_us.clone();
+    "top_event_2", "name", TOP => |r| top_name(r, 1);
+    "top_event_2_time_s", "s", TOP => |r| top(r, 1)?.time_s.clone();
+    "top_event_2_us", "us", TOP => |r| top(r, 1)?.latency_us.clone();
+    "top_event_3", "name", TOP => |r| top_name(r, 2);
+    "top_event_3_time_s", "s", TOP => |r| top(r, 2)?.time_s.clone();
+    "top_event_3_us", "us", TOP => |r| top(r, 2)?.latency_us.clone();
+    "top_event_4", "name", TOP => |r| top_name(r, 3);
+    "top_event_4_time_s", "s", TOP => |r| top(r, 3)?.time_s.clone();
+    "top_event_4_us", "us", TOP => |r| top(r, 3)?.latency_us.clone();
+    "top_event_5", "name", TOP => |r| top_name(r, 4);
+    "top_event_5_time_s", "s", TOP => |r| top(r, 4)?.time_s.clone();
+    "top_event_5_us", "us", TOP => |r| top(r, 4)?.latency_us.clone();
+};
 
 pub fn column(name: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.name == name)
@@ -150,4 +137,43 @@ pub fn column(name: &str) -> Option<&'static Column> {
 /// A column's number.
 pub fn value(report: &Report, name: &str) -> Option<f64> {
     (column(name)?.value)(report)?.number()
+}
+
+/// The report as sweeps, charts and comparisons know one: its file, its factors, its figures.
+pub fn observation(report: &Report) -> Observation {
+    const METRICS: [(&str, &str, f64); 11] = [
+        (metric::PIOPS, "piops", 1.0),
+        (metric::READS, "read_requests_per_s", 1.0),
+        (metric::WRITES, "write_requests_per_s", 1.0),
+        (metric::READ_MB, "read_bytes_per_s", 1e-6),
+        (metric::WRITE_MB, "write_bytes_per_s", 1e-6),
+        (metric::REDO_MB, "redo_bytes_per_s", 1e-6),
+        (metric::LOGICAL_READS, "logical_reads_per_s", 1.0),
+        (metric::READ_US, "read_us", 1.0),
+        (metric::WRITE_US, "write_us", 1.0),
+        (metric::LOG_US, "log_write_us", 1.0),
+        (metric::CPU_IDLE, "cpu_idle_pct", 1.0),
+    ];
+    let mut metrics: BTreeMap<String, f64> = METRICS
+        .iter()
+        .filter_map(|(metric, column, factor)| {
+            Some(((*metric).to_owned(), value(report, column)? * factor))
+        })
+        .collect();
+    let both = metrics.get(metric::READ_MB).zip(metrics.get(metric::WRITE_MB));
+    if let Some(mb) = both.map(|(read, write)| read + write) {
+        metrics.insert(metric::MB.to_owned(), mb);
+    }
+    if let Some(commits) = rate(report, "user commits").and_then(|figure| figure.number()) {
+        metrics.insert(metric::COMMITS.to_owned(), commits);
+    }
+    Observation {
+        source: report.file.clone(),
+        factors: report.factors.clone(),
+        // The report's own clock: it does not say in which zone.
+        started_at: begin_iso(report).map(|time| time.shown()),
+        elapsed_s: number(&report.header.elapsed_min).map(|minutes| minutes * 60.0),
+        metrics,
+        ..Observation::default()
+    }
 }

@@ -1,16 +1,13 @@
-//! Figures computed from a [`Report`] for its columns, and the report as an observation.
+//! Figures computed from a [`Report`] for its columns.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::columns::value;
 use super::events;
 use super::figure::{Figure, more_precise, number};
 use super::load::per_second;
 use super::number::Scalar;
 use super::report::{Event, Load, Report, ReportKind, event};
 use super::times;
-use crate::record::observation::{Observation, metric};
 use time::PrimitiveDateTime;
 
 /// Single-block reads go by another name where the storage answers itself.
@@ -167,43 +164,4 @@ fn iso(
         printed.shown().split('+').map(times::parse).collect();
     let shown = times::iso(pick(&times?)?);
     Some(Figure { as_printed: None, ..Figure::text(&shown, &printed.section)? })
-}
-
-/// The report as sweeps, charts and comparisons know one: its file, its factors, its figures.
-pub fn observation(report: &Report) -> Observation {
-    const METRICS: [(&str, &str, f64); 11] = [
-        (metric::PIOPS, "piops", 1.0),
-        (metric::READS, "read_requests_per_s", 1.0),
-        (metric::WRITES, "write_requests_per_s", 1.0),
-        (metric::READ_MB, "read_bytes_per_s", 1e-6),
-        (metric::WRITE_MB, "write_bytes_per_s", 1e-6),
-        (metric::REDO_MB, "redo_bytes_per_s", 1e-6),
-        (metric::LOGICAL_READS, "logical_reads_per_s", 1.0),
-        (metric::READ_US, "read_us", 1.0),
-        (metric::WRITE_US, "write_us", 1.0),
-        (metric::LOG_US, "log_write_us", 1.0),
-        (metric::CPU_IDLE, "cpu_idle_pct", 1.0),
-    ];
-    let mut metrics: BTreeMap<String, f64> = METRICS
-        .iter()
-        .filter_map(|(metric, column, factor)| {
-            Some(((*metric).to_owned(), value(report, column)? * factor))
-        })
-        .collect();
-    let both = metrics.get(metric::READ_MB).zip(metrics.get(metric::WRITE_MB));
-    if let Some(mb) = both.map(|(read, write)| read + write) {
-        metrics.insert(metric::MB.to_owned(), mb);
-    }
-    if let Some(commits) = rate(report, "user commits").and_then(|figure| figure.number()) {
-        metrics.insert(metric::COMMITS.to_owned(), commits);
-    }
-    Observation {
-        source: report.file.clone(),
-        factors: report.factors.clone(),
-        // The report's own clock: it does not say in which zone.
-        started_at: begin_iso(report).map(|time| time.shown()),
-        elapsed_s: number(&report.header.elapsed_min).map(|minutes| minutes * 60.0),
-        metrics,
-        ..Observation::default()
-    }
 }

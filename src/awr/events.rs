@@ -138,12 +138,8 @@ fn of_row(row: Row<'_>, named: Row<'_>, table: &Table, columns: &Columns) -> Opt
     let name = cell(named, Some(columns.name));
     let count = |at| Figure::read(cell(row, at), section, number::count);
     let time_s = columns.time.and_then(|(at, unit)| {
-        let mut figure = count(Some(at))?;
-        if unit != 1.0 {
-            figure.step *= unit;
-            figure.value = number::Scalar::Decimal(figure.number()? * unit);
-        }
-        Some(figure)
+        let figure = count(Some(at))?;
+        if unit == 1.0 { Some(figure) } else { figure.scaled(unit) }
     });
     let mut event = Event {
         name: name.to_owned(),

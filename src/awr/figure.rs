@@ -59,8 +59,20 @@ impl Figure {
         })
     }
 
+    /// The sum of some figures; `how` says of which.
+    pub fn sum(figures: &[Self], how: String) -> Option<Self> {
+        let total = figures.iter().filter_map(Self::number).sum();
+        Self::computed(total, figures.iter().map(|figure| figure.step).sum(), how)
+    }
+
     pub fn number(&self) -> Option<f64> {
         self.value.number()
+    }
+
+    /// The figure as a decimal number of another unit, with its own print.
+    pub fn scaled(self, factor: f64) -> Option<Self> {
+        let value = Scalar::Decimal(self.number()? * factor);
+        Some(Self { value, step: self.step * factor, ..self })
     }
 
     /// Half a unit of the last digit, as a share of the value; infinite for a printed 0, which only

@@ -1,8 +1,6 @@
 //! What a report lets one judge of its run, by the rules of the method. A rule that the report
 //! cannot answer says nothing.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::columns;
@@ -41,14 +39,15 @@ pub fn judge(report: &Report, warnings: &[String]) -> Vec<Finding> {
     restart.into_iter().chain(RULES.iter().filter_map(|rule| rule(report))).collect()
 }
 
-fn finding(id: &str, severity: Severity, message: String, advice: &str) -> Finding {
-    let evidence = BTreeMap::new();
+fn finding<const N: usize>(
+    id: &str,
+    severity: Severity,
+    message: String,
+    advice: &str,
+    evidence: [(&str, Value); N],
+) -> Finding {
+    let evidence = evidence.map(|(name, value)| (name.to_owned(), value)).into();
     Finding { id: id.to_owned(), severity, message, advice: advice.to_owned(), evidence }
-}
-
-fn with_evidence(mut finding: Finding, name: &str, value: impl Into<Value>) -> Finding {
-    finding.evidence.insert(name.to_owned(), value.into());
-    finding
 }
 
 /// The instance was started between the snapshots, or the report says that it was.
@@ -70,6 +69,7 @@ fn restart(report: &Report, warnings: &[String]) -> Option<Finding> {
             "the instance was restarted between the snapshots{quoted}: counts and rates mean nothing"
         ),
         "Make the report between two snapshots of the same start.",
+        [],
     );
     report.spans_restart.then_some(found)
 }
@@ -80,7 +80,7 @@ fn commits(report: &Report) -> Option<Finding> {
     let commits = total("user commits").filter(|&commits| commits >= COMMITS_MIN)?;
     let syncs = total("redo synch writes")?;
     let unwaited_pct = (1.0 - syncs / commits) * 100.0;
-    let found = finding(
+    let mut found = finding(
         "not-durable",
         Severity::Warning,
         format!(
@@ -89,13 +89,15 @@ fn commits(report: &Report) -> Option<Finding> {
         ),
         "PL/SQL optimises commits in a loop: commit with COMMIT WRITE WAIT, or from the client, if \
          commits are to be durable one by one.",
+        [
+            ("user_commits", commits.into()),
+            ("redo_synch_writes", syncs.into()),
+            ("unwaited_pct", unwaited_pct.into()),
+        ],
     );
-    let mut found =
-        with_evidence(with_evidence(found, "user_commits", commits), "redo_synch_writes", syncs);
-    found = with_evidence(found, "unwaited_pct", unwaited_pct);
     for name in ["commit_write", "commit_wait", "commit_logging"] {
         if let Some(value) = parameter(&report.parameters, name) {
-            found = with_evidence(found, name, value.shown());
+            found.evidence.insert(name.to_owned(), value.shown().into());
         }
     }
     (syncs < commits * SYNCS_PER_COMMIT_MIN).then_some(found)
@@ -111,9 +113,8 @@ fn processor(report: &Report) -> Option<Finding> {
             "the processors were {busy:.1} % busy: storage may be faster than this report shows"
         ),
         "Use fewer sessions, or more processors; compare PIOPS at fewer sessions.",
+        [("busy_pct", busy.into()), ("section", (*idle.section).into())],
     );
-    let found =
-        with_evidence(with_evidence(found, "busy_pct", busy), "section", idle.section.to_string());
     (busy > BUSY_PCT_MAX).then_some(found)
 }
 
@@ -125,7 +126,7 @@ fn prefetch(report: &Report) -> Option<Finding> {
     let reads = total("physical reads cache").or_else(|| total("physical reads"))?;
     let share = prefetched / reads;
     let waits = |name| event(&report.foreground_events, name).and_then(|it| number(&it.waits));
-    let found = finding(
+    let mut found = finding(
         "not-single-block",
         Severity::Warning,
         format!(
@@ -134,12 +135,11 @@ fn prefetch(report: &Report) -> Option<Finding> {
         ),
         "For single-block reads set _db_block_prefetch_limit and _db_block_prefetch_quota to 0, and \
          load the data so that neighbouring keys lie in different blocks.",
+        [("prefetched_blocks", prefetched.into()), ("blocks_read", reads.into())],
     );
-    let mut found =
-        with_evidence(with_evidence(found, "prefetched_blocks", prefetched), "blocks_read", reads);
     for name in ["db file parallel read", "db file scattered read", "db file sequential read"] {
         if let Some(waits) = waits(name) {
-            found = with_evidence(found, &format!("waits: {name}"), waits);
+            found.evidence.insert(format!("waits: {name}"), waits.into());
         }
     }
     (reads > 0.0 && share > PREFETCH_SHARE_MAX).then_some(found)
@@ -155,9 +155,8 @@ fn log_switches(report: &Report) -> Option<Finding> {
         Severity::Warning,
         format!("{:.1} % of database time was spent waiting for log file switches", share * 100.0),
         "Use larger or more redo logs, or a faster archive destination.",
+        [("log_file_switch_s", waited.into()), ("db_time_s", db_time.into())],
     );
-    let found =
-        with_evidence(with_evidence(found, "log_file_switch_s", waited), "db_time_s", db_time);
     (db_time > 0.0 && share > LOG_SWITCH_SHARE_MAX).then_some(found)
 }
 
@@ -171,6 +170,7 @@ fn short_run(report: &Report) -> Option<Finding> {
             "the report spans {minutes} minutes: too short to judge whether the figures are steady"
         ),
         "Let runs last five minutes or more, and take the snapshots at their ends.",
+        [("elapsed_min", minutes.into())],
     );
-    (minutes < JUDGED_MIN * SLACK).then_some(with_evidence(found, "elapsed_min", minutes))
+    (minutes < JUDGED_MIN * SLACK).then_some(found)
 }

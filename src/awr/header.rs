@@ -125,11 +125,7 @@ fn host_line(line: &str, section: &Arc<str>, header: &mut Header) {
     let Some((_, name)) = line.split_once("Name:") else { return };
     let Some((name, rest)) = name.split_once("Num CPUs:") else { return };
     let (cpus, memory) = rest.split_once("Phys Memory (MB):").unwrap_or((rest, ""));
-    let gibibytes = |text: &str| {
-        let printed = number::count(text)?;
-        let value = number::Scalar::Decimal(printed.number() / 1024.0);
-        Some(number::Printed { value, step: printed.step / 1024.0 })
-    };
+    let gibibytes = |text: &str| Some(number::count(text)?.scaled(1.0 / 1024.0));
     header.host = header.host.take().or_else(|| Figure::text(name, section));
     header.cpus = header.cpus.take().or_else(|| Figure::read(cpus, section, number::count));
     header.memory_gb = header.memory_gb.take().or_else(|| Figure::read(memory, section, gibibytes));

@@ -3,57 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::cluster;
-use super::figure::{Figure, more_precise};
+use super::figure::{self, Figure, more_precise};
 use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::{Cpu, Header, Memory, Parameter};
 use super::topic::Topic;
 
 /// Parameters kept, whole names or beginnings.
-const PARAMETERS: [&str; 42] = [
-    "_db_",
-    "_disk_sector",
-    "_log_",
-    "_lgwr",
-    "_use_",
-    "_small_table",
-    "_serial_direct",
-    "_adaptive_direct",
-    "_smm_",
-    "cell_offload",
-    "cluster_database",
-    "commit_",
-    "compatible",
-    "cpu_count",
-    "db_",
-    "dbwr_",
-    "disk_asynch_io",
-    "dml_locks",
-    "fast_start",
-    "filesystemio_options",
-    "inmemory_size",
-    "instance_name",
-    "large_pool_size",
-    "lock_sga",
-    "log_",
-    "memory_",
-    "optimizer_index_caching",
-    "parallel_max_servers",
-    "pga_aggregate",
-    "pre_page_sga",
-    "processes",
-    "recyclebin",
-    "resource_manager_plan",
-    "sessions",
-    "sga_",
-    "shared_pool_size",
-    "statistics_level",
-    "tape_asynch_io",
-    "timed_",
-    "undo_",
-    "use_large_pages",
-    "_asm",
-];
+const PARAMETERS: &str = "\
+    _db_ _disk_sector _log_ _lgwr _use_ _small_table _serial_direct _adaptive_direct _smm_ \
+    cell_offload cluster_database commit_ compatible cpu_count db_ dbwr_ disk_asynch_io \
+    dml_locks fast_start filesystemio_options inmemory_size instance_name large_pool_size \
+    lock_sga log_ memory_ optimizer_index_caching parallel_max_servers pga_aggregate \
+    pre_page_sga processes recyclebin resource_manager_plan sessions sga_ shared_pool_size \
+    statistics_level tape_asynch_io timed_ undo_ use_large_pages _asm";
 /// A parameter's value as long as any that counts.
 const VALUE_MAX: usize = 4096;
 
@@ -88,8 +51,7 @@ fn with_shares(mut cpu: Cpu) -> Cpu {
 
 /// Of all processors' time, busy and idle.
 fn share(part: &Option<Figure>, cpu: &Cpu) -> Option<Figure> {
-    let number = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::number);
-    let all = number(&cpu.busy_s)? + number(&cpu.idle_s)?;
+    let all = figure::number(&cpu.busy_s)? + figure::number(&cpu.idle_s)?;
     let part = part.as_ref()?;
     let share = part.number()? / all * 100.0;
     (all > 0.0).then_some(())?;
@@ -160,11 +122,7 @@ pub fn cluster_cpu(table: &Table, rows: &[Row<'_>]) -> Cpu {
         Figure::computed(share.number()? * all, share.step * all, how)
     };
     let waits: Option<Vec<Figure>> = rows.iter().map(waited).collect();
-    let iowait = waits.filter(|waits| !waits.is_empty()).and_then(|waits| {
-        let total = waits.iter().filter_map(Figure::number).sum();
-        let step = waits.iter().map(|figure| figure.step).sum();
-        Figure::computed(total, step, waits.first()?.section.to_string())
-    });
+    let iowait = waits.and_then(|all| Figure::sum(&all, all.first()?.section.to_string()));
     let alone = |key: &str| match rows {
         [row] => table.count(*row, &[key]),
         _ => None,
@@ -190,11 +148,7 @@ pub fn of_instance(table: &Table, row: Row<'_>, header: &mut Header) {
 /// The buffer cache and the log buffer of some rows together, which are in megabytes.
 pub fn caches(table: &Table, rows: &[Row<'_>]) -> Memory {
     let mib = f64::from(1 << 20);
-    let bytes = |text: &str| {
-        let printed = number::count(text)?;
-        let value = number::Scalar::Decimal(printed.number() * mib);
-        Some(number::Printed { value, step: printed.step * mib })
-    };
+    let bytes = |text: &str| Some(number::count(text)?.scaled(mib));
     let begin = |group: &str| {
         table
             .columns
@@ -273,7 +227,7 @@ pub fn parameters(page: &Page) -> Vec<Parameter> {
                 }
                 continue;
             }
-            is_kept = PARAMETERS.iter().any(|kept| name.starts_with(kept));
+            is_kept = PARAMETERS.split(' ').any(|kept| name.starts_with(kept));
             if is_kept {
                 all.push(Parameter {
                     name: name.to_owned(),

@@ -12,7 +12,7 @@ use super::topic::{self, Topic};
 
 use tokens::{Tag, tokenize};
 
-/// Tables within tables that are told apart.
+/// Tables within tables that are read as tables of their own.
 const DEPTH_MAX: usize = 8;
 /// Bytes of a cell or of the text between tables that are kept, the last ones: names, titles and
 /// figures are short, SQL is not read.

@@ -2,7 +2,7 @@
 
 use super::cluster;
 use super::figure::Figure;
-use super::number::{self, Printed, Scalar};
+use super::number;
 use super::page::{Page, Row, Table, cell};
 use super::report::{Load, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
@@ -66,13 +66,8 @@ pub fn of_row(table: &Table, row: Row<'_>) -> LoadProfile {
     let rate = |keys: &[&str]| table.count(row, keys);
     let kilobytes = || {
         let printed = cell(row, Some(table.column(&["redosizeks"])?));
-        let mut figure = Figure::read(printed, &table.title, |text| {
-            let printed = number::count(text)?;
-            let value = Scalar::Decimal(printed.number() * 1024.0);
-            Some(Printed { value, step: printed.step * 1024.0 })
-        })?;
-        figure.as_printed = Some(format!("{printed} (k)"));
-        Some(figure)
+        let figure = Figure::read(printed, &table.title, number::count)?.scaled(1024.0)?;
+        Some(Figure { as_printed: Some(format!("{printed} (k)")), ..figure })
     };
     let load = |per_second| Load { per_second, per_transaction: None };
     LoadProfile {

@@ -16,6 +16,7 @@ pub mod findings;
 mod header;
 mod host;
 mod html;
+mod instances;
 mod io;
 mod load;
 mod mime;
@@ -180,7 +181,7 @@ fn extract(mut page: Page, kind: ReportKind) -> Report {
         kind,
         is_whole: page.is_ended,
         cpu: host::cpu(page, &mut header),
-        instances: cluster::instances(page, &header, &events),
+        instances: instances::instances(page, &header, &events),
         header,
         load_profile: load::read(page, kind, &elapsed_min),
         time_model: load::time_model(page),

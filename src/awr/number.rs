@@ -35,10 +35,9 @@ impl Printed {
         self.value.number().unwrap_or(f64::NAN)
     }
 
-    /// Over-estimates how far the printed number may be from the true one, as a share of it.
-    pub fn uncertainty(&self) -> f64 {
-        let size = self.number().abs();
-        if size > 0.0 { self.step / 2.0 / size } else { f64::INFINITY }
+    /// As a decimal number of another unit.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { value: Scalar::Decimal(self.number() * factor), step: self.step * factor }
     }
 
     fn times(self, factor: f64) -> Self {
@@ -46,19 +45,10 @@ impl Printed {
             Scalar::Whole(value) if factor.fract() == 0.0 => {
                 whole_or_decimal(value as f64 * factor)
             }
-            other => Scalar::Decimal(other.number().unwrap_or(f64::NAN) * factor),
+            _ => return self.scaled(factor),
         };
         Self { value, step: self.step * factor }
     }
-}
-
-/// What K, M, G, T and P stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Counts and seconds: thousands.
-    Thousand,
-    /// Bytes: 1024.
-    Data,
 }
 
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -71,32 +61,25 @@ fn whole_or_decimal(value: f64) -> Scalar {
     }
 }
 
-/// A count, rate or time.
+/// A count, rate or time: K, M, G, T and P stand for thousands.
 pub fn count(text: &str) -> Option<Printed> {
-    scaled(text, Scale::Thousand)
+    let (digits, power) = without_suffix(text);
+    plain(digits, power * 3)
 }
 
-/// Bytes: `728M`, `9,508K`, `8K`, `4.53118` without a suffix is as it stands.
+/// Bytes: `728M`, `9,508K`, `8K`, of 1024 each; `4.53118` without a suffix is as it stands.
 pub fn data(text: &str) -> Option<Printed> {
-    scaled(text, Scale::Data)
+    let (digits, power) = without_suffix(text);
+    let printed = plain(digits, 0)?;
+    Some(if power > 0 { printed.times(1024f64.powi(power)) } else { printed })
 }
 
-fn scaled(text: &str, scale: Scale) -> Option<Printed> {
+/// The text before K, M, G, T or P, and the power that the letter stands for.
+fn without_suffix(text: &str) -> (&str, i32) {
+    const SUFFIXES: [&[char]; 5] = [&['K', 'k'], &['M'], &['G'], &['T'], &['P']];
     let text = text.trim();
-    let base: f64 = if scale == Scale::Data { 1024.0 } else { 1000.0 };
-    let (digits, power) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 1),
-        b'M' => (&text[..text.len() - 1], 2),
-        b'G' => (&text[..text.len() - 1], 3),
-        b'T' => (&text[..text.len() - 1], 4),
-        b'P' => (&text[..text.len() - 1], 5),
-        _ => (text, 0),
-    };
-    if scale == Scale::Thousand && power > 0 {
-        return plain(digits, power * 3);
-    }
-    let printed = plain(digits, 0)?;
-    Some(if power > 0 { printed.times(base.powi(power)) } else { printed })
+    let found = (1..).zip(SUFFIXES).find(|(_, letters)| text.ends_with(*letters));
+    found.map_or((text, 0), |(power, _)| (&text[..text.len() - 1], power))
 }
 
 /// Microseconds of an average: `2.45ms`, `52.86 s`, `221.45ns`; a bare number is in `unit_us`.
@@ -179,6 +162,7 @@ fn push_units(units: &str, digits: &mut String) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::Figure;
     use super::*;
     use proptest::prelude::*;
 
@@ -247,7 +231,7 @@ mod tests {
 
     #[test]
     fn fewer_digits_are_less_certain() {
-        let of = |text| count(text).unwrap().uncertainty();
+        let of = |text| Figure::read(text, &"".into(), count).unwrap().uncertainty();
         assert!(of("0.4") > of("0.42") && of("4,568") < of("9") && of("0") == f64::INFINITY);
         assert_eq!(of("176.5K"), 50.0 / 176_500.0);
     }

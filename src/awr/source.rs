@@ -8,14 +8,16 @@ use std::path::Path;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use flate2::read::MultiGzDecoder;
 
-use super::{archive, mime};
+use super::mime;
 
 /// Bytes of a report that are read, after gzip. The largest report that we know of is a tenth of
 /// it; what lies beyond is not read, and said so.
 pub const LIMIT: u64 = 128 << 20;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Bytes by which encodings without a mark are told apart.
+/// First bytes of a zip archive; an empty one has others.
+const ZIP_MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
+/// Bytes by which encodings without a mark are distinguished.
 const PROBE: usize = 4096;
 
 /// A text and what was odd about getting it.
@@ -37,10 +39,10 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     if file.metadata()?.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
     }
-    let mut begin = [0; archive::MAGIC_BYTES];
+    let mut begin = [0; 4];
     let length = file.read(&mut begin)?;
     let begin = begin.get(..length).unwrap_or_default();
-    if archive::is_zip(begin) {
+    if ZIP_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
         return Ok(Opened::Archive(file));
     }
     unpacked(begin.chain(file)).map(Opened::Text)

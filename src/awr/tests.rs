@@ -470,7 +470,7 @@ fn a_panic_is_told_and_does_not_spread() {
 fn observations_bear_the_charts_names() {
     let mut report = sample("awr_11g.html");
     report.factors = factors::of_name(Path::new("awr_20_16.html"), &report);
-    let seen = derived::observation(&report);
+    let seen = columns::observation(&report);
     assert_eq!((seen.factor("update_pct"), seen.factor("sessions")), (Some("20"), Some("16")));
     assert_eq!(seen.elapsed_s, Some(600.0));
     assert_eq!(seen.started_at.as_deref(), Some("2012-03-02T14:00:00"));

@@ -3,26 +3,12 @@
 
 use time::{Date, Month, PrimitiveDateTime, Time};
 
-const MONTHS: [(&str, Month); 12] = [
-    ("jan", Month::January),
-    ("feb", Month::February),
-    ("mar", Month::March),
-    ("apr", Month::April),
-    ("may", Month::May),
-    ("jun", Month::June),
-    ("jul", Month::July),
-    ("aug", Month::August),
-    ("sep", Month::September),
-    ("oct", Month::October),
-    ("nov", Month::November),
-    ("dec", Month::December),
-];
-
 pub fn parse(text: &str) -> Option<PrimitiveDateTime> {
     let (date, clock) = text.trim().split_once(' ')?;
     let mut date = date.split('-');
-    let (day, month, year) = (date.next()?, date.next()?.to_lowercase(), date.next()?);
-    let (_, month) = MONTHS.iter().find(|(name, _)| month == *name)?;
+    let (day, month, year) = (date.next()?, date.next()?, date.next()?);
+    let is_month = |known: &Month| known.to_string()[..3].eq_ignore_ascii_case(month);
+    let month = (1..=12).filter_map(|number| Month::try_from(number).ok()).find(is_month)?;
     let year: i32 = year.parse().ok().filter(|year| (0..100).contains(year) || *year > 1990)?;
     // Oracle 8i is of 1998.
     let year = match year {
@@ -34,7 +20,7 @@ pub fn parse(text: &str) -> Option<PrimitiveDateTime> {
     let mut next = || clock.next().transpose().ok().flatten();
     let (hour, minute) = (next()?, next()?);
     let time = Time::from_hms(hour, minute, next().unwrap_or(0)).ok()?;
-    let date = Date::from_calendar_date(year, *month, day.parse().ok()?).ok()?;
+    let date = Date::from_calendar_date(year, month, day.parse().ok()?).ok()?;
     Some(PrimitiveDateTime::new(date, time))
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::petals::Petals;
 use crate::awr::factors::{self, Pattern};
 use crate::awr::figure::Figure;
 use crate::awr::report::Report;
-use crate::awr::{self, AwrError, columns, derived};
+use crate::awr::{self, AwrError, columns};
 use crate::engine::{Progress as _, ProgressUnit};
 use crate::record::observation::Observation;
 use crate::report;
@@ -105,7 +105,7 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(Exit::Failed, format!("--petals {}: {error}", file.display()))
     };
-    let observations: Vec<Observation> = reports.iter().map(derived::observation).collect();
+    let observations: Vec<Observation> = reports.iter().map(columns::observation).collect();
     let petals = Petals::of(&observations);
     let is_svg = ending == "svg";
     let drawn = if report::petals::can_draw(&petals, What::Piops) {
@@ -199,16 +199,14 @@ impl Reader<'_> {
         let begun = Instant::now();
         let mut is_shown = false;
         for (at, (path, of_folder)) in files.iter().enumerate() {
-            if begun.elapsed() >= PROGRESS_AFTER {
-                if !is_shown {
-                    let left = (files.len() - at) as u64;
-                    self.console.phase("reading reports", left, ProgressUnit::Items);
-                    is_shown = true;
-                }
-                self.one(path, *of_folder);
+            if !is_shown && begun.elapsed() >= PROGRESS_AFTER {
+                let left = (files.len() - at) as u64;
+                self.console.phase("reading reports", left, ProgressUnit::Items);
+                is_shown = true;
+            }
+            self.one(path, *of_folder);
+            if is_shown {
                 self.console.advance(1);
-            } else {
-                self.one(path, *of_folder);
             }
         }
     }

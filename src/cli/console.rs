@@ -107,7 +107,7 @@ impl Console {
     /// How the command ended, all told.
     pub fn exit(&self, exit: Exit) -> Exit {
         let is_lost = self.result_lost.load(Ordering::Relaxed);
-        if is_lost { exit.worse(Exit::Environment) } else { exit }
+        if is_lost { exit.max(Exit::Environment) } else { exit }
     }
 
     /// Lays a report out as wide as the terminal; for a pipe or a file it has a fixed width.

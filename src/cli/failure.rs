@@ -7,41 +7,25 @@ use crate::engine::EngineError;
 use crate::engine::threads::ThreadError;
 use crate::record::{RecordError, Run, Status};
 use crate::runner::RunError;
-use crate::runner::page_cache::PageCacheError;
 use crate::settings::error::SettingErrors;
 
-/// How a command ended: exit codes that scripts can use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a command ended: exit codes that scripts can use, worse ones above better ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    Done,
+    Done = 0,
     /// The work failed, or sessions were lost.
-    Failed,
+    Failed = 1,
     /// Usage or settings.
-    Usage,
+    Usage = 2,
     /// Unreachable, refused, full, read-only, not loaded.
-    Environment,
+    Environment = 3,
     /// A limit of `compare` can neither be said to be kept nor to be broken.
-    Inconclusive,
+    Inconclusive = 4,
     /// A signal ended it; results are kept.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl Exit {
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Environment => 3,
-            Self::Inconclusive => 4,
-            Self::Interrupted => 130,
-        }
-    }
-
-    pub fn worse(self, other: Self) -> Self {
-        if other.code() > self.code() { other } else { self }
-    }
-
     /// How a run ended.
     pub fn of_run(run: &Run) -> Self {
         match run.summary.status {
@@ -55,41 +39,26 @@ impl Exit {
 
     pub fn of_error(error: &RunError) -> Self {
         match error {
-            RunError::Engine(error) | RunError::Connect { error, .. } => Self::of_engine(error),
-            RunError::Setting(_) | RunError::Settings(_) => Self::Usage,
-            RunError::Environment(_) => Self::Environment,
-            RunError::Hook(_) => Self::Failed,
-            RunError::Record(error) => Self::of_record(error),
-            RunError::PageCache(error) => match error {
-                PageCacheError::BelowReserve { .. } => Self::Usage,
-                PageCacheError::Interrupted => Self::Interrupted,
-                _ => Self::Environment,
+            RunError::Engine(error) | RunError::Connect { error, .. } => match error {
+                EngineError::Setting(_) => Self::Usage,
+                EngineError::Environment(_)
+                | EngineError::Data(_)
+                | EngineError::NotLoaded { .. } => Self::Environment,
+                EngineError::Database(_) => Self::Failed,
+                EngineError::Interrupted => Self::Interrupted,
             },
-        }
-    }
-
-    fn of_engine(error: &EngineError) -> Self {
-        match error {
-            EngineError::Setting(_) => Self::Usage,
-            EngineError::Environment(_) | EngineError::Data(_) | EngineError::NotLoaded { .. } => {
-                Self::Environment
-            }
-            EngineError::Database(_) => Self::Failed,
-            EngineError::Interrupted => Self::Interrupted,
-        }
-    }
-
-    fn of_record(error: &RecordError) -> Self {
-        match error {
-            RecordError::Table { .. } => Self::Usage,
-            _ => Self::Environment,
+            RunError::Setting(_)
+            | RunError::Settings(_)
+            | RunError::Record(RecordError::Table { .. }) => Self::Usage,
+            RunError::Environment(_) | RunError::Record(_) => Self::Environment,
+            RunError::Hook(_) => Self::Failed,
         }
     }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(exit as u8)
     }
 }
 
@@ -115,32 +84,15 @@ impl Failure {
     }
 }
 
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        Self::new(Exit::of_engine(&error), error.to_string())
-    }
+macro_rules! failures {
+    ($($error:ty),+) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                let error = RunError::from(error);
+                Self::new(Exit::of_error(&error), error.to_string())
+            }
+        })+
+    };
 }
 
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        Self::new(Exit::of_error(&error), error.to_string())
-    }
-}
-
-impl From<ThreadError> for Failure {
-    fn from(error: ThreadError) -> Self {
-        EngineError::from(error).into()
-    }
-}
-
-impl From<RecordError> for Failure {
-    fn from(error: RecordError) -> Self {
-        Self::new(Exit::of_record(&error), error.to_string())
-    }
-}
-
-impl From<SettingErrors> for Failure {
-    fn from(errors: SettingErrors) -> Self {
-        Self::usage(errors.to_string())
-    }
-}
+failures!(EngineError, ThreadError, RecordError, RunError, SettingErrors);

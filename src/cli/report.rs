@@ -134,7 +134,7 @@ fn of_several(
             })
         };
         match reported {
-            Ok(written) => exit = exit.worse(written),
+            Ok(written) => exit = exit.max(written),
             // A failure names the path itself.
             Err(failure) => console.warn(&format!("skipped: {}", failure.message)),
         }
@@ -162,12 +162,12 @@ fn of_run(
     let mut exit = read_server_reports(&mut run, &folder, console);
     if let Some(file) = os_data {
         let seconds = os_data::merge(&mut run, file, &folder, &|line| console.warn(line))?;
-        exit = exit.worse(kept(seconds, console));
-        exit = exit.worse(kept(record::save(&folder, &run), console));
+        exit = exit.max(kept(seconds, console));
+        exit = exit.max(kept(record::save(&folder, &run), console));
     }
-    exit = exit.worse(kept(report::write_all(&folder, &run), console));
+    exit = exit.max(kept(report::write_all(&folder, &run), console));
     if matches.get_flag("os-text") {
-        exit = exit.worse(write_os_text(&folder, &run, console));
+        exit = exit.max(write_os_text(&folder, &run, console));
     }
     Ok((run, exit))
 }

@@ -11,7 +11,7 @@ use crate::runner::series::Series;
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
-use crate::settings::{Settings, UntilSteady, WarmUp};
+use crate::settings::{Settings, UntilSteady};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
@@ -87,7 +87,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
             console.report(|| report::text::render(&kept.run));
         }
         console.warn(&format!("the record is in {place}"));
-        exit = exit.worse(Exit::of_run(&kept.run));
+        exit = exit.max(Exit::of_run(&kept.run));
         if let Some(failure) = kept.failure {
             return Err(failure.into());
         }
@@ -132,11 +132,7 @@ fn until_steady(volume: &str) -> Result<UntilSteady, String> {
 /// A run too short for the proof would end by RUN_TIME every time.
 fn check_until_steady(settings: &Settings) -> Result<(), Failure> {
     let Some(asked) = &settings.until_steady else { return Ok(()) };
-    let warm_up_s = match settings.warm_up {
-        WarmUp::Time(time) => time.as_secs_f64(),
-        WarmUp::Cache => 0.0,
-    };
-    let needed_s = proof::shortest_s(warm_up_s, asked.window.as_secs_f64());
+    let needed_s = proof::shortest_s(settings.warm_up_s(), asked.window.as_secs_f64());
     let run_time_s = settings.run_time.as_secs_f64();
     if run_time_s >= needed_s {
         return Ok(());

@@ -54,11 +54,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let (tablespace, schemas) = form(matches)?;
     let mut settings = source::read(matches, CommandKind::Setup, schemas, console)?;
     let signals = signals::count()?;
-    let mut engine = source::open(&settings, &signals, console)?;
+    let context = source::context(&signals, console);
+    let mut engine = context.open(&settings)?;
     if let Some(tablespace) = tablespace {
         if engine.support().tablespaces {
             settings.db.options.insert("tablespace".to_owned(), tablespace);
-            engine = source::open(&settings, &signals, console)?;
+            engine = context.open(&settings)?;
         } else {
             console.warn(&format!("this engine has no tablespaces: {tablespace} has no effect"));
         }

@@ -41,15 +41,6 @@ pub fn read(
     Ok(settings)
 }
 
-/// Opens the engine, which obeys these signals where it waits for others.
-pub fn open(
-    settings: &Settings,
-    signals: &Arc<AtomicU8>,
-    console: &Console,
-) -> Result<Arc<dyn Engine>, Failure> {
-    Ok(context(signals, console).open(settings)?)
-}
-
 /// Opens the engine for a command that stops for no signal itself: where the engine does, signals
 /// are its own from now on.
 pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engine>, Failure> {

@@ -114,9 +114,9 @@ pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), 
     let done = sweep::run(request, &context)?;
     let runs = done.swept.runs.iter().map(Exit::of_run);
     let beside = done.beside.iter().map(Exit::of_error);
-    let mut exit = runs.chain(beside).fold(Exit::Done, Exit::worse);
+    let mut exit = runs.chain(beside).fold(Exit::Done, Exit::max);
     if !done.is_complete() {
-        exit = exit.worse(Exit::Failed);
+        exit = exit.max(Exit::Failed);
     }
     if context.caller.is_interrupted() {
         exit = Exit::Interrupted;

@@ -1,5 +1,4 @@
-//! The caller of an engine, as far as waiting goes: signals end a wait, and notes say what is
-//! waited for.
+//! The caller of an engine: signals that end its waits, and notes on what it waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,5 +1,4 @@
-//! The contract between petal and a database: [`Engine`], [`Session`], and the values that they
-//! exchange. It names no database.
+//! The contract between petal and a database: [`Engine`], [`Session`], and their values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -21,8 +20,7 @@ pub trait Engine: Send + Sync {
     /// Its entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
 
-    /// The block size that a load will have: as asked, or the engine's default. An engine whose
-    /// target decides refuses what is not so.
+    /// The block size of a load: as asked, or the default. Refuses what the target has not.
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
         Ok(asked.unwrap_or(self.support().block_size_default))
     }
@@ -44,8 +42,7 @@ pub trait Engine: Send + Sync {
     fn describe(&self, schemas: u32, sessions: u32)
     -> Result<(Target, TargetDetails), EngineError>;
 
-    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves nothing that
-    /// [`Engine::loaded`] lists.
+    /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
     fn load(
         &self,
         plan: &LoadPlan,
@@ -53,14 +50,12 @@ pub trait Engine: Send + Sync {
         stop: &Stop,
     ) -> Result<LoadSummary, EngineError>;
 
-    /// The number of endpoints that serve a run; sessions are seated on them by
-    /// [`crate::workload::plan::seats`].
+    /// The number of endpoints; [`crate::workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {
         1
     }
 
-    /// Refuses a run over `schemas` that is sure to fail, before anything is touched: where the
-    /// role may not write, or the target only reads.
+    /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
     fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
         Ok(())
     }
@@ -109,16 +104,15 @@ pub trait Engine: Send + Sync {
         self.snapshot()
     }
 
-    /// The run ends: background work of the engine's own (checkpointers) stops. After this the
-    /// closing snapshot is taken. An error of [`EngineError::Data`] tells of blocks that were read
-    /// and were not what was written there; one of [`EngineError::Environment`] what became of a
-    /// server in the run.
+    /// The run ends: background work of the engine's own (checkpointers) stops; the closing
+    /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
+    /// there. [`EngineError::Environment`]: what became of a server in the run.
     fn quiesce(&self) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// Before the opening snapshot: the database begins a report of its own about the run. What a
-    /// person must be told of it, if anything.
+    /// Before the opening snapshot: begins the database's own report. Returns what to tell a
+    /// person.
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
         Ok(None)
     }
@@ -139,8 +133,7 @@ pub trait Engine: Send + Sync {
         Vec::new()
     }
 
-    /// Seconds by which the clock of a server on another host is ahead of this host's, where it
-    /// can be asked.
+    /// Seconds by which the clock of a server on another host is ahead of this host's, if known.
     fn clock_ahead_s(&self) -> Option<f64> {
         None
     }
@@ -148,8 +141,7 @@ pub trait Engine: Send + Sync {
     /// Counts rows and blocks now, by the database's own physical view.
     fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
 
-    /// Drops everything that carries petal's mark, and nothing else. Returns what was dropped, a
-    /// line each.
+    /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
     fn drop_data(&self) -> Result<Vec<String>, EngineError>;
 }
 
@@ -175,9 +167,8 @@ pub trait Session: Send {
         done: &mut Outcomes,
     ) -> Result<(), SessionError>;
 
-    /// Runs a batch that another follows at once: it may return with its last operations in flight,
-    /// so that a queue stays full from batch to batch. The next batch then begins with them,
-    /// and has others if it is executed by this again.
+    /// Runs a batch that another follows at once: its last operations may stay in flight, so that a
+    /// queue stays full. The next batch begins with them.
     fn execute_pipelined(
         &mut self,
         batch: &[Operation],
@@ -192,9 +183,8 @@ pub trait Session: Send {
         0
     }
 
-    /// Makes the database's counters current for this session's work. Called after a batch,
-    /// some ten to twenty times a second, and before the closing snapshot. A session that cannot is
-    /// lost: its figures would be short.
+    /// Makes the database's counters current for this session's work; called some ten to twenty
+    /// times a second. A session that cannot is lost: its figures would be short.
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
         Ok(())
     }
@@ -207,9 +197,8 @@ pub trait Session: Send {
 pub trait Cancel: Send + Sync {
     fn cancel(&self);
 
-    /// The operation did not end though it was cancelled: gives its connection up, so that who
-    /// waits for it gets an error at once and the session is lost. Returns without waiting. An
-    /// engine without a peer that may fall silent needs none.
+    /// The operation did not end though it was cancelled: gives its connection up at once, so that
+    /// the session is lost. Needless without a peer that may fall silent.
     fn abort(&self) {}
 }
 
@@ -219,8 +208,7 @@ pub const CUT: &str = "cut";
 /// The code of a session that was to read before the trigger, or beside a run, when a signal came.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Ended operations, in order. Reused from batch to batch: nothing is allocated per operation but
-/// the text of an error.
+/// Ended operations, in order. Memory is reused: per operation only an error's text is allocated.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub ended: Vec<Outcome>,
@@ -252,15 +240,14 @@ impl Outcome {
         Self { operation, latency_ns, end_ns: stop.since_trigger_ns(end), rows, error }
     }
 
-    /// The first operation of a call that failed as a whole: what the call did is not known, and it
-    /// stands for all of it.
+    /// The first operation of a call that failed as a whole stands for all of it.
     pub fn of_failed_call(operation: usize, end_ns: u64, code: Box<str>) -> Self {
         Self { operation: operation as u32, latency_ns: 0, end_ns, rows: 0, error: Some(code) }
     }
 }
 
-/// The stop of a run: a deadline, a flag, and the trigger that times are counted from. Shared by
-/// all sessions of a run; cheap to ask between operations.
+/// The stop of a run: deadline, flag, and the trigger of all times. Sessions share it; asking is
+/// cheap.
 #[derive(Debug, Clone)]
 pub struct Stop {
     trigger: Instant,
@@ -364,8 +351,7 @@ impl LoadPlan {
 pub struct LoadSummary {
     pub schemas: Vec<LoadedSchemaSummary>,
     pub seconds: f64,
-    /// Until rows and indexes of all schemas were durable, where that is told apart from
-    /// [`LoadSummary::afterwards`].
+    /// Until rows and indexes of all schemas were durable, if known apart from `afterwards`.
     pub durable_seconds: Option<f64>,
     /// Steps after that, in seconds, in order.
     pub afterwards: Vec<(&'static str, f64)>,
@@ -386,8 +372,7 @@ pub struct Placement {
     /// Blocks that hold rows of the main table.
     pub blocks: u64,
     pub rows_per_block_max: u64,
-    /// Blocks that hold parts of rows, or none, where one row each should be; None where the
-    /// database does not tell.
+    /// Blocks that hold parts of rows or none, not one row each; None where it is not known.
     pub overflow_blocks: Option<u64>,
     /// The view that was asked, such as `dbstat`.
     pub source: &'static str,
@@ -459,8 +444,7 @@ pub enum EngineError {
     /// The target cannot be reached, refuses, is full or read-only: exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// The data there are not those that are needed: damaged, foreign, of another shape: exit code
-    /// 3.
+    /// The data are damaged, foreign or of another shape: exit code 3.
     #[error("{0}")]
     Data(String),
     /// A schema that is needed is not loaded there: exit code 3.

@@ -12,8 +12,7 @@ use rustix::io::Errno;
 pub struct FileLock(Arc<File>);
 
 impl FileLock {
-    /// Takes the lock. None if another petal holds it. Where a file system has no such locks, two
-    /// petals at once are the user's to avoid.
+    /// Takes the lock; None if another petal holds it. File systems without locks give it to all.
     pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
         let file = file.into();
         match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
@@ -24,8 +23,7 @@ impl FileLock {
 }
 
 impl Drop for FileLock {
-    /// Closing it is not enough: a program that another thread starts at this moment has the file
-    /// open, too, until it runs.
+    /// Closing is not enough: a program that another thread just starts has the file open, too.
     fn drop(&mut self) {
         let _ = flock(self.0.as_fd(), FlockOperation::Unlock);
     }

@@ -21,8 +21,7 @@ pub mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod threads;
-#[cfg(any(test, feature = "sqlite", feature = "device", feature = "oracle", feature = "scripted"))]
-mod url_option;
+pub mod url_option;
 
 pub use caller::Caller;
 pub use contract::*;

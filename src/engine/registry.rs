@@ -1,5 +1,4 @@
-//! The engines of this build, in the order in which people should read of them. A new engine is one
-//! entry here.
+//! The engines of this build, in the order in which people read of them: one entry each.
 
 use std::sync::Arc;
 

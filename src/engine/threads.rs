@@ -1,5 +1,5 @@
-//! petal's threads: every one is started here. One that cannot be started is an error in words,
-//! never a panic, which would lose what a run has measured.
+//! All of petal's threads start here. One that cannot is an error, never a panic, which would lose
+//! what a run has measured.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};

@@ -211,7 +211,6 @@ pub fn is_one(path: &Path) -> bool {
     path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
 }
 
-/// Writes it into a folder of its own.
 pub fn save(folder: &Folder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), WHAT, calibration)?;
     folder.write_atomically(NAME, &text)

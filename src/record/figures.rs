@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::journal::WaitTotal;
-use super::{IoLatency, Ops, PerSecond, Second, WaitHistogram, WaitRow};
+use super::{IoLatency, Ops, PerSecond, Rows, Run, Second, WaitHistogram, WaitRow};
 use crate::stats::counters::{IoCounts, WaitClass, WaitSource};
-use crate::stats::histogram::{LatencySummary, micros};
+use crate::stats::histogram::{Latencies, LatencySummary, micros};
 use crate::stats::os::{CpuShare, DeviceCounts};
 use crate::stats::target::IoEvents;
+use crate::workload::op::Kind;
 
 impl PerSecond {
     /// Totals over `seconds`. What is unknown stays unknown, and over no time all is unknown.
@@ -58,6 +59,16 @@ impl PerSecond {
             device_write_bytes: self.device_write_bytes,
             ..Self::over(0, 0, 0, io, None, seconds)
         }
+    }
+}
+
+impl Run {
+    /// Takes over what petal, the operating system and the device counted in some seconds.
+    pub(super) fn set_totals(&mut self, totals: &Totals) {
+        let summary = &mut self.summary;
+        (summary.ops, summary.rows, summary.rows_asked) =
+            (totals.ops, totals.rows, totals.rows_asked);
+        (summary.cpu, self.details.device) = (totals.cpu, totals.device);
     }
 }
 
@@ -149,13 +160,18 @@ pub fn seconds_within(timeline: &[Second], from_s: f64, to_s: f64) -> Vec<&Secon
         .collect()
 }
 
+/// The sum; None of nothing, and where one part is unknown.
+fn sum<T>(parts: impl Iterator<Item = Option<T>>, plus: fn(&T, &T) -> T) -> Option<T> {
+    parts.reduce(|sum, part| Some(plus(&sum?, &part?))).flatten()
+}
+
 /// Sums of an interval, and the time it took. A figure that one second lacks is unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     pub seconds: f64,
     pub ops: Ops,
-    pub rows: super::Rows,
-    pub rows_asked: Option<super::Rows>,
+    pub rows: Rows,
+    pub rows_asked: Option<Rows>,
     pub io: IoCounts,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
@@ -163,28 +179,20 @@ pub struct Totals {
 
 impl Totals {
     pub fn of<'a>(seconds: impl IntoIterator<Item = &'a Second>) -> Self {
-        let mut sum = Self::default();
-        let mut cpu = CpuSum::default();
-        for (index, second) in seconds.into_iter().enumerate() {
-            sum.seconds += second.length_s;
-            sum.ops = sum.ops.plus(&second.ops);
-            sum.rows = sum.rows.plus(&second.rows);
-            sum.rows_asked = match (index, sum.rows_asked, second.rows_asked) {
-                (0, _, asked) => asked,
-                (_, Some(a), Some(b)) => Some(a.plus(&b)),
-                _ => None,
-            };
-            let io = second.io.unwrap_or_default();
-            sum.io = if index == 0 { io } else { sum.io.plus(&io) };
-            sum.device = match (index, sum.device, second.device) {
-                (0, _, device) => device,
-                (_, Some(a), Some(b)) => Some(add_device(&a, &b)),
-                _ => None,
-            };
-            cpu.add(second.cpu.as_ref(), second.length_s);
+        let seconds: Vec<&Second> = seconds.into_iter().collect();
+        let each = || seconds.iter();
+        Self {
+            seconds: each().map(|second| second.length_s).sum(),
+            ops: each().fold(Ops::default(), |sum, second| sum.plus(&second.ops)),
+            rows: each().fold(Rows::default(), |sum, second| sum.plus(&second.rows)),
+            rows_asked: sum(each().map(|second| second.rows_asked), Rows::plus),
+            io: each()
+                .map(|second| second.io.unwrap_or_default())
+                .reduce(|sum, io| sum.plus(&io))
+                .unwrap_or_default(),
+            device: sum(each().map(|second| second.device), DeviceCounts::plus),
+            cpu: mean_cpu(&seconds),
         }
-        sum.cpu = cpu.mean();
-        sum
     }
 
     pub fn per_second(&self) -> PerSecond {
@@ -199,46 +207,29 @@ impl Totals {
     }
 }
 
-fn add_device(a: &DeviceCounts, b: &DeviceCounts) -> DeviceCounts {
-    DeviceCounts {
-        read_requests: a.read_requests + b.read_requests,
-        read_bytes: a.read_bytes + b.read_bytes,
-        read_ms: a.read_ms + b.read_ms,
-        write_requests: a.write_requests + b.write_requests,
-        write_bytes: a.write_bytes + b.write_bytes,
-        write_ms: a.write_ms + b.write_ms,
-        flushes: a.flushes + b.flushes,
-        busy_ms: a.busy_ms + b.busy_ms,
-    }
-}
-
 /// The processors' shares, weighed by time, over the seconds that know them.
-#[derive(Default)]
-struct CpuSum {
-    seconds: f64,
-    weighed: CpuShare,
+fn mean_cpu(seconds: &[&Second]) -> Option<CpuShare> {
+    let known = || seconds.iter().filter_map(|second| Some((second.cpu?, second.length_s)));
+    let all_s: f64 = known().map(|(_, length_s)| length_s).sum();
+    let mean = |part: fn(&CpuShare) -> f64| {
+        known().map(|(cpu, length_s)| part(&cpu) * length_s).sum::<f64>() / all_s
+    };
+    (all_s > 0.0).then(|| CpuShare {
+        user: mean(|cpu| cpu.user),
+        system: mean(|cpu| cpu.system),
+        iowait: mean(|cpu| cpu.iowait),
+        idle: mean(|cpu| cpu.idle),
+        steal: mean(|cpu| cpu.steal),
+    })
 }
 
-impl CpuSum {
-    fn add(&mut self, share: Option<&CpuShare>, seconds: f64) {
-        let Some(share) = share else { return };
-        self.seconds += seconds;
-        self.weighed.user += share.user * seconds;
-        self.weighed.system += share.system * seconds;
-        self.weighed.iowait += share.iowait * seconds;
-        self.weighed.idle += share.idle * seconds;
-        self.weighed.steal += share.steal * seconds;
-    }
-
-    fn mean(&self) -> Option<CpuShare> {
-        (self.seconds > 0.0).then(|| CpuShare {
-            user: self.weighed.user / self.seconds,
-            system: self.weighed.system / self.seconds,
-            iowait: self.weighed.iowait / self.seconds,
-            idle: self.weighed.idle / self.seconds,
-            steal: self.weighed.steal / self.seconds,
-        })
-    }
+/// All operations together, of latencies by kind; None of no operation.
+pub(super) fn all_operations(by_kind: &BTreeMap<String, Latencies>) -> Option<LatencySummary> {
+    let mut all = Latencies::new();
+    // Response times are the same operations again, from another start.
+    let service = Kind::ALL.iter().filter_map(|kind| by_kind.get(kind.name()));
+    service.for_each(|latencies| all.add(latencies));
+    (all.count() > 0).then(|| all.summary())
 }
 
 /// Counts, means and maxima of the seconds together; percentiles cannot be had from percentiles.

@@ -19,7 +19,6 @@ const STAMP: &[BorrowedFormatItem<'_>] =
 /// Runs that may begin within one second under one name before petal gives up.
 const NUMBER_MAX: u32 = 10_000;
 
-/// The folder of one run.
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,

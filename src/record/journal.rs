@@ -38,14 +38,14 @@ pub struct JournalLine {
     /// Since the trigger. In the file only those that are not as the line before left them: a day's
     /// run must not fill a disk with what stood still.
     pub waits: Vec<WaitTotal>,
-    /// The database's own counters since the trigger; told as `waits` are.
+    /// The database's own counters since the trigger; written as `waits` are.
     pub counters: BTreeMap<String, u64>,
     /// The database's counters could not be sampled: `waits` and `counters` are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncounted: bool,
     /// Errors so far, by code.
     pub errors: BTreeMap<String, u64>,
-    /// Since the line before: of a day's run with many of them, each is told once.
+    /// Since the line before: of a day's run with many of them, each is written once.
     pub sessions_lost: Vec<SessionLost>,
     pub petal_cpu_s: Option<f64>,
     /// Since the trigger, as in [`super::Details`].
@@ -85,29 +85,29 @@ impl From<&WaitTotal> for WaitRow {
 #[derive(Debug)]
 pub struct Journal {
     lines: Lines,
-    told: Told,
+    latest: LatestTotals,
 }
 
 impl Journal {
     pub fn begin(folder: &Folder, opening: &Opening) -> Result<Self, RecordError> {
         let lines = Lines::begin(&folder.path().join(NAME), "a journal line", opening)?;
-        Ok(Self { lines, told: Told::default() })
+        Ok(Self { lines, latest: LatestTotals::default() })
     }
 
     /// Appends one second. An error is returned once; after it, this does nothing.
     pub fn second(&mut self, line: JournalLine) -> Result<(), RecordError> {
-        self.lines.append(&self.told.changed_in(line))
+        self.lines.append(&self.latest.changed_in(line))
     }
 }
 
 /// Waits and counters as the lines so far tell them.
 #[derive(Debug, Default)]
-struct Told {
+struct LatestTotals {
     waits: Vec<WaitTotal>,
     counters: BTreeMap<String, u64>,
 }
 
-impl Told {
+impl LatestTotals {
     /// Keeps what a line tells, and leaves in it what is new.
     fn changed_in(&mut self, mut line: JournalLine) -> JournalLine {
         line.waits.retain(|wait| !self.waits.contains(wait));
@@ -124,7 +124,7 @@ impl Told {
 
     fn take(&mut self, line: &JournalLine) {
         if line.uncounted {
-            *self = Self::default(); // To be told whole when it is known again.
+            *self = Self::default(); // They are written whole when it is known again.
         }
         for wait in &line.waits {
             match self.waits.iter_mut().find(|known| known.name == wait.name) {
@@ -136,7 +136,6 @@ impl Told {
     }
 }
 
-/// What stands in a journal.
 #[derive(Debug)]
 pub struct Read {
     pub opening: Opening,
@@ -162,7 +161,7 @@ pub struct Counted {
 /// Reads a journal up to the first line that is torn or damaged.
 pub fn read(path: &Path) -> Result<Read, RecordError> {
     let (mut seconds, mut last) = (Vec::new(), None);
-    let mut told = Told::default();
+    let mut latest = LatestTotals::default();
     let mut sessions_lost: Vec<SessionLost> = Vec::new();
     let mut until_break: Option<Option<Counted>> = None;
     let (opening, torn) =
@@ -174,14 +173,15 @@ pub fn read(path: &Path) -> Result<Read, RecordError> {
                 }
             }
             if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
-                until_break = Some(told.counted(seconds.len(), last.as_ref()));
+                until_break = Some(latest.counted(seconds.len(), last.as_ref()));
             }
             seconds.push(line.second.clone());
-            told.take(&line);
+            latest.take(&line);
             last = Some(line);
         })?;
-    let counted = until_break.unwrap_or_else(|| told.counted(seconds.len(), last.as_ref()));
-    let last = last.map(|line| JournalLine { waits: told.waits, counters: told.counters, ..line });
+    let counted = until_break.unwrap_or_else(|| latest.counted(seconds.len(), last.as_ref()));
+    let last =
+        last.map(|line| JournalLine { waits: latest.waits, counters: latest.counters, ..line });
     Ok(Read { opening, seconds, last, counted, sessions_lost, torn })
 }
 
@@ -201,17 +201,17 @@ pub fn between(path: &Path, (from_s, to_s): (f64, f64)) -> Result<Option<Between
     let ends_at = |line: &JournalLine, at_s: f64| {
         (line.second.from_s + line.second.length_s - at_s).abs() < BOUND_SLACK_S
     };
-    let mut told = Told::default();
+    let mut latest = LatestTotals::default();
     let trigger = JournalLine { petal_cpu_s: Some(0.0), ..JournalLine::default() };
     let (mut from, mut to) = ((from_s < BOUND_SLACK_S).then_some(trigger), None);
     ndjson::read(path, FORMAT, WANTED, |_: &Opening, line: JournalLine| {
-        told.take(&line);
+        latest.take(&line);
         let bound = match (ends_at(&line, from_s), ends_at(&line, to_s)) {
             (true, _) => &mut from,
             (_, true) => &mut to,
             _ => return,
         };
-        let (waits, counters) = (told.waits.clone(), told.counters.clone());
+        let (waits, counters) = (latest.waits.clone(), latest.counters.clone());
         *bound = Some(JournalLine { waits, counters, ..line });
     })?;
     let both = from.zip(to).filter(|(from, to)| !from.uncounted && !to.uncounted);
@@ -316,7 +316,7 @@ mod tests {
                 let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
                 prop_assert_eq!((last.waits, last.counters), (waits, counters));
             }
-            // What stood still is not told again.
+            // What stood still is not written again.
             let still = JournalLine {
                 counters: BTreeMap::from([("counter 0".to_owned(), totals[0])]),
                 ..JournalLine::default()

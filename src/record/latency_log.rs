@@ -13,9 +13,7 @@
 //!   that the settings sent there.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -26,6 +24,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
+use super::ndjson::AppendedFile;
 use super::{Folder, RecordError, format};
 use crate::stats::histogram::{LATENCY_NS_MAX, Latencies};
 
@@ -38,34 +37,25 @@ const COLUMNS: &str =
 
 /// The log of a run that goes on.
 pub struct LatencyLog {
-    path: PathBuf,
-    /// None after an error, which was told once.
-    file: Option<File>,
+    file: AppendedFile,
     serializer: V2DeflateSerializer,
-    text: Vec<u8>,
 }
 
 impl LatencyLog {
     /// `triggered_at` is the zero of all intervals.
     pub fn begin(folder: &Folder, triggered_at: SystemTime) -> Result<Self, RecordError> {
-        let path = folder.path().join(NAME);
-        let file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .open(&path)
-            .map_err(|source| RecordError::io("make", &path, source))?;
         let mut log = Self {
-            path,
-            file: Some(file),
+            file: AppendedFile::create(&folder.path().join(NAME))?,
             serializer: V2DeflateSerializer::new(),
-            text: Vec::new(),
         };
-        let begun = builder(Some(triggered_at))
-            .begin_log_with(&mut log.text, &mut log.serializer)
-            .map(|_| ());
-        begun.map_err(|source| RecordError::io("write", &log.path, source))?;
-        log.text.extend_from_slice(COLUMNS.as_bytes());
-        log.flush()?;
+        log.file.append(|path| {
+            let mut text = Vec::new();
+            builder(Some(triggered_at))
+                .begin_log_with(&mut text, &mut log.serializer)
+                .map_err(|source| RecordError::io("write", path, source))?;
+            text.extend_from_slice(COLUMNS.as_bytes());
+            Ok(text)
+        })?;
         Ok(log)
     }
 
@@ -77,48 +67,22 @@ impl LatencyLog {
         length_s: f64,
         by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
     ) -> Result<(), RecordError> {
-        if self.file.is_none() {
-            return Ok(());
-        }
-        let encoded = self.encode(from_s, length_s, by_tag);
-        let written = encoded.and_then(|()| self.flush());
-        if written.is_err() {
-            self.file = None;
-        }
-        written
-    }
-
-    fn encode<'a>(
-        &mut self,
-        from_s: f64,
-        length_s: f64,
-        by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
-    ) -> Result<(), RecordError> {
         const WHAT: &str = "a second's histogram";
         let (from, length) = (seconds(from_s), seconds(length_s));
-        let mut lines = Vec::new();
-        let mut writer = builder(None)
-            .begin_log_with(&mut lines, &mut self.serializer)
-            .map_err(|cause| RecordError::encode(WHAT, &self.path, &cause))?;
-        for (tag, latencies) in by_tag.into_iter().filter(|(_, l)| l.count() > 0) {
-            writer
-                .write_histogram(latencies.buckets(), from, length, Tag::new(tag))
-                .map_err(|cause| RecordError::encode(WHAT, &self.path, &cause))?;
-        }
-        // The writer names its divisor again each time it begins; once, at the top, is enough.
-        let repeated = lines.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        self.text.extend_from_slice(&lines[repeated..]);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), RecordError> {
-        if let Some(file) = &mut self.file {
-            file.write_all(&self.text)
-                .and_then(|()| file.flush())
-                .map_err(|source| RecordError::io("append to", &self.path, source))?;
-        }
-        self.text.clear();
-        Ok(())
+        self.file.append(|path| {
+            let mut lines = Vec::new();
+            let mut writer = builder(None)
+                .begin_log_with(&mut lines, &mut self.serializer)
+                .map_err(|cause| RecordError::encode(WHAT, path, &cause))?;
+            for (tag, latencies) in by_tag.into_iter().filter(|(_, l)| l.count() > 0) {
+                writer
+                    .write_histogram(latencies.buckets(), from, length, Tag::new(tag))
+                    .map_err(|cause| RecordError::encode(WHAT, path, &cause))?;
+            }
+            // The writer names its divisor again each time it begins; once, at the top, is enough.
+            let repeated = lines.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+            Ok(lines.split_off(repeated))
+        })
     }
 }
 
@@ -181,26 +145,7 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Option<Histogram<u64>> {
     (buckets.high() == LATENCY_NS_MAX).then_some(buckets)
 }
 
-/// One kind's latencies in one interval.
-#[derive(Debug, Clone)]
-pub struct Interval {
-    pub tag: String,
-    pub from_s: f64,
-    pub length_s: f64,
-    pub latencies: Latencies,
-}
-
 impl Intervals {
-    /// One interval after the other, in the order they were written.
-    pub fn iter(&self) -> impl Iterator<Item = Interval> {
-        self.decoded().map(|(tag, from_s, length_s, buckets)| Interval {
-            tag,
-            from_s,
-            length_s,
-            latencies: Latencies::from_buckets(&buckets),
-        })
-    }
-
     /// All that began within `from_s..to_s`, merged by tag (never averaged).
     pub fn merged(&self, from_s: f64, to_s: f64) -> BTreeMap<String, Latencies> {
         const SLACK_S: f64 = 0.001;
@@ -220,10 +165,8 @@ impl Intervals {
                 }
             }
         }
-        merged
-            .iter()
-            .map(|(tag, buckets)| (tag.clone(), Latencies::from_buckets(buckets)))
-            .collect()
+        let merged = merged.into_iter();
+        merged.map(|(tag, buckets)| (tag, Latencies::from_buckets(&buckets))).collect()
     }
 
     fn decoded(&self) -> impl Iterator<Item = (String, f64, f64, Histogram<u64>)> {
@@ -242,6 +185,8 @@ impl Intervals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
+    use std::path::PathBuf;
 
     fn filled(values_ns: &[u64]) -> Latencies {
         let mut latencies = Latencies::new();
@@ -293,7 +238,7 @@ mod tests {
         let p50 = late["select"].percentile_us(50.0).unwrap();
         assert!((p50 - 2000.0).abs() <= 2.0, "{p50}");
         let per_second: Vec<(String, f64, u64)> =
-            log.iter().map(|i| (i.tag.clone(), i.from_s, i.latencies.count())).collect();
+            log.decoded().map(|(tag, from_s, _, buckets)| (tag, from_s, buckets.len())).collect();
         assert_eq!(per_second[5], ("update".to_owned(), 2.0, 1));
     }
 
@@ -308,7 +253,7 @@ mod tests {
             let log = read(&path).unwrap();
             let at_line_end = cut == 0 || text[cut - 1] == b'\n';
             assert_eq!(log.torn, !at_line_end, "cut at {cut}");
-            counts.push(log.iter().count());
+            counts.push(log.decoded().count());
         }
         assert_eq!(counts.first(), Some(&0));
         assert_eq!(counts.last(), Some(&6));
@@ -321,7 +266,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = LatencyLog::begin(&Folder::open(dir.path()), SystemTime::now()).unwrap();
         // /dev/full takes nothing: a disk that is full, for real.
-        log.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        log.file.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let latencies = filled(&[1000]);
         let error = log.second(0.0, 1.0, [("select", &latencies)]).unwrap_err().to_string();
         assert!(error.contains("latency.hlog") && error.contains("free some space"), "{error}");

@@ -8,7 +8,6 @@ use super::{FORMAT, Folder, RebuiltBecause, RecordError, Run, format, journal, r
 
 pub const NAME: &str = "run.json";
 
-/// Writes the whole record.
 pub fn save(folder: &Folder, run: &Run) -> Result<PathBuf, RecordError> {
     let text = format::text(&folder.path().join(NAME), "the run", run)?;
     folder.write_atomically(NAME, &text)

@@ -154,7 +154,6 @@ impl Rows {
         self.select + self.scan + self.update
     }
 
-    /// Adds another interval's rows.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             select: self.select + other.select,
@@ -453,9 +452,7 @@ impl Run {
         };
         Self { summary, details: Details::default() }
     }
-}
 
-impl Run {
     /// True of the bare device: no database lies on it.
     pub fn is_bare_device(&self) -> bool {
         self.summary.engine == "device"
@@ -522,7 +519,6 @@ impl Severity {
 }
 
 impl Ops {
-    /// Adds another interval's operations.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             select: self.select + other.select,

@@ -14,14 +14,48 @@ use super::{RecordError, format};
 /// What is no such file may have no end of a line.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// A file that goes on.
+/// A file that grows by appends.
+#[derive(Debug)]
+pub(super) struct AppendedFile {
+    path: PathBuf,
+    /// None after an error: a full disk is reported once, and the run goes on.
+    pub(super) file: Option<File>,
+}
+
+impl AppendedFile {
+    /// Makes a file that was not there.
+    pub fn create(path: &Path) -> Result<Self, RecordError> {
+        let file = OpenOptions::new().create_new(true).append(true).open(path);
+        let file = file.map_err(|source| match source.kind() {
+            ErrorKind::AlreadyExists => RecordError::FileThere { path: path.to_owned() },
+            _ => RecordError::io("make", path, source),
+        })?;
+        Ok(Self { path: path.to_owned(), file: Some(file) })
+    }
+
+    /// Appends what `encode` makes. An error is returned once; after it, this does nothing.
+    pub fn append(
+        &mut self,
+        encode: impl FnOnce(&Path) -> Result<Vec<u8>, RecordError>,
+    ) -> Result<(), RecordError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let written = encode(&self.path).and_then(|bytes| {
+            let written = file.write_all(&bytes).and_then(|()| file.flush());
+            written.map_err(|source| RecordError::io("append to", &self.path, source))
+        });
+        if written.is_err() {
+            self.file = None;
+        }
+        written
+    }
+}
+
+/// A file of lines that goes on.
 #[derive(Debug)]
 pub(super) struct Lines {
-    path: PathBuf,
+    file: AppendedFile,
     /// What a line is, for messages.
     what: &'static str,
-    /// None after an error: a full disk is told once, and the run goes on.
-    file: Option<File>,
 }
 
 impl Lines {
@@ -31,30 +65,14 @@ impl Lines {
         what: &'static str,
         first: &T,
     ) -> Result<Self, RecordError> {
-        let file =
-            OpenOptions::new().create_new(true).append(true).open(path).map_err(|source| {
-                match source.kind() {
-                    ErrorKind::AlreadyExists => RecordError::FileThere { path: path.to_owned() },
-                    _ => RecordError::io("make", path, source),
-                }
-            })?;
-        let mut lines = Self { path: path.to_owned(), what, file: Some(file) };
+        let mut lines = Self { file: AppendedFile::create(path)?, what };
         lines.append(first)?;
         Ok(lines)
     }
 
     /// An error is returned once; after it, this does nothing.
     pub fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let written = encoded(&self.path, self.what, value).and_then(|bytes| {
-            file.write_all(&bytes)
-                .and_then(|()| file.flush())
-                .map_err(|source| RecordError::io("append to", &self.path, source))
-        });
-        if written.is_err() {
-            self.file = None;
-        }
-        written
+        self.file.append(|path| encoded(path, self.what, value))
     }
 }
 
@@ -105,7 +123,8 @@ mod tests {
     fn an_error_is_told_once_and_then_it_is_quiet() {
         // /dev/full takes nothing: a disk that is full, for real.
         let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let mut lines = Lines { path: "journal.ndjson".into(), what: "a line", file };
+        let file = AppendedFile { path: "journal.ndjson".into(), file };
+        let mut lines = Lines { file, what: "a line" };
         let error = lines.append(&1).unwrap_err().to_string();
         assert!(error.contains("journal.ndjson") && error.contains("free some space"), "{error}");
         assert!(lines.append(&1).is_ok());

@@ -171,11 +171,19 @@ impl HostFigures {
         let per = |count: Option<u64>| sum.per_second(count, 1.0);
         let processors = |us: Option<u64>| sum.per_second(us, 1e6);
         let share = |us: Option<u64>| sum.per_second(us, 1e4);
+        let seconds = |us: Option<u64>| us.map(|us| us as f64 / 1e6);
         Self {
             host: seen.host.clone(),
             file: seen.file.clone(),
             seconds: sum.seconds,
-            processors: Processors::of(seen),
+            processors: Processors {
+                count: seen.processors().map(|count| count as u64),
+                allowed_cpus: seen.allowed_cpus.clone(),
+                all: sum.cpus.host.as_ref().and_then(CpuPercents::of),
+                allowed: sum.cpus.allowed.as_ref().and_then(CpuPercents::of),
+                busiest_cpu: sum.busiest_cpu.map(|(cpu, _)| cpu),
+                busiest_percent: sum.busiest_cpu.map(|(_, busy)| busy),
+            },
             devices: sum.devices.as_ref().map(|all| {
                 let figures = all.iter().map(|device| DeviceFigures {
                     name: device.name.clone(),
@@ -210,7 +218,7 @@ impl HostFigures {
                 used_processors: processors(counts.group_used_us),
                 periods: counts.group_periods,
                 throttled_periods: counts.group_throttled_periods,
-                throttled_s: counts.group_throttled_us.map(|us| us as f64 / 1e6),
+                throttled_s: seconds(counts.group_throttled_us),
             }),
             petal_group: seen.petal_group.as_ref().map(|limit| GroupFigures {
                 granted_processors: limit.processors,
@@ -218,24 +226,16 @@ impl HostFigures {
                 used_processors: processors(counts.petal_group_used_us),
                 periods: counts.petal_group_periods,
                 throttled_periods: counts.petal_group_throttled_periods,
-                throttled_s: counts.petal_group_throttled_us.map(|us| us as f64 / 1e6),
+                throttled_s: seconds(counts.petal_group_throttled_us),
             }),
-            before: seen.before.as_ref().map(Before::of),
-        }
-    }
-}
-
-impl Processors {
-    fn of(seen: &HostSeen) -> Self {
-        let sum = &seen.whole.sum;
-        let percents = |ticks: Option<CpuTicks>| CpuPercents::of(&ticks?);
-        Self {
-            count: seen.processors().map(|count| count as u64),
-            allowed_cpus: seen.allowed_cpus.clone(),
-            all: percents(sum.cpus.host),
-            allowed: percents(sum.cpus.allowed),
-            busiest_cpu: sum.busiest_cpu.map(|(cpu, _)| cpu),
-            busiest_percent: sum.busiest_cpu.map(|(_, busy)| busy),
+            before: seen.before.as_ref().map(|before| {
+                let device = before.device();
+                let requests = device.map(|device| device.read_requests + device.write_requests);
+                Before {
+                    working_processors: before.working_processors(),
+                    device_requests: before.per_second(requests, 1.0),
+                }
+            }),
         }
     }
 }
@@ -254,16 +254,6 @@ impl Network {
             sent_segments: counts.sent_segments,
             resent_segments: counts.resent_segments,
         })
-    }
-}
-
-impl Before {
-    fn of(before: &Interval) -> Self {
-        let requests = before.device().map(|device| device.read_requests + device.write_requests);
-        Self {
-            working_processors: before.working_processors(),
-            device_requests: before.per_second(requests, 1.0),
-        }
     }
 }
 

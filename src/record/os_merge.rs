@@ -58,10 +58,9 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         return Err(RecordError::NoOverlap {
             path: path.to_owned(),
             run: format!("{} to {}", stamp(trigger), stamp(end)),
-            file: span.map_or_else(
-                || "nothing".to_owned(),
-                |(from, to)| format!("{} to {}", stamp(from), stamp(to)),
-            ),
+            file: span.map_or("nothing".to_owned(), |(from, to)| {
+                format!("{} to {}", stamp(from), stamp(to))
+            }),
         });
     }
     total.settle(header.allowed_cpus.as_deref());
@@ -85,22 +84,23 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         .collect();
     let clocks = Clocks::of(run, &header);
     seen.clock = Some(clocks.said.clone());
-    let mut notes = vec![clocks.said];
-    if let (false, Some(note)) = (clocks.is_sure, notes.first())
-        && !run.details.gaps.contains(note)
-    {
-        run.details.gaps.push(note.clone());
+    // It may be merged once more.
+    let mut gap = |note: &String| {
+        if !run.details.gaps.contains(note) {
+            run.details.gaps.push(note.clone());
+        }
+    };
+    if !clocks.is_sure {
+        gap(&clocks.said);
     }
+    let mut notes = vec![clocks.said];
     let is_whole = covered_s >= elapsed_s * (1.0 - MISSING_SHARE_MAX);
     if !is_whole {
         let note = format!(
             "{} covers {covered_s:.0} s of the run's {elapsed_s:.0} s: totals of the device are unknown",
             path.display()
         );
-        // It may be merged once more.
-        if !run.details.gaps.contains(&note) {
-            run.details.gaps.push(note.clone());
-        }
+        gap(&note);
         notes.push(note);
     }
     fill(run, &seen, is_whole);
@@ -160,18 +160,7 @@ struct Clocks {
 impl Clocks {
     fn of(run: &Run, header: &OsLogHeader) -> Self {
         let host = &header.host.name;
-        if let Some(s) = run.details.server_clock_ahead_s {
-            let side = if s < 0.0 { "behind" } else { "ahead of" };
-            let s = s.abs();
-            let said = format!(
-                "the clock of {host} is taken as {s:.3} s {side} petal's, as the database told"
-            );
-            return Self { said, is_sure: true };
-        }
-        if run.details.target.local {
-            let said = format!("the file is of {host}, where petal ran too: one clock");
-            return Self { said, is_sure: true };
-        }
+        let sure = |said: String| Self { said, is_sure: true };
         let unsure = |why: String| Self {
             said: format!(
                 "how far the clock of {host} is from petal's is not known ({why}); it is taken as \
@@ -179,9 +168,18 @@ impl Clocks {
             ),
             is_sure: false,
         };
-        let clocks = [(host.as_str(), &header.clock), ("petal's host", &run.details.clock)];
+        if let Some(s) = run.details.server_clock_ahead_s {
+            let (s, side) = (s.abs(), if s < 0.0 { "behind" } else { "ahead of" });
+            return sure(format!(
+                "the clock of {host} is taken as {s:.3} s {side} petal's, as the database told"
+            ));
+        }
+        if run.details.target.local {
+            return sure(format!("the file is of {host}, where petal ran too: one clock"));
+        }
         let mut error_s = Some(0.0);
-        for (whose, clock) in clocks {
+        for (whose, clock) in [(host.as_str(), &header.clock), ("petal's host", &run.details.clock)]
+        {
             match clock {
                 None => {
                     return unsure(format!("nobody on {whose} tells whether it is synchronised"));
@@ -196,21 +194,15 @@ impl Clocks {
             Some(s) if s > CLOCKS_APART_MAX_S => {
                 unsure(format!("by their own estimates they may be {s:.1} s apart"))
             }
-            Some(s) => Self {
-                said: format!(
-                    "the clocks of {host} and petal are both synchronised, and by their own \
-                     estimates no more than {:.3} ms apart: taken as none",
-                    s * 1e3
-                ),
-                is_sure: true,
-            },
-            None => Self {
-                said: format!(
-                    "the clocks of {host} and petal both say that they are synchronised, not how \
-                     well: taken as not apart"
-                ),
-                is_sure: true,
-            },
+            Some(s) => sure(format!(
+                "the clocks of {host} and petal are both synchronised, and by their own estimates \
+                 no more than {:.3} ms apart: taken as none",
+                s * 1e3
+            )),
+            None => sure(format!(
+                "the clocks of {host} and petal both say that they are synchronised, not how well: \
+                 taken as not apart"
+            )),
         }
     }
 }

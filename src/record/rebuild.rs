@@ -9,9 +9,8 @@ use super::figures::{self, Totals};
 use super::journal::{self, Counted, JournalLine};
 use super::latency_log::{self, Intervals};
 use super::{CountedUntil, PerSecond, RecordError, Run, Second, Status, Steady};
-use crate::stats::histogram::Latencies;
 use crate::stats::os::DeviceCounts;
-use crate::workload::op::{Hot, Kind};
+use crate::workload::op::Hot;
 
 /// What only the end of a run tells.
 const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
@@ -104,10 +103,6 @@ fn fill_totals(
             until.second
         ));
     }
-    summary.ops = totals.ops;
-    summary.rows = totals.rows;
-    summary.rows_asked = totals.rows_asked;
-    summary.cpu = totals.cpu;
     summary.per_second = PerSecond::over(
         totals.ops.total,
         totals.rows.total(),
@@ -118,7 +113,6 @@ fn fill_totals(
     )
     .with_database_over(&io, summary.counted_until.map_or(summary.elapsed_s, |until| until.second));
     details.io = io;
-    details.device = device;
     if let Some(last) = last {
         summary.errors = last.errors;
         summary.petal_cpu_s = last.petal_cpu_s;
@@ -137,6 +131,7 @@ fn fill_totals(
         );
     }
     details.timeline = timeline;
+    run.set_totals(&Totals { device, ..totals });
 }
 
 fn end_s(second: &Second) -> f64 {
@@ -159,11 +154,7 @@ fn fill_latencies(run: &mut Run, intervals: &Intervals) {
         run.details.gaps.push("the latency log's last line was cut off and is left out".to_owned());
     }
     let merged = intervals.merged(0.0, run.summary.elapsed_s);
-    let mut all = Latencies::new();
-    // Response times are the same operations again, from another start.
-    let service = Kind::ALL.iter().filter_map(|kind| merged.get(kind.name()));
-    service.for_each(|latencies| all.add(latencies));
-    run.details.op_latency_us = (all.count() > 0).then(|| all.summary());
+    run.details.op_latency_us = figures::all_operations(&merged);
     for (tag, latencies) in merged {
         run.details.histograms.insert(tag.clone(), latencies.bars());
         let summaries = match is_hot(&tag) {

@@ -4,6 +4,7 @@
 //! A cell's folder has its final name only when everything in it is written, so the folders are
 //! the truth and `sweep.json` their index: a sweep that was killed between the two loses nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,7 +80,6 @@ pub struct Failure {
     pub message: String,
 }
 
-/// The content of `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     pub format: String,
@@ -123,16 +123,11 @@ impl Plan {
     pub fn cells(&self) -> Vec<Vec<(String, String)>> {
         let mut cells = vec![Vec::new()];
         for axis in &self.axes {
-            cells = cells
-                .iter()
-                .flat_map(|cell: &Vec<(String, String)>| {
-                    axis.values.iter().map(|value| {
-                        let mut longer = cell.clone();
-                        longer.push((axis.key.clone(), value.clone()));
-                        longer
-                    })
-                })
-                .collect();
+            let longer = cells.iter().flat_map(|cell: &Vec<(String, String)>| {
+                let further = |value: &String| vec![(axis.key.clone(), value.clone())];
+                axis.values.iter().map(move |value| [cell.clone(), further(value)].concat())
+            });
+            cells = longer.collect();
         }
         cells.into_iter().filter_map(with_sessions).collect()
     }
@@ -153,6 +148,16 @@ impl Plan {
         format!("cell{number:03}{slug}-r{repeat}")
     }
 
+    /// Every cell of every round: its number, its factors, the round and the name of its folder.
+    fn runs(&self) -> impl Iterator<Item = (u32, Vec<(String, String)>, u32, String)> {
+        (1..).zip(self.cells()).flat_map(move |(number, factors)| {
+            (1..=self.repeats).map(move |repeat| {
+                let name = self.folder_name(number, &factors, repeat);
+                (number, factors.clone(), repeat, name)
+            })
+        })
+    }
+
     /// A number that is equal for equal axes and settings, on every machine and in every version.
     /// Repeats and a drawn seed are not in it: both may be had of a sweep that is there.
     pub fn fingerprint(&self) -> u64 {
@@ -170,30 +175,18 @@ impl Plan {
     /// In what another plan differs: a line each, `key: this, not that`. Repeats may differ, since
     /// rounds can be added.
     pub fn differences(&self, asked: &Self) -> Vec<String> {
-        let axes = |plan: &Self| -> Vec<(String, String)> {
-            plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(","))).collect()
+        let all = |plan: &Self| -> BTreeMap<String, String> {
+            let settings = plan.settings.iter();
+            let settings = settings.map(|(key, value)| (key.clone(), as_text(value, "unset")));
+            let axes = plan.axes.iter().map(|axis| (axis.key.clone(), axis.values.join(",")));
+            settings.chain(axes).collect()
         };
-        let settings = |plan: &Self| -> Vec<(String, String)> {
-            plan.settings
-                .iter()
-                .map(|(key, value)| (key.clone(), as_text(value, "unset")))
-                .collect()
-        };
-        let all = |plan: &Self| [axes(plan), settings(plan)].concat();
         let (here, there) = (all(self), all(asked));
-        let find = |list: &[(String, String)], key: &str| {
-            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
-        };
-        let mut keys: Vec<&String> = here.iter().chain(&there).map(|(key, _)| key).collect();
-        keys.sort();
-        keys.dedup();
-        let mut lines: Vec<String> = keys
-            .into_iter()
-            .filter_map(|key| {
-                let (is, wanted) = (find(&here, key), find(&there, key));
-                let told = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
-                (is != wanted).then(|| format!("{key}: {}, not {}", told(is), told(wanted)))
-            })
+        let keys: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+        let differing = keys.into_iter().filter(|key| here.get(*key) != there.get(*key));
+        let shown = |value: Option<&String>| value.map_or("unset", String::as_str).to_owned();
+        let mut lines: Vec<String> = differing
+            .map(|key| format!("{key}: {}, not {}", shown(here.get(key)), shown(there.get(key))))
             .collect();
         if self.seed != asked.seed {
             lines.push(format!("seed: {}, not {}", self.seed, asked.seed));
@@ -277,22 +270,18 @@ impl Failure {
 
 /// Cells that were done just before petal was killed.
 fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<Failure>) {
-    for (number, factors) in (1..).zip(sweep.plan.cells()) {
-        for repeat in 1..=sweep.plan.repeats {
-            let is_known =
-                damaged.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
-            if is_known || sweep.has(number, repeat) {
-                continue;
+    let runs: Vec<_> = sweep.plan.runs().collect();
+    for (number, factors, repeat, folder) in runs {
+        let is_known = damaged.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
+        if is_known || sweep.has(number, repeat) {
+            continue;
+        }
+        match status_in(&dir.join(&folder)) {
+            Ok(None) => {}
+            Ok(Some(status)) => {
+                sweep.cells.push(Cell { number, repeat, factors, folder, status });
             }
-            let folder = sweep.plan.folder_name(number, &factors, repeat);
-            match status_in(&dir.join(&folder)) {
-                Ok(None) => {}
-                Ok(Some(status)) => {
-                    let factors = factors.clone();
-                    sweep.cells.push(Cell { number, repeat, factors, folder, status });
-                }
-                Err(error) => damaged.push(Failure::of_record(number, repeat, &error)),
-            }
+            Err(error) => damaged.push(Failure::of_record(number, repeat, &error)),
         }
     }
 }
@@ -327,12 +316,10 @@ pub fn finish_cell(dir: &Path, name: &str, folder: &Folder) -> Result<(), Record
 /// Removes the half cells of this plan, and returns their names.
 pub fn remove_half_cells(dir: &Path, plan: &Plan) -> Result<Vec<String>, RecordError> {
     let mut removed = Vec::new();
-    for (number, factors) in (1..).zip(plan.cells()) {
-        for repeat in 1..=plan.repeats {
-            let name = format!("{}{UNFINISHED}", plan.folder_name(number, &factors, repeat));
-            if remove(&dir.join(&name))? {
-                removed.push(name);
-            }
+    for (.., name) in plan.runs() {
+        let name = format!("{name}{UNFINISHED}");
+        if remove(&dir.join(&name))? {
+            removed.push(name);
         }
     }
     Ok(removed)
@@ -353,12 +340,9 @@ pub fn set_aside(dir: &Path, name: &str) -> Result<PathBuf, RecordError> {
 /// records are damaged or lost. Returns where they are.
 pub fn set_damaged_aside(dir: &Path, sweep: &Sweep) -> Result<Vec<PathBuf>, RecordError> {
     let mut aside = Vec::new();
-    for (number, factors) in (1..).zip(sweep.plan.cells()) {
-        for repeat in 1..=sweep.plan.repeats {
-            let name = sweep.plan.folder_name(number, &factors, repeat);
-            if !sweep.has(number, repeat) && dir.join(&name).is_dir() {
-                aside.push(set_aside(dir, &name)?);
-            }
+    for (number, _, repeat, name) in sweep.plan.runs() {
+        if !sweep.has(number, repeat) && dir.join(&name).is_dir() {
+            aside.push(set_aside(dir, &name)?);
         }
     }
     Ok(aside)

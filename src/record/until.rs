@@ -29,11 +29,7 @@ impl Run {
         let seconds = figures::seconds_within(&self.details.timeline, 0.0, until.second);
         let totals = Totals::of(seconds);
         run.summary.elapsed_s = until.second;
-        run.summary.ops = totals.ops;
-        run.summary.rows = totals.rows;
-        run.summary.rows_asked = totals.rows_asked;
-        run.summary.cpu = totals.cpu;
-        run.details.device = totals.device;
+        run.set_totals(&totals);
         run.details.db_time_s = until.db_time_s;
         run.details.think_time_s = until.think_time_s;
         run.summary.per_second = PerSecond::over(

@@ -13,9 +13,8 @@ use super::figures::{self, Totals};
 use super::os::HostSeen;
 use super::{FileIo, Ops, Rows, Run, WaitRow, journal, latency_log};
 use crate::stats::counters::IoCounts;
-use crate::stats::histogram::{Latencies, LatencySummary};
+use crate::stats::histogram::LatencySummary;
 use crate::stats::os::{CpuShare, DeviceCounts, Whole};
-use crate::workload::op::Kind;
 
 /// What was counted in the steady window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -191,11 +190,8 @@ pub(super) fn rebuild(folder: &Path, run: &mut Run) {
 }
 
 fn all_operations(folder: &Path, from_s: f64, to_s: f64) -> Option<LatencySummary> {
-    let merged = latency_log::read(&folder.join(latency_log::NAME)).ok()?.merged(from_s, to_s);
-    let mut all = Latencies::new();
-    let kinds = Kind::ALL.iter().filter_map(|kind| merged.get(kind.name()));
-    kinds.for_each(|latencies| all.add(latencies));
-    (all.count() > 0).then(|| all.summary())
+    let log = latency_log::read(&folder.join(latency_log::NAME)).ok()?;
+    figures::all_operations(&log.merged(from_s, to_s))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub(super) const READING: &str = "us from submit to completion, petal's clock. L
      the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
      counters; runs are compared by that.";
 
-/// The whole report.
 pub fn render(calibration: &Calibration) -> String {
     let mut out = head(calibration);
     out.push('\n');
@@ -42,7 +41,6 @@ fn head(calibration: &Calibration) -> String {
     out
 }
 
-/// What was measured, where and when.
 pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     let device = calibration.device.as_ref().map_or("-", |device| &device.name);
     let elapsed_s = decimal(calibration.elapsed_s, 0);
@@ -116,7 +114,6 @@ pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
     lines.collect()
 }
 
-/// Every point of a curve.
 pub(super) fn curve(points: &[Point]) -> Table {
     let mut table = Table::of_figures(
         "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | at the \

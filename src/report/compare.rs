@@ -15,7 +15,11 @@ const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// A longer value in the table of what differs is cut.
 const VALUE_LETTERS_MAX: usize = 36;
 
-/// The whole report.
+/// The columns of the CSV after the factors.
+const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low baseline_high runs \
+                           mean low high change_pct change_low_pct change_high_pct p p_corrected \
+                           method significance";
+
 pub fn render(comparison: &Comparison, held: &[Held]) -> String {
     let mut out = "petal comparison\n\n".to_owned();
     for (at, side) in comparison.sides.iter().enumerate() {
@@ -59,15 +63,11 @@ fn cells_with<'a>(
 
 /// A row per cell and later side: both means, the difference, what it is worth.
 fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> String {
-    let factors: Vec<&str> = cells
-        .first()
-        .map_or(Vec::new(), |(cell, _)| cell.factors.iter().map(|f| f.0.as_str()).collect());
     let several = comparison.sides.len() > 2;
-    let mut columns: Vec<(&str, Align)> = factors.iter().map(|name| (*name, Align::Left)).collect();
+    let factors = cells.first().into_iter().flat_map(|(cell, _)| &cell.factors);
+    let left = factors.map(|(name, _)| name.as_str()).chain(several.then_some(""));
+    let mut columns: Vec<(&str, Align)> = left.map(|name| (name, Align::Left)).collect();
     let other = if several { "other" } else { "B" };
-    if several {
-        columns.push(("", Align::Left));
-    }
     let figures = ["n", "A", "+-", "n", other, "+-", "change %", "from", "to", "p"];
     columns.extend(figures.map(|name| (name, Align::Right)));
     columns.push(("significant", Align::Left));
@@ -102,9 +102,8 @@ fn side(figures: Option<&Figures>) -> [String; 3] {
 /// Without a change, one side was not measured, or the baseline is nothing to take a share of.
 fn changed(change: Option<&Change>, is_known: bool) -> [String; 5] {
     let Some(change) = change else {
-        let unknown = || UNKNOWN.to_owned();
         let why = if is_known { "no share of 0" } else { "not measured" };
-        return [unknown(), unknown(), unknown(), unknown(), why.to_owned()];
+        return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
     };
     let difference = &change.difference;
     let percent = |share: f64| format!("{:+.1}", share * 100.0);
@@ -119,12 +118,13 @@ fn changed(change: Option<&Change>, is_known: bool) -> [String; 5] {
         percent(difference.share),
         or_dash(low, percent),
         or_dash(high, percent),
-        or_dash(
-            change.p_corrected,
-            |p| if p < 0.0001 { "<0.0001".into() } else { format!("{p:.4}") },
-        ),
+        or_dash(change.p_corrected, p_value),
         format!("{verdict}{paired}"),
     ]
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
 fn verdicts(out: &mut String, held: &[Held]) {
@@ -139,8 +139,8 @@ fn verdicts(out: &mut String, held: &[Held]) {
             Outcome::Inconclusive => "INCONCLUSIVE",
         };
         let because = if one.because.is_empty() { "" } else { ": " };
-        let told = format!("{}{because}{}", one.limit, one.because.join("; "));
-        out.push_str(&paragraph(&format!("{word:<14}"), "              ", &told));
+        let line = format!("{}{because}{}", one.limit, one.because.join("; "));
+        out.push_str(&paragraph(&format!("{word:<14}"), "              ", &line));
     }
 }
 
@@ -151,11 +151,7 @@ fn differing(out: &mut String, comparison: &Comparison) {
         return;
     }
     let letters: Vec<String> = (0..comparison.sides.len()).map(letter).collect();
-    let columns: Vec<(&str, Align)> = std::iter::once("")
-        .chain(letters.iter().map(String::as_str))
-        .map(|n| (n, Align::Left))
-        .collect();
-    let mut table = Table::new(&columns);
+    let mut table = Table::headed(&format!(" | {}", letters.join(" | ")));
     for difference in &comparison.differences {
         let values = difference.values.iter().map(|value| or_dash(value.as_deref(), short));
         table.row(std::iter::once(difference.name.clone()).chain(values));
@@ -191,31 +187,10 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
 
 /// A row per cell, metric and later side.
 pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
-    let factors: Vec<&str> = comparison
-        .cells
-        .first()
-        .map_or(Vec::new(), |cell| cell.factors.iter().map(|(key, _)| key.as_str()).collect());
-    let figures = [
-        "metric",
-        "side",
-        "baseline_runs",
-        "baseline_mean",
-        "baseline_low",
-        "baseline_high",
-        "runs",
-        "mean",
-        "low",
-        "high",
-        "change_pct",
-        "change_low_pct",
-        "change_high_pct",
-        "p",
-        "p_corrected",
-        "method",
-        "significance",
-    ];
+    let first = comparison.cells.first().into_iter().flat_map(|cell| &cell.factors);
+    let factors = first.map(|(key, _)| key.as_str());
     let mut writer = CsvRows::new();
-    writer.row(factors.into_iter().chain(figures))?;
+    writer.row(factors.chain(CSV_FIGURES.split_whitespace()))?;
     for cell in &comparison.cells {
         for figure in &cell.figures {
             for (at, change) in figure.changes.iter().enumerate() {

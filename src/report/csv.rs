@@ -21,20 +21,8 @@ fn decimal(value: Option<f64>) -> Option<String> {
     value.map(|value| format!("{value:.3}"))
 }
 
-macro_rules! device_columns {
-    ($($name:literal = $field:ident),+ $(,)?) => {
-        [$(($name, (|second| Some(second.device?.$field.to_string())) as Plain)),+]
-    };
-}
-
-macro_rules! cpu_columns {
-    ($($name:literal = $field:ident),+ $(,)?) => {
-        [$(($name, (|second| decimal(Some(second.cpu?.$field))) as Plain)),+]
-    };
-}
-
 fn columns() -> Vec<(&'static str, Field)> {
-    let petal: [(&str, Plain); 13] = [
+    let petal: [(&'static str, Plain); 13] = [
         ("from_s", |second| decimal(Some(second.from_s))),
         ("length_s", |second| decimal(Some(second.length_s))),
         ("sessions", |second| Some(second.sessions.to_string())),
@@ -49,37 +37,33 @@ fn columns() -> Vec<(&'static str, Field)> {
         ("rows_asked", |second| count(second.rows_asked.map(|asked| asked.total()))),
         ("errors", |second| count(Some(second.errors))),
     ];
-    let device = device_columns![
-        "device_read_requests" = read_requests,
-        "device_read_bytes" = read_bytes,
-        "device_read_ms" = read_ms,
-        "device_write_requests" = write_requests,
-        "device_write_bytes" = write_bytes,
-        "device_write_ms" = write_ms,
-        "device_flushes" = flushes,
-        "device_busy_ms" = busy_ms,
-    ];
-    let cpu = cpu_columns![
-        "cpu_user" = user,
-        "cpu_system" = system,
-        "cpu_iowait" = iowait,
-        "cpu_idle" = idle,
-        "cpu_steal" = steal,
+    let host: [(&'static str, Plain); 13] = [
+        ("device_read_requests", |second| Some(second.device?.read_requests.to_string())),
+        ("device_read_bytes", |second| Some(second.device?.read_bytes.to_string())),
+        ("device_read_ms", |second| Some(second.device?.read_ms.to_string())),
+        ("device_write_requests", |second| Some(second.device?.write_requests.to_string())),
+        ("device_write_bytes", |second| Some(second.device?.write_bytes.to_string())),
+        ("device_write_ms", |second| Some(second.device?.write_ms.to_string())),
+        ("device_flushes", |second| Some(second.device?.flushes.to_string())),
+        ("device_busy_ms", |second| Some(second.device?.busy_ms.to_string())),
+        ("cpu_user", |second| decimal(Some(second.cpu?.user))),
+        ("cpu_system", |second| decimal(Some(second.cpu?.system))),
+        ("cpu_iowait", |second| decimal(Some(second.cpu?.iowait))),
+        ("cpu_idle", |second| decimal(Some(second.cpu?.idle))),
+        ("cpu_steal", |second| decimal(Some(second.cpu?.steal))),
     ];
     let database = IoCounts::NAMES.into_iter().enumerate().map(|(at, name)| {
         let field: Field = Box::new(move |second: &Second| count(second.io?.each()[at]));
         (name, field)
     });
     let plain = |(name, field): (&'static str, Plain)| (name, Box::new(field) as Field);
-    let petal = petal.into_iter().map(plain);
-    petal.chain(database).chain(device.into_iter().chain(cpu).map(plain)).collect()
+    petal.map(plain).into_iter().chain(database).chain(host.map(plain)).collect()
 }
 
 /// Columns of every kind's latency, after those of [`columns`].
 const LATENCIES: [(&str, LatencyFigure); 4] =
     [("mean", |l| l.mean), ("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
 
-/// The whole file.
 pub fn timeline(run: &Run) -> Result<String, csv::Error> {
     let columns = columns();
     let mut writer = CsvRows::new();

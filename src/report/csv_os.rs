@@ -2,6 +2,7 @@
 //! name and unit as that tool prints it. docs/numbers.md describes every column.
 
 use crate::record::os::HostSeen;
+use crate::record::os_figures::CpuPercents;
 use crate::record::{Run, Second};
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{DeviceUse, Interval};
@@ -13,77 +14,65 @@ const KIB: f64 = 1024.0;
 /// Microseconds of a second in one per cent of it.
 const US_PER_PERCENT: f64 = 1e4;
 
-/// A count as a rate, in units of so many.
-macro_rules! rate {
-    ($count:ident, $unit:expr) => {
-        |i| i.per_second(i.counts.$count, $unit)
-    };
-}
-
-/// A gauge, or a count as it is, in units of so many.
-macro_rules! amount {
-    ($group:ident.$field:ident, $unit:expr) => {
-        |i| Some(i.$group.$field? as f64 / $unit)
-    };
-}
-
-/// One of mpstat's columns, by the kernel's order, which is another.
-macro_rules! state {
-    ($at:literal) => {
-        |i| Some(i.cpus.host?.percents()?[$at])
-    };
+fn processors(interval: &Interval) -> Option<CpuPercents> {
+    CpuPercents::of(&interval.cpus.host?)
 }
 
 /// Every column of a host, but for those of its devices. Processes are in per cent of one
 /// processor, as pidstat tells them.
 const HOST: [(&str, Figure); 46] = [
-    ("mpstat.%usr", state!(0)),
-    ("mpstat.%nice", state!(1)),
-    ("mpstat.%sys", state!(2)),
-    ("mpstat.%iowait", state!(4)),
-    ("mpstat.%irq", state!(5)),
-    ("mpstat.%soft", state!(6)),
-    ("mpstat.%steal", state!(7)),
-    ("mpstat.%idle", state!(3)),
+    ("mpstat.%usr", |i| Some(processors(i)?.usr)),
+    ("mpstat.%nice", |i| Some(processors(i)?.nice)),
+    ("mpstat.%sys", |i| Some(processors(i)?.sys)),
+    ("mpstat.%iowait", |i| Some(processors(i)?.iowait)),
+    ("mpstat.%irq", |i| Some(processors(i)?.irq)),
+    ("mpstat.%soft", |i| Some(processors(i)?.soft)),
+    ("mpstat.%steal", |i| Some(processors(i)?.steal)),
+    ("mpstat.%idle", |i| Some(processors(i)?.idle)),
     ("mpstat.busiest.CPU", |i| Some(f64::from(i.busiest_cpu?.0))),
     ("mpstat.busiest.%busy", |i| Some(i.busiest_cpu?.1)),
-    ("vmstat.r", amount!(gauges.running, 1.0)),
-    ("vmstat.b", amount!(gauges.blocked, 1.0)),
-    ("vmstat.swpd", amount!(gauges.swap_used_bytes, KIB)),
-    ("vmstat.free", amount!(gauges.free_bytes, KIB)),
-    ("vmstat.buff", amount!(gauges.buffers_bytes, KIB)),
-    ("vmstat.cache", amount!(gauges.cached_bytes, KIB)),
-    ("vmstat.si", rate!(swap_in_bytes, KIB)),
-    ("vmstat.so", rate!(swap_out_bytes, KIB)),
-    ("vmstat.in", rate!(interrupts, 1.0)),
-    ("vmstat.cs", rate!(context_switches, 1.0)),
-    ("meminfo.MemAvailable", amount!(gauges.available_bytes, KIB)),
-    ("meminfo.Dirty", amount!(gauges.dirty_bytes, KIB)),
-    ("meminfo.Writeback", amount!(gauges.writeback_bytes, KIB)),
-    ("sar.majflt/s", rate!(major_faults, 1.0)),
-    ("psi.cpu.some", rate!(cpu_some_us, US_PER_PERCENT)),
-    ("psi.cpu.full", rate!(cpu_full_us, US_PER_PERCENT)),
-    ("psi.io.some", rate!(io_some_us, US_PER_PERCENT)),
-    ("psi.io.full", rate!(io_full_us, US_PER_PERCENT)),
-    ("psi.memory.some", rate!(memory_some_us, US_PER_PERCENT)),
-    ("psi.memory.full", rate!(memory_full_us, US_PER_PERCENT)),
-    ("sar.rxpck/s", rate!(received_packets, 1.0)),
-    ("sar.txpck/s", rate!(sent_packets, 1.0)),
-    ("sar.rxkB/s", rate!(received_bytes, KIB)),
-    ("sar.txkB/s", rate!(sent_bytes, KIB)),
-    ("sar.rxerr/s", rate!(receive_errors, 1.0)),
-    ("sar.txerr/s", rate!(send_errors, 1.0)),
-    ("sar.retrans/s", rate!(resent_segments, 1.0)),
-    ("petal.%CPU", rate!(petal_cpu_us, US_PER_PERCENT)),
-    ("server.%CPU", rate!(server_cpu_us, US_PER_PERCENT)),
-    ("log_writer.%CPU", rate!(log_writer_cpu_us, US_PER_PERCENT)),
-    ("cgroup.%CPU", rate!(group_used_us, US_PER_PERCENT)),
-    ("cgroup.nr_throttled", amount!(counts.group_throttled_periods, 1.0)),
-    ("cgroup.throttled_ms", amount!(counts.group_throttled_us, 1e3)),
-    ("petal.cgroup.%CPU", rate!(petal_group_used_us, US_PER_PERCENT)),
-    ("petal.cgroup.nr_throttled", amount!(counts.petal_group_throttled_periods, 1.0)),
-    ("petal.cgroup.throttled_ms", amount!(counts.petal_group_throttled_us, 1e3)),
+    ("vmstat.r", |i| Some(i.gauges.running? as f64)),
+    ("vmstat.b", |i| Some(i.gauges.blocked? as f64)),
+    ("vmstat.swpd", |i| Some(i.gauges.swap_used_bytes? as f64 / KIB)),
+    ("vmstat.free", |i| Some(i.gauges.free_bytes? as f64 / KIB)),
+    ("vmstat.buff", |i| Some(i.gauges.buffers_bytes? as f64 / KIB)),
+    ("vmstat.cache", |i| Some(i.gauges.cached_bytes? as f64 / KIB)),
+    ("vmstat.si", |i| i.per_second(i.counts.swap_in_bytes, KIB)),
+    ("vmstat.so", |i| i.per_second(i.counts.swap_out_bytes, KIB)),
+    ("vmstat.in", |i| i.per_second(i.counts.interrupts, 1.0)),
+    ("vmstat.cs", |i| i.per_second(i.counts.context_switches, 1.0)),
+    ("meminfo.MemAvailable", |i| Some(i.gauges.available_bytes? as f64 / KIB)),
+    ("meminfo.Dirty", |i| Some(i.gauges.dirty_bytes? as f64 / KIB)),
+    ("meminfo.Writeback", |i| Some(i.gauges.writeback_bytes? as f64 / KIB)),
+    ("sar.majflt/s", |i| i.per_second(i.counts.major_faults, 1.0)),
+    ("psi.cpu.some", |i| i.per_second(i.counts.cpu_some_us, US_PER_PERCENT)),
+    ("psi.cpu.full", |i| i.per_second(i.counts.cpu_full_us, US_PER_PERCENT)),
+    ("psi.io.some", |i| i.per_second(i.counts.io_some_us, US_PER_PERCENT)),
+    ("psi.io.full", |i| i.per_second(i.counts.io_full_us, US_PER_PERCENT)),
+    ("psi.memory.some", |i| i.per_second(i.counts.memory_some_us, US_PER_PERCENT)),
+    ("psi.memory.full", |i| i.per_second(i.counts.memory_full_us, US_PER_PERCENT)),
+    ("sar.rxpck/s", |i| i.per_second(i.counts.received_packets, 1.0)),
+    ("sar.txpck/s", |i| i.per_second(i.counts.sent_packets, 1.0)),
+    ("sar.rxkB/s", |i| i.per_second(i.counts.received_bytes, KIB)),
+    ("sar.txkB/s", |i| i.per_second(i.counts.sent_bytes, KIB)),
+    ("sar.rxerr/s", |i| i.per_second(i.counts.receive_errors, 1.0)),
+    ("sar.txerr/s", |i| i.per_second(i.counts.send_errors, 1.0)),
+    ("sar.retrans/s", |i| i.per_second(i.counts.resent_segments, 1.0)),
+    ("petal.%CPU", |i| i.per_second(i.counts.petal_cpu_us, US_PER_PERCENT)),
+    ("server.%CPU", |i| i.per_second(i.counts.server_cpu_us, US_PER_PERCENT)),
+    ("log_writer.%CPU", |i| i.per_second(i.counts.log_writer_cpu_us, US_PER_PERCENT)),
+    ("cgroup.%CPU", |i| i.per_second(i.counts.group_used_us, US_PER_PERCENT)),
+    ("cgroup.nr_throttled", |i| Some(i.counts.group_throttled_periods? as f64)),
+    ("cgroup.throttled_ms", |i| Some(i.counts.group_throttled_us? as f64 / 1e3)),
+    ("petal.cgroup.%CPU", |i| i.per_second(i.counts.petal_group_used_us, US_PER_PERCENT)),
+    ("petal.cgroup.nr_throttled", |i| Some(i.counts.petal_group_throttled_periods? as f64)),
+    ("petal.cgroup.throttled_ms", |i| Some(i.counts.petal_group_throttled_us? as f64 / 1e3)),
 ];
+
+/// A figure by the name of its column.
+pub(super) fn figure(name: &str, interval: &Interval) -> Option<f64> {
+    HOST.iter().find(|(known, _)| *known == name).and_then(|(_, figure)| figure(interval))
+}
 
 /// A figure of one device, from its counts or from the rates that iostat makes of them.
 type DeviceFigure = fn(&DeviceUse, &DeviceRates) -> Option<f64>;
@@ -104,7 +93,6 @@ const DEVICE: [(&str, DeviceFigure); 12] = [
     ("in_flight", |device, _| Some(device.in_flight as f64)),
 ];
 
-/// The columns of one host.
 struct HostColumns<'a> {
     seen: Option<&'a HostSeen>,
     /// What each of its names begins with.

@@ -21,7 +21,6 @@ impl CsvRows {
         self.0.write_record(None::<&[u8]>)
     }
 
-    /// The whole file.
     pub(super) fn finish(self) -> Result<String, Error> {
         let bytes = self.0.into_inner().map_err(|error| Error::from(error.into_error()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -16,7 +16,6 @@ pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(value).map(|text| text + "\n")
 }
 
-/// The summary of a run.
 pub fn summary(run: &Run) -> Result<String, serde_json::Error> {
     pretty(&run.summary)
 }
@@ -49,7 +48,6 @@ struct CellSummary<'a> {
     metrics: BTreeMap<String, f64>,
 }
 
-/// A sweep.
 pub fn sweep(swept: &Swept) -> Result<String, serde_json::Error> {
     let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
     let summary = SweepSummary {
@@ -85,7 +83,6 @@ struct Compared<'a> {
     limits: &'a [Held],
 }
 
-/// A comparison.
 pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, serde_json::Error> {
     pretty(&Compared { comparison, limits })
 }
@@ -97,7 +94,6 @@ struct Drawn<'a> {
     petals: &'a Petals,
 }
 
-/// The petals of one sweep or table.
 pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
     pretty(&Drawn { format: "petal-petals/1", petals })
 }

@@ -5,6 +5,7 @@
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime, UtcDateTime, format_description::well_known::Rfc3339};
 
+use super::csv_os;
 use super::numbers::or_dash;
 use crate::record::Run;
 use crate::record::os::{HostSeen, SecondSeen};
@@ -15,6 +16,9 @@ use crate::stats::os::{CpuTicks, DeviceUse, Interval};
 
 /// Every so many lines vmstat writes its heading again.
 const VMSTAT_LINES: usize = 24;
+
+/// The figures of `vmstat`, as timeline.csv names them too.
+const VMSTAT: [&str; 10] = ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "in", "cs"];
 
 /// Name and text of each file; None where the database's host was not watched.
 pub fn files(run: &Run) -> Option<[(&'static str, String); 3]> {
@@ -69,37 +73,19 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         if at % VMSTAT_LINES == 0 {
             out.push_str(HEADING);
         }
-        let (gauges, counts) = (&interval.gauges, &interval.counts);
-        let kib = |bytes: Option<u64>| or_dash(bytes, |bytes| (bytes >> 10).to_string());
-        let count = |count: Option<u64>| or_dash(count, |count| count.to_string());
-        let per = |count, unit| or_dash(interval.per_second(count, unit), |rate| decimal(rate, 0));
+        let shown = |value: Option<f64>| or_dash(value, |value| decimal(value, 0));
+        let [r, b, swpd, free, buff, cache, si, so, int, cs] =
+            VMSTAT.map(|name| shown(csv_os::figure(&format!("vmstat.{name}"), interval)));
         let device = interval.device();
+        let kib = |bytes: Option<u64>| shown(interval.per_second(bytes, 1024.0));
+        let (bi, bo) = (kib(device.map(|d| d.read_bytes)), kib(device.map(|d| d.write_bytes)));
         let [usr, nice, sys, iowait, irq, soft, steal, idle] = percents(interval.cpus.host);
-        let whole = |parts: &[Option<f64>]| {
-            or_dash(parts.iter().copied().sum::<Option<f64>>(), |sum| decimal(sum, 0))
-        };
+        let whole = |parts: &[Option<f64>]| shown(parts.iter().copied().sum());
+        let (us, sy, id) = (whole(&[usr, nice]), whole(&[sys, irq, soft]), shown(idle));
+        let (wa, st, Moment { date, time }) = (shown(iowait), shown(steal), moment);
         out.push_str(&format!(
-            "{:>2} {:>2} {:>6} {:>6} {:>6} {:>6} {:>4} {:>4} {:>5} {:>5} {:>4} {:>4} {:>2} {:>2} {:>2} \
-             {:>2} {:>2} {} {}\n",
-            count(gauges.running),
-            count(gauges.blocked),
-            kib(gauges.swap_used_bytes),
-            kib(gauges.free_bytes),
-            kib(gauges.buffers_bytes),
-            kib(gauges.cached_bytes),
-            per(counts.swap_in_bytes, 1024.0),
-            per(counts.swap_out_bytes, 1024.0),
-            per(device.map(|device| device.read_bytes), 1024.0),
-            per(device.map(|device| device.write_bytes), 1024.0),
-            per(counts.interrupts, 1.0),
-            per(counts.context_switches, 1.0),
-            whole(&[usr, nice]),
-            whole(&[sys, irq, soft]),
-            whole(&[idle]),
-            whole(&[iowait]),
-            whole(&[steal]),
-            moment.date,
-            moment.time,
+            "{r:>2} {b:>2} {swpd:>6} {free:>6} {buff:>6} {cache:>6} {si:>4} {so:>4} {bi:>5} \
+             {bo:>5} {int:>4} {cs:>4} {us:>2} {sy:>2} {id:>2} {wa:>2} {st:>2} {date} {time}\n"
         ));
     }
     out

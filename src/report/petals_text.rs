@@ -33,13 +33,13 @@ pub fn lines(petals: &Petals, objective: Option<&Objective>) -> String {
 
 fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     let at = |position: Option<usize>| or_dash(position, |position| point(line, position));
-    let mut told = format!("{}: peak {}", line.name, at(line.peak));
+    let mut words = format!("{}: peak {}", line.name, at(line.peak));
     if let Some(position) = line.saturated_from {
-        told.push_str(&format!("; saturated from {}", point(line, position)));
+        words.push_str(&format!("; saturated from {}", point(line, position)));
     }
-    told.push_str(&format!("; knee {}", at(line.knee)));
+    words.push_str(&format!("; knee {}", at(line.knee)));
     let mut because = |what: &str, cause: &str, evidence: &[String]| {
-        told.push_str(&format!("; {what}, cause: {cause} ({})", evidence.join("; ")));
+        words.push_str(&format!("; {what}, cause: {cause} ({})", evidence.join("; ")));
     };
     match (&line.bend_back, &line.limit) {
         (Some(bend), _) => {
@@ -54,9 +54,9 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
             Some(position) => format!("{objective} is met up to {}", point(line, position)),
             None => format!("{objective} is met by no point that was measured"),
         };
-        told.push_str(&format!("; {met}"));
+        words.push_str(&format!("; {met}"));
     }
-    told
+    words
 }
 
 fn point(line: &PetalLine, position: usize) -> String {
@@ -106,8 +106,8 @@ fn marks(line: &PetalLine, at: usize) -> String {
         (line.peak == Some(at), "peak"),
         (line.bend_back.as_ref().is_some_and(|bend| bend.at == at), "bends back"),
     ];
-    let told: Vec<&str> = marks.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
-    told.join(", ")
+    let words: Vec<&str> = marks.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    words.join(", ")
 }
 
 #[cfg(test)]

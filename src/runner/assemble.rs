@@ -64,7 +64,11 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
         settings: settings_in_force(job, prepared),
         seed: job.workload.seed,
         started_at: moment::exact(started_at),
-        settle: Some(settle_times(prepared)),
+        settle: Some(SettleTimes {
+            seconds: prepared.settled.seconds,
+            dirty_bytes_before: prepared.settled.dirty_bytes_before,
+            dirty_bytes_after: prepared.settled.dirty_bytes_after,
+        }),
         ..Summary::default()
     };
     Run { summary, details: details_known(job, prepared) }
@@ -310,11 +314,12 @@ fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<Windo
 }
 
 fn latencies_us(tally: &Tally) -> BTreeMap<String, LatencySummary> {
-    let service = Kind::ALL.map(|kind| (kind.name().to_owned(), &tally.service[kind.index()]));
-    let response =
-        Kind::ALL.map(|kind| (format!("{}_response", kind.name()), &tally.response[kind.index()]));
-    let kinds = service.into_iter().chain(response);
-    kinds.filter_map(|(name, latencies)| Some((name, latencies.as_ref()?.summary()))).collect()
+    let response = Kind::ALL.into_iter().filter_map(|kind| {
+        let latencies = tally.response[kind.index()].as_deref()?;
+        Some((format!("{}_response", kind.name()), latencies))
+    });
+    let all = tally.service_by_kind().chain(response);
+    all.map(|(name, latencies)| (name, latencies.summary())).collect()
 }
 
 fn all_operations(totals: &Tally) -> Option<LatencySummary> {
@@ -329,7 +334,7 @@ fn endpoints(
     read_event: &str,
     counters: &[Counters],
 ) -> Vec<Endpoint> {
-    // What is told in one entry has all sessions there.
+    // A single entry is that of all sessions.
     let is_of = |seat: &&Seat, at: usize| counters.len() == 1 || seat.endpoint as usize == at;
     let sessions = |at: usize| seats.iter().filter(|seat| is_of(seat, at)).count();
     counters
@@ -352,10 +357,7 @@ fn read_us(counters: &Counters, read_event: &str) -> Option<f64> {
 }
 
 fn histograms(totals: &Tally) -> BTreeMap<String, Vec<Bar>> {
-    let by_kind = Kind::ALL.map(|kind| (kind.name(), &totals.service[kind.index()]));
-    let by_kind = by_kind
-        .into_iter()
-        .filter_map(|(name, latencies)| Some((name.to_owned(), latencies.as_ref()?.bars())));
+    let by_kind = totals.service_by_kind().map(|(name, latencies)| (name, latencies.bars()));
     by_kind.chain(by_hot(totals, Latencies::bars)).collect()
 }
 
@@ -380,14 +382,6 @@ fn wait_histograms(total: &Counters) -> BTreeMap<String, WaitHistogram> {
 fn saturated(totals: &Tally) -> u64 {
     let all = totals.service.iter().chain(&totals.response).flatten();
     all.map(|latencies| latencies.saturated()).sum()
-}
-
-fn settle_times(prepared: &Prepared) -> SettleTimes {
-    SettleTimes {
-        seconds: prepared.settled.seconds,
-        dirty_bytes_before: prepared.settled.dirty_bytes_before,
-        dirty_bytes_after: prepared.settled.dirty_bytes_after,
-    }
 }
 
 #[cfg(test)]

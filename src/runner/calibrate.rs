@@ -21,7 +21,7 @@ use crate::stats::os::{DeviceCounts, Probe};
 /// A point is measured so many times, if each time lasts at least so long.
 const ROUNDS: u32 = 3;
 const LENGTH_MIN: Duration = Duration::from_millis(500);
-/// A single round may be shorter; under this nothing is told any more.
+/// A single round may be shorter; a measurement under this says nothing.
 const LENGTH_LEAST: Duration = Duration::from_millis(50);
 /// One thread keeps so many requests in flight before another helps.
 const DEPTH_PER_THREAD: u32 = 64;
@@ -86,14 +86,9 @@ impl Plan {
                     "--seconds {}: {steps} measurements need at least {:.0}; give more time, or \
                      fewer --depths",
                     self.length.as_secs(),
-                    self.length_min().as_secs_f64().ceil(),
+                    (LENGTH_LEAST * steps).as_secs_f64().ceil(),
                 ))
             })
-    }
-
-    /// The shortest that can be measured.
-    fn length_min(&self) -> Duration {
-        LENGTH_LEAST * self.steps().len() as u32
     }
 
     fn work(&self, step: Step) -> Option<Work> {
@@ -118,10 +113,6 @@ impl Plan {
             Step::InOrder(_) => Some(in_order(0)),
             Step::Log => None,
         }
-    }
-
-    fn is_read_only(&self, step: Step) -> bool {
-        self.work(step).is_some_and(|work| work.read_pct == 100)
     }
 }
 
@@ -284,12 +275,13 @@ impl Measuring<'_> {
     fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
-        let measured = match self.plan.work(step) {
-            Some(work) => target.measure(&work, length, seed, self.stop)?,
+        let work = self.plan.work(step);
+        let measured = match &work {
+            Some(work) => target.measure(work, length, seed, self.stop)?,
             None => target.log(length, self.stop)?,
         };
         let after = self.probe.map(Probe::sample);
-        if !self.plan.is_read_only(step) {
+        if work.is_none_or(|work| work.read_pct < 100) {
             target.sync()?;
         }
         let device = before.zip(after).and_then(|(before, after)| after.since(&before).device());
@@ -411,7 +403,7 @@ mod tests {
                     prop_assert!(length * rounds * plan.steps().len() as u32 <= plan.length);
                     prop_assert!(rounds == ROUNDS || length < LENGTH_MIN * 2);
                 }
-                Err(_) => prop_assert!(plan.length < plan.length_min()),
+                Err(_) => prop_assert!(plan.length < LENGTH_LEAST * plan.steps().len() as u32),
             }
         }
     }
@@ -421,7 +413,10 @@ mod tests {
         let plan = plan(100, vec![1, 16]);
         let steps = plan.steps();
         assert_eq!(steps.len(), 2 * 3 + 3);
-        let reading = steps.iter().filter(|step| plan.is_read_only(**step)).count();
+        let reading = steps
+            .iter()
+            .filter(|step| plan.work(**step).is_some_and(|work| work.read_pct == 100))
+            .count();
         assert_eq!(reading, 3, "two points of the read curve, and reading in order");
         assert_eq!(plan.work(Step::Curve(MIX, 16)).unwrap().read_pct, 70);
     }

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,24 +28,15 @@ const VALUES_MAX: usize = 1000;
 /// A longer line is no value.
 const LINE_BYTES_MAX: usize = 1000;
 
+/// Why a script did not do its part, in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    #[error(
-        "EXTERNAL_SCRIPT {script} could not be started for `{moment}`: {source}; make it executable, with a first line such as #!/bin/sh"
-    )]
-    Start { script: PathBuf, moment: String, source: io::Error },
-    #[error(
-        "EXTERNAL_SCRIPT {script} ended with {how} at `{moment}`, not with 0; what it printed is in {output}"
-    )]
-    Failed { script: PathBuf, moment: String, how: String, output: PathBuf },
-    #[error("EXTERNAL_SCRIPT {script} had not ended {} s after `{moment}` and was killed; what it printed is in {output}", limit.as_secs())]
-    Overdue { script: PathBuf, moment: String, limit: Duration, output: PathBuf },
-    #[error(
-        "EXTERNAL_SCRIPT {script} was ended at `{moment}` by a signal to petal; what it printed is in {output}"
-    )]
-    Interrupted { script: PathBuf, moment: String, output: PathBuf },
-    #[error("EXTERNAL_SCRIPT {script} could not be waited for at `{moment}`: {source}")]
-    Wait { script: PathBuf, moment: String, source: io::Error },
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Overdue(String),
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 /// How a script is waited for.
@@ -53,9 +44,9 @@ pub struct Waiting<'a> {
     pub limit: Duration,
     /// A script that has not ended after so long is named, once.
     pub named_after: Duration,
-    /// True when petal was told to stop.
+    /// True when a signal asked petal to stop.
     pub give_up: &'a dyn Fn() -> bool,
-    /// Is told of a script that takes long.
+    /// Gets a note about a script that takes long.
     pub note: &'a dyn Fn(&str),
 }
 
@@ -73,30 +64,39 @@ pub fn call(
     let name = format!("hook-{moment}.log");
     let output = folder.join(&name);
     let started = group.id().and_then(|group| start(script, moment, folder, &output, group));
-    let mut child = started.map_err(|source| HookError::Start {
-        script: script.into(),
-        moment: moment.into(),
-        source,
+    let shown = script.display();
+    let printed = format!("what it printed is in {}", output.display());
+    let mut child = started.map_err(|error| {
+        HookError::Failed(format!(
+            "EXTERNAL_SCRIPT {shown} could not be started for `{moment}`: {error}; make it \
+             executable, with a first line such as #!/bin/sh"
+        ))
     })?;
     let long = takes_long(script, moment, named_after, limit);
-    let status = wait(&mut child, began, waiting, &long).map_err(|source| HookError::Wait {
-        script: script.into(),
-        moment: moment.into(),
-        source,
+    let status = wait(&mut child, began, waiting, &long).map_err(|error| {
+        let what = "could not be waited for at";
+        HookError::Failed(format!("EXTERNAL_SCRIPT {shown} {what} `{moment}`: {error}"))
     })?;
     let Some(status) = status else {
         group.end();
         let _ = child.wait();
-        let (script, moment) = (script.into(), moment.into());
         return Err(if give_up() {
-            HookError::Interrupted { script, moment, output }
+            HookError::Interrupted(format!(
+                "EXTERNAL_SCRIPT {shown} was ended at `{moment}` by a signal to petal; {printed}"
+            ))
         } else {
-            HookError::Overdue { script, moment, limit, output }
+            HookError::Overdue(format!(
+                "EXTERNAL_SCRIPT {shown} had not ended {} s after `{moment}` and was killed; \
+                 {printed}",
+                limit.as_secs()
+            ))
         });
     };
     if !status.success() {
-        let (script, moment) = (script.into(), moment.into());
-        return Err(HookError::Failed { script, moment, how: words(status), output });
+        return Err(HookError::Failed(format!(
+            "EXTERNAL_SCRIPT {shown} ended with {} at `{moment}`, not with 0; {printed}",
+            words(status)
+        )));
     }
     Ok(HookCall {
         moment: moment.to_owned(),
@@ -221,6 +221,8 @@ fn value(line: &str) -> Option<HookValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt as _;

@@ -103,8 +103,6 @@ pub enum RunError {
     #[error("{0}")]
     Hook(String),
     #[error(transparent)]
-    PageCache(#[from] page_cache::PageCacheError),
-    #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
     Settings(#[from] SettingErrors),
@@ -113,14 +111,11 @@ pub enum RunError {
 impl RunError {
     /// True when a signal, and no error, ended the work.
     pub fn is_interrupted(&self) -> bool {
-        use page_cache::PageCacheError;
-        match self {
-            Self::Engine(error) | Self::Connect { error, .. } => {
-                matches!(error, EngineError::Interrupted)
-            }
-            Self::PageCache(error) => matches!(error, PageCacheError::Interrupted),
-            _ => false,
-        }
+        matches!(
+            self,
+            Self::Engine(EngineError::Interrupted)
+                | Self::Connect { error: EngineError::Interrupted, .. }
+        )
     }
 }
 

@@ -7,7 +7,8 @@
 
 use memmap2::MmapMut;
 
-use crate::engine::{Progress, ProgressUnit, Stop};
+use super::RunError;
+use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::stats::units::bytes as size;
 
 /// Less than this is never left: the kernel and the server need room to work.
@@ -16,32 +17,6 @@ pub const RESERVE_BYTES: u64 = 512 << 20;
 const PETAL_BYTES: u64 = 256 << 20;
 /// Locked at a time, so that progress shows and a signal is heard.
 const CHUNK_BYTES: u64 = 128 << 20;
-
-#[derive(Debug, thiserror::Error)]
-pub enum PageCacheError {
-    #[error(
-        "PAGE_CACHE_LIMIT={}: less than {} would be left for everything on this host; give at least that",
-        size(*asked), size(RESERVE_BYTES)
-    )]
-    BelowReserve { asked: u64 },
-    #[error(
-        "PAGE_CACHE_LIMIT={}: this host does not tell its available memory (/proc/meminfo)",
-        size(*asked)
-    )]
-    Unknown { asked: u64 },
-    #[error(
-        "PAGE_CACHE_LIMIT: petal's control group allows {} more, of which petal itself needs some, and {} would have to be locked; run petal outside of it, or put the server into a group with a memory limit instead",
-        size(*allowed), size(*needed)
-    )]
-    Group { allowed: u64, needed: u64 },
-    #[error(
-        "PAGE_CACHE_LIMIT: {} could not be locked: {source}; raise the limit of locked memory (ulimit -l) or run petal as root",
-        size(*needed)
-    )]
-    Lock { needed: u64, source: std::io::Error },
-    #[error("interrupted")]
-    Interrupted,
-}
 
 /// Locked memory; dropped, it is free again.
 #[derive(Debug, Default)]
@@ -63,7 +38,7 @@ pub fn limit(
     group_bytes: Option<u64>,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<LockedMemory, PageCacheError> {
+) -> Result<LockedMemory, RunError> {
     let needed = to_lock(limit_bytes, available_bytes, group_bytes)?;
     let mut locked = LockedMemory::default();
     if needed == 0 {
@@ -72,12 +47,18 @@ pub fn limit(
     progress.phase("locking memory", needed, ProgressUnit::Bytes);
     while locked.bytes() < needed {
         if stop.is_requested() {
-            return Err(PageCacheError::Interrupted);
+            return Err(EngineError::Interrupted.into());
         }
         let bytes = CHUNK_BYTES.min(needed - locked.bytes());
         let chunk = MmapMut::map_anon(bytes as usize)
             .and_then(|chunk| chunk.lock().map(|()| chunk))
-            .map_err(|source| PageCacheError::Lock { needed, source })?;
+            .map_err(|error| {
+                RunError::Environment(format!(
+                    "PAGE_CACHE_LIMIT: {} could not be locked: {error}; raise the limit of locked \
+                     memory (ulimit -l) or run petal as root",
+                    size(needed)
+                ))
+            })?;
         locked.chunks.push(chunk);
         progress.advance(bytes);
     }
@@ -89,15 +70,30 @@ fn to_lock(
     limit_bytes: u64,
     available_bytes: Option<u64>,
     group_bytes: Option<u64>,
-) -> Result<u64, PageCacheError> {
+) -> Result<u64, RunError> {
+    let asked = size(limit_bytes);
     if limit_bytes < RESERVE_BYTES {
-        return Err(PageCacheError::BelowReserve { asked: limit_bytes });
+        return Err(RunError::Setting(format!(
+            "PAGE_CACHE_LIMIT={asked}: less than {} would be left for everything on this host; give \
+             at least that",
+            size(RESERVE_BYTES)
+        )));
     }
-    let available = available_bytes.ok_or(PageCacheError::Unknown { asked: limit_bytes })?;
+    let Some(available) = available_bytes else {
+        return Err(RunError::Environment(format!(
+            "PAGE_CACHE_LIMIT={asked}: this host does not tell its available memory (/proc/meminfo)"
+        )));
+    };
     let needed = available.saturating_sub(limit_bytes);
     match group_bytes {
         Some(allowed) if needed > 0 && needed.saturating_add(PETAL_BYTES) > allowed => {
-            Err(PageCacheError::Group { allowed, needed })
+            Err(RunError::Environment(format!(
+                "PAGE_CACHE_LIMIT: petal's control group allows {} more, of which petal itself needs \
+                 some, and {} would have to be locked; run petal outside of it, or put the server \
+                 into a group with a memory limit instead",
+                size(allowed),
+                size(needed)
+            )))
         }
         _ => Ok(needed),
     }
@@ -121,7 +117,7 @@ mod tests {
 
     #[test]
     fn limits_that_cannot_be_kept_are_refused() {
-        let text = |result: Result<u64, PageCacheError>| result.unwrap_err().to_string();
+        let text = |result: Result<u64, RunError>| result.unwrap_err().to_string();
         assert!(text(to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
         assert!(text(to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
         let small_group = text(to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));

@@ -15,6 +15,7 @@ use crate::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
+use super::series::check_admission;
 use super::{RunError, limits, page_cache, quiet};
 
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
@@ -22,7 +23,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 /// Asks, looks and settles. Nothing is connected yet.
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     limits::check(job)?;
-    check_admission(job)?;
+    check_admission(job.engine, job.settings, job.seats.len() as u32)?;
     job.engine.check_run(job.workload.schemas)?;
     let data_use = job.engine.begin_use(job.workload.schemas)?;
     let other_runs = data_use.other_runs()?;
@@ -71,18 +72,6 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         gaps,
         locked,
     })
-}
-
-/// Asks the server how many sessions it admits, before any is opened.
-fn check_admission(job: &Job<'_>) -> Result<(), RunError> {
-    let sessions = job.seats.len() as u32;
-    match job.engine.sessions_max()? {
-        Some(most) if sessions > most => Err(RunError::Setting(format!(
-            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
-            job.settings.db.redacted(),
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// Of this host: with a database on another one, petal itself and the network are left to see.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
 use crate::stats::target::{LoadedSchema, RowsFound};
-use crate::workload::op::{Kind, Operation};
+use crate::workload::op::Operation;
 use crate::workload::scatter::Permutation;
 use crate::workload::seat::{Role, Seat};
 
@@ -65,15 +65,7 @@ fn ranges(schema: &LoadedSchema) -> impl Iterator<Item = Operation> + use<> {
     ends.chain(rest).map(move |at| {
         let first = at * RANGE_ROWS + 1;
         let rows = RANGE_ROWS.min(rows - first + 1) as u32;
-        Operation {
-            kind: Kind::Select,
-            schema: number,
-            first,
-            rows,
-            stamp: 0,
-            due: None,
-            hot: [false; 2],
-        }
+        Operation::select(number, first, rows)
     })
 }
 

@@ -16,7 +16,6 @@ use crate::record::latency_log::LatencyLog;
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost, Suspended, UntilSteady};
-use crate::settings::{Settings, WarmUp};
 use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
 use crate::stats::os::{Probe, Sample};
@@ -54,13 +53,16 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
         let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
-        let called = begin(job, &prepared);
+        let called = begin(job);
         if called.is_err() {
             trigger.call_off();
         }
-        let (opening, opening_os, hooks, report_gaps) = called?;
+        let (opening, hooks, report_gaps) = called?;
         let started_at = OffsetDateTime::now_utc();
         let keepers = Keepers::open(job, &prepared, started_at);
+        // After the files are begun, which takes its time on a busy host: what the system counts is
+        // to begin with the trigger.
+        let opening_os = prepared.probe.as_ref().map(Probe::sample);
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
@@ -72,7 +74,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
             local: prepared.details.local,
             shards: &shards,
             trigger: stop.trigger,
-            warm_up_s: warm_up_s(job.settings),
+            warm_up_s: job.settings.warm_up_s(),
             planned_s: job.settings.run_time.as_secs_f64(),
             opening,
             opening_os: opening_os.clone(),
@@ -96,44 +98,33 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
     })
 }
 
-type Begun = (Vec<Counters>, Option<Sample>, Vec<HookCall>, Vec<String>);
+/// The opening snapshots of the database, the call of the hook, and the gaps of the database's own report.
+type Begun = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
 /// report first, whose cost is in no figure of petal's.
-fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
+fn begin(job: &Job<'_>) -> Result<Begun, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
     let report_gaps = server_report::begin(job);
     let opening = job.engine.snapshot()?;
-    let opening_os = prepared.probe.as_ref().map(Probe::sample);
-    Ok((opening, opening_os, hooks.into_iter().collect(), report_gaps))
+    Ok((opening, hooks.into_iter().collect(), report_gaps))
 }
 
-/// EXTERNAL_SCRIPT's `post`, right after [`run`]. Its failure costs no figure.
-pub fn post_hook(job: &Job<'_>) -> Result<Option<HookCall>, RunError> {
-    call_hook(job, "post")
-}
-
-/// EXTERNAL_SCRIPT's `end`, when all files are written.
-pub fn end_hook(job: &Job<'_>) -> Result<Option<HookCall>, RunError> {
-    call_hook(job, "end")
-}
-
+/// Calls EXTERNAL_SCRIPT: with `pre` before the trigger, with `post` right after [`run`], with `end`
+/// when all files are written. The failure of a later one costs no figure.
+///
 /// Before the trigger one signal calls everything off; afterwards the figures are there, and it
 /// takes a second one to leave the script.
-fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> {
+pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> {
     let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
         return Ok(None);
     };
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
     let note = |line: &str| job.watch.note(line);
-    let waiting = Waiting {
-        limit: HOOK_LIMIT,
-        named_after: HOOK_NAMED_AFTER,
-        give_up: &give_up,
-        note: &note,
-    };
+    let (limit, named_after) = (HOOK_LIMIT, HOOK_NAMED_AFTER);
+    let waiting = Waiting { limit, named_after, give_up: &give_up, note: &note };
     match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
@@ -302,7 +293,7 @@ fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {
         window_s: asked.window.as_secs_f64(),
-        warm_up_s: warm_up_s(job.settings),
+        warm_up_s: job.settings.warm_up_s(),
         writes,
         volume_bytes: if writes { volume_bytes } else { 0 },
     })
@@ -399,11 +390,4 @@ fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Op
         None
     });
     (runs, vanished)
-}
-
-fn warm_up_s(settings: &Settings) -> f64 {
-    match settings.warm_up {
-        WarmUp::Time(time) => time.as_secs_f64(),
-        WarmUp::Cache => 0.0,
-    }
 }

@@ -53,16 +53,8 @@ struct Mark {
 }
 
 pub struct Sampler<'a> {
-    engine: &'a dyn Engine,
-    watching: Option<Watching<'a>>,
-    shards: &'a Shards,
-    trigger: Instant,
-    local: bool,
-    warm_up_s: f64,
-    planned_s: f64,
-    journal: Option<Journal>,
-    latency_log: Option<LatencyLog>,
-    /// Sessions that the journal tells as lost.
+    parts: Parts<'a>,
+    /// Sessions that the journal has as lost.
     lost_reported: BTreeSet<u32>,
     phase: Phase,
     /// The second that is under way.
@@ -73,7 +65,7 @@ pub struct Sampler<'a> {
     marks: VecDeque<Mark>,
     latest: Option<Counters>,
     deltas: Deltas,
-    /// The database's totals at the last second's end at which it told them.
+    /// The database's totals at the last second's end at which they were sampled.
     counted: Option<Counted>,
     pub totals: Tally,
     pub steady: SteadyWindow,
@@ -82,7 +74,7 @@ pub struct Sampler<'a> {
     pub gaps: Vec<String>,
 }
 
-/// The parts of a sampler.
+/// What a sampler works on and writes to.
 pub struct Parts<'a> {
     pub engine: &'a dyn Engine,
     pub watching: Option<Watching<'a>>,
@@ -113,21 +105,12 @@ impl<'a> Sampler<'a> {
             at_s: 0.0,
             io: Counters::sum(&parts.opening).map(|counters| counters.io),
             counters: Some(Arc::new(parts.opening.iter().map(|none| none.since(none)).collect())),
-            // An engine that counts them tells it from the first sample on.
+            // An engine that counts them has them in the first sample.
             checkpoints: Some(0),
             vacuums: Some(0),
-            os: parts.opening_os,
+            os: parts.opening_os.clone(),
         };
         Self {
-            engine: parts.engine,
-            watching: parts.watching,
-            local: parts.local,
-            shards: parts.shards,
-            trigger: parts.trigger,
-            warm_up_s: parts.warm_up_s,
-            planned_s: parts.planned_s,
-            journal: parts.journal,
-            latency_log: parts.latency_log,
             lost_reported: BTreeSet::new(),
             phase: Phase::Sample,
             second: 0,
@@ -135,6 +118,7 @@ impl<'a> Sampler<'a> {
             first,
             latest: None,
             deltas: Deltas::new(&parts.opening),
+            parts,
             counted: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
@@ -145,7 +129,7 @@ impl<'a> Sampler<'a> {
 
     /// The time of the next step.
     pub fn due(&self) -> Instant {
-        let end = self.trigger + Duration::from_secs(self.second + 1);
+        let end = self.parts.trigger + Duration::from_secs(self.second + 1);
         match self.phase {
             Phase::Sample => end,
             Phase::Harvest => end + HARVEST_DELAY,
@@ -157,13 +141,15 @@ impl<'a> Sampler<'a> {
         match self.phase {
             Phase::Sample => {
                 let end_s = self.second as f64 + 1.0;
-                self.sample([self.warm_up_s, self.planned_s].map(f64::ceil).contains(&end_s));
+                self.sample(
+                    [self.parts.warm_up_s, self.parts.planned_s].map(f64::ceil).contains(&end_s),
+                );
                 self.phase = Phase::Harvest;
             }
             Phase::Harvest => {
                 self.harvest(self.second + 1, None, standing);
                 // A starved petal skips ahead rather than sampling the past.
-                self.second = self.trigger.elapsed().as_secs().max(self.second + 1);
+                self.second = self.parts.trigger.elapsed().as_secs().max(self.second + 1);
                 self.phase = Phase::Sample;
             }
         }
@@ -172,20 +158,20 @@ impl<'a> Sampler<'a> {
     /// Harvests everything that is left; the last second ends at `end_s`.
     pub fn finish(&mut self, end_s: f64, standing: &Standing) {
         self.sample(true);
-        let end = self.shards.end();
+        let end = self.parts.shards.end();
         self.harvest(end, Some(end_s), standing);
     }
 
     /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
     fn sample(&mut self, is_bound: bool) {
-        let sampled = self.engine.sample();
-        let histograms = if is_bound { self.engine.snapshot().ok() } else { None };
+        let sampled = self.parts.engine.sample();
+        let histograms = if is_bound { self.parts.engine.snapshot().ok() } else { None };
         let sampled = sampled.map(|mut counters| {
             histograms.iter().flatten().for_each(|full| add_histograms(&mut counters, full));
             counters
         });
         let sampled = self.deltas.take(sampled);
-        let at_s = self.trigger.elapsed().as_secs_f64();
+        let at_s = self.parts.trigger.elapsed().as_secs_f64();
         let counters = match sampled {
             Ok(counters) => {
                 self.latest = Counters::sum(&counters);
@@ -201,7 +187,7 @@ impl<'a> Sampler<'a> {
         };
         let io = self.latest.as_ref().map(|counters| counters.io);
         let io = io.zip(self.first.io).map(|(delta, opening)| opening.plus(&delta));
-        let os = self.watching.as_mut().map(|watching| watching.look(at_s));
+        let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {
             if let Err(error) = written {
                 self.gap(format!("what the operating system saw is kept only so far: {error}"));
@@ -259,7 +245,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn harvest(&mut self, before: u64, end_s: Option<f64>, standing: &Standing) {
-        for (second, tally) in self.shards.harvest(before) {
+        for (second, tally) in self.parts.shards.harvest(before) {
             let from_s = second as f64;
             let length_s = match end_s {
                 Some(end_s) if end_s < from_s + 1.0 => (end_s - from_s).max(0.0),
@@ -292,7 +278,7 @@ impl<'a> Sampler<'a> {
         row.vacuums = ended(to.vacuums, from.vacuums);
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
-            row.cpu = interval.cpu().filter(|_| self.local);
+            row.cpu = interval.cpu().filter(|_| self.parts.local);
             row.device = interval.device();
         }
     }
@@ -306,7 +292,7 @@ impl<'a> Sampler<'a> {
         let all_ran = standing
             .first_done_ns
             .is_none_or(|done_ns| (second + 1).saturating_mul(1_000_000_000) <= done_ns);
-        if from_s < self.warm_up_s || length_s < 1.0 || !all_ran {
+        if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran {
             return;
         }
         let bounds = (self.bound_near(from_s), self.bound_near(from_s + 1.0));
@@ -321,7 +307,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {
-        let Some(log) = &mut self.latency_log else { return };
+        let Some(log) = &mut self.parts.latency_log else { return };
         let service = KIND_TAGS.iter().zip(&tally.service);
         let response = RESPONSE_TAGS.iter().zip(&tally.response);
         let tags = service.chain(response).map(|(tag, latencies)| (*tag, latencies));
@@ -334,7 +320,7 @@ impl<'a> Sampler<'a> {
 
     fn journal(&mut self, row: &Second, standing: &Standing) {
         let petal_cpu_s = self.petal_cpu_s();
-        let Some(journal) = &mut self.journal else { return };
+        let Some(journal) = &mut self.parts.journal else { return };
         let latest = self.latest.as_ref();
         let reported = &mut self.lost_reported;
         let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
@@ -362,7 +348,7 @@ impl<'a> Sampler<'a> {
 
     /// Hands over what was kept of the operating system.
     pub fn take_watching(&mut self) -> Option<Watching<'a>> {
-        self.watching.take()
+        self.parts.watching.take()
     }
 
     fn gap(&mut self, gap: String) {
@@ -381,12 +367,7 @@ fn add_histograms(sampled: &mut [Counters], full: &Counters) {
 }
 
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
-    let latency_us = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| {
-            Some((kind.name().to_owned(), tally.service[kind.index()].as_ref()?.summary()))
-        })
-        .collect();
+    let latency_us = tally.service_by_kind().map(|(name, l)| (name, l.summary())).collect();
     Second {
         from_s,
         length_s,

@@ -16,7 +16,7 @@ use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 
 use super::hook_group::HookGroup;
 use super::job::Job;
-use super::run::{end_hook, post_hook, run as drive};
+use super::run::{call_hook, run as drive};
 use super::{Context, RunError, Subject, os_data};
 
 /// Runs on one target under the same settings.
@@ -85,6 +85,21 @@ pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), RunError>
     )))
 }
 
+/// Asks the server how many sessions it admits, before any is opened.
+pub fn check_admission(
+    engine: &dyn Engine,
+    settings: &Settings,
+    sessions: u32,
+) -> Result<(), RunError> {
+    match engine.sessions_max()? {
+        Some(most) if sessions > most => Err(RunError::Setting(format!(
+            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
+            settings.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The command that loads what these settings need.
 pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     match settings.db.redacted().as_str() {
@@ -146,7 +161,7 @@ impl<'a> Series<'a> {
         let mut failure = None;
         // What keeps it from being written is told when it is written whole.
         let _ = save_before_post(&job, &folder, &run);
-        match post_hook(&job) {
+        match call_hook(&job, "post") {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
                 run.details.gaps.push(error.to_string());
@@ -158,7 +173,7 @@ impl<'a> Series<'a> {
         // After the hook, which may have fetched the file.
         failure = failure.or(self.merge_os_data(&mut run, &folder).err());
         failure = failure.or(write(&folder, &run).err().map(RunError::from));
-        match end_hook(&job) {
+        match call_hook(&job, "end") {
             Ok(None) => {}
             Ok(Some(call)) => {
                 run.details.hooks.push(call);

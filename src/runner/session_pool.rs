@@ -1,7 +1,7 @@
 //! The sessions of a run, a thread each: connected in parallel, triggered together, their ends
 //! reported. Sessions stay connected until the closing snapshot is taken.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::engine::threads::Thread;
 use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
-use crate::workload::op::{Kind, Operation};
+use crate::workload::op::Operation;
 use crate::workload::picker::Picker;
 use crate::workload::plan::schemas_of;
 use crate::workload::seat::Seat;
@@ -25,15 +25,16 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// A message from a session to the runner.
 enum Report {
-    Ready { index: usize, cancel: Box<dyn Cancel> },
-    Refused { index: usize, error: EngineError },
-    Ended { index: usize, end: Box<SessionEnd> },
+    Ready(Box<dyn Cancel>),
+    Refused(EngineError),
+    Ended(Box<SessionEnd>),
 }
 
 /// All sessions of a run.
 pub struct SessionPool<'scope> {
     members: Vec<Member<'scope>>,
-    reports: Receiver<Report>,
+    /// Each with the index of its seat.
+    reports: Receiver<(usize, Report)>,
 }
 
 struct Member<'scope> {
@@ -54,11 +55,13 @@ impl<'scope> SessionPool<'scope> {
         let (sender, reports) = channel();
         let mut pool = Self { members: Vec::with_capacity(job.seats.len()), reports };
         for (index, &seat) in job.seats.iter().enumerate() {
-            let reporter = Reporter { index, sender: sender.clone() };
+            let sender = sender.clone();
+            // The runner may have given the run up and gone.
+            let report = move |report| drop(sender.send((index, report)));
             let thread = Thread::named(format!("session {}", seat.session));
-            let started = thread.stack_bytes(STACK_BYTES).start_in(scope, move || {
-                attend(job, seat, cache_blocks, trigger, shards, &reporter)
-            });
+            let started = thread
+                .stack_bytes(STACK_BYTES)
+                .start_in(scope, move || attend(job, seat, cache_blocks, trigger, shards, &report));
             match started {
                 Ok(thread) => pool.members.push(Member { thread, cancel: None, end: None }),
                 Err(error) => {
@@ -79,19 +82,19 @@ impl<'scope> SessionPool<'scope> {
         let mut ready = 0;
         while ready < sessions {
             match self.reports.recv_timeout(POLL) {
-                Ok(Report::Ready { index, cancel }) => {
+                Ok((index, Report::Ready(cancel))) => {
                     self.members[index].cancel = Some(cancel);
                     ready += 1;
                     job.watch.advance(1);
                 }
-                Ok(Report::Refused { .. }) if job.is_interrupted() => {
+                Ok((_, Report::Refused(_))) if job.is_interrupted() => {
                     return Err(EngineError::Interrupted.into());
                 }
-                Ok(Report::Refused { index, error }) => {
+                Ok((index, Report::Refused(error))) => {
                     let (session, sessions) = (job.seats[index].session, sessions as u32);
                     return Err(RunError::Connect { session, sessions, error });
                 }
-                Ok(Report::Ended { .. }) => unreachable!("nothing ends before the trigger"),
+                Ok((_, Report::Ended(_))) => unreachable!("nothing ends before the trigger"),
                 Err(_) if job.is_interrupted() => return Err(EngineError::Interrupted.into()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -107,7 +110,7 @@ impl<'scope> SessionPool<'scope> {
         while self.running() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             match self.reports.recv_timeout(left) {
-                Ok(Report::Ended { index, end }) => self.members[index].end = Some(*end),
+                Ok((index, Report::Ended(end))) => self.members[index].end = Some(*end),
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -137,14 +140,17 @@ impl<'scope> SessionPool<'scope> {
 
     /// Cancels the operation in flight of every session that still runs.
     pub fn cancel(&self) {
-        let running = self.members.iter().filter(|member| member.end.is_none());
-        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.cancel());
+        self.cancels().for_each(|cancel| cancel.cancel());
     }
 
     /// Gives up the connection of every session that still runs.
     pub fn abort(&self) {
+        self.cancels().for_each(|cancel| cancel.abort());
+    }
+
+    fn cancels(&self) -> impl Iterator<Item = &dyn Cancel> {
         let running = self.members.iter().filter(|member| member.end.is_none());
-        running.filter_map(|member| member.cancel.as_ref()).for_each(|cancel| cancel.abort());
+        running.filter_map(|member| member.cancel.as_deref())
     }
 
     /// Disconnects all sessions.
@@ -152,18 +158,6 @@ impl<'scope> SessionPool<'scope> {
         for member in self.members {
             drop(member.thread.join());
         }
-    }
-}
-
-struct Reporter {
-    index: usize,
-    sender: Sender<Report>,
-}
-
-impl Reporter {
-    fn send(&self, report: Report) {
-        // The runner may have given the run up and gone.
-        let _ = self.sender.send(report);
     }
 }
 
@@ -175,9 +169,8 @@ fn attend(
     cache_blocks: u64,
     trigger: &Trigger,
     shards: &Shards,
-    reporter: &Reporter,
+    report: &dyn Fn(Report),
 ) -> Option<Box<dyn Session>> {
-    let index = reporter.index;
     let connected = job.engine.connect(seat).and_then(|mut session| {
         let schemas = schemas_of(seat, &job.seats, job.workload.schemas);
         visit(job, &schemas, session.as_mut())?;
@@ -187,11 +180,11 @@ fn attend(
     let (mut session, schemas) = match connected {
         Ok(connected) => connected,
         Err(error) => {
-            reporter.send(Report::Refused { index, error });
+            report(Report::Refused(error));
             return None;
         }
     };
-    reporter.send(Report::Ready { index, cancel: session.canceller() });
+    report(Report::Ready(session.canceller()));
     let Some(stop) = trigger.wait() else {
         return Some(session);
     };
@@ -207,8 +200,7 @@ fn attend(
         shards,
         scan_rows: &job.scan_rows(),
     };
-    let end = Box::new(at_work.run());
-    reporter.send(Report::Ended { index, end });
+    report(Report::Ended(Box::new(at_work.run())));
     Some(session)
 }
 
@@ -257,8 +249,7 @@ fn read(
     rows: u32,
     stop: &Stop,
 ) -> Result<(), EngineError> {
-    let operation =
-        Operation { kind: Kind::Select, schema, first, rows, stamp: 0, due: None, hot: [false; 2] };
+    let operation = Operation::select(schema, first, rows);
     let done = session.execute(&[operation], stop, &mut Outcomes::default());
     done.map_err(before_the_trigger)?;
     if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }

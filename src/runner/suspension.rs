@@ -5,14 +5,15 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use crate::engine::threads::Thread;
 use crate::record::Suspended;
+use crate::stats::os::nanoseconds;
 
 /// How long a wait is meant to take.
 const EVERY: Duration = Duration::from_millis(100);
-/// A longer time between two looks than was meant, by so much, is told.
+/// A time between two looks that is longer than was meant by so much is reported.
 const LOST_MIN: Duration = Duration::from_millis(500);
 
 /// The kernel's two clocks: only the second one goes on while the machine is suspended.
@@ -24,10 +25,7 @@ struct Reading {
 
 impl Reading {
     fn now() -> Self {
-        let read = |clock| {
-            let time = clock_gettime(clock);
-            Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-        };
+        let read = |clock| Duration::from_nanos(nanoseconds(clock));
         Self { monotonic: read(ClockId::Monotonic), boot: read(ClockId::Boottime) }
     }
 }

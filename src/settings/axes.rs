@@ -60,7 +60,7 @@ pub fn span(asked: &Asked, sources: &Sources) -> Result<Axes, SettingErrors> {
             Err(error) => errors.push(error),
         }
     }
-    let apart = single_or_list(asked, "READERS") || single_or_list(asked, "WRITERS");
+    let apart = is_given(asked, "READERS") || is_given(asked, "WRITERS");
     match sessions(asked, apart) {
         Ok(list) => lists.extend(list),
         Err(error) => errors.push(error),
@@ -84,11 +84,11 @@ fn cells(lists: &[List]) -> usize {
     lists.iter().map(|list| list.values.len()).fold(1, usize::saturating_mul)
 }
 
-fn single_or_list(asked: &Asked, key: &str) -> bool {
+fn is_given(asked: &Asked, key: &str) -> bool {
     asked.flags.get(key).is_some_and(|text| !text.is_empty())
 }
 
-/// Reads every combination; whatever is wrong in several of them is told once.
+/// Reads every combination. A fault that several of them have is reported once.
 fn read_all(
     lists: Vec<List>,
     single: &BTreeMap<&'static str, String>,
@@ -116,10 +116,7 @@ fn read_all(
     if !errors.is_empty() {
         return Err(SettingErrors(errors));
     }
-    let mut axes = Vec::new();
-    for list in lists {
-        axes.push((list.key.clone(), canonical(&list)));
-    }
+    let mut axes: Vec<_> = lists.iter().map(|list| (list.key.clone(), canonical(list))).collect();
     if let Some(first) = combinations.first() {
         implied(&mut axes, first, apart);
         if first.sessions.is_some() && (first.readers.is_some() || first.writers.is_some()) {
@@ -279,12 +276,11 @@ fn sessions(asked: &Asked, apart: bool) -> Result<Option<List>, SettingError> {
     let refuse = |rule: String, hint: &str| {
         Err(SettingError::elsewhere(format!("--sessions {text}"), rule, hint))
     };
-    let given = |key: &str| asked.flags.get(key).is_some_and(|text| !text.is_empty());
     if apart {
         let hint = "Leave out one or the other; --readers and --writers take lists too.";
         return refuse("contradicts READERS and WRITERS, which are the sessions".into(), hint);
     }
-    if given("THREADS_PER_SCHEMA") {
+    if is_given(asked, "THREADS_PER_SCHEMA") {
         let hint = "Leave out one or the other.";
         return refuse("contradicts THREADS_PER_SCHEMA (--threads-per-schema)".into(), hint);
     }

@@ -13,9 +13,12 @@ use super::table::{CommandKind, Group, PARAMETERS, Parameter};
 pub fn args(command: CommandKind) -> Vec<Arg> {
     Group::ALL
         .into_iter()
-        .flat_map(|group| PARAMETERS.iter().filter(move |parameter| parameter.group == group))
-        .filter(|parameter| parameter.taken_by.includes(command))
-        .map(|parameter| arg(parameter, command))
+        .flat_map(|(group, heading)| {
+            let of_group = PARAMETERS.iter().filter(move |parameter| parameter.group == group);
+            of_group
+                .filter(|parameter| parameter.taken_by.includes(command))
+                .map(move |parameter| arg(parameter, command).help_heading(heading))
+        })
         .collect()
 }
 
@@ -43,7 +46,6 @@ fn arg(parameter: &'static Parameter, command: CommandKind) -> Arg {
         .value_name(parameter.value_name())
         .action(ArgAction::Set)
         .allow_negative_numbers(true)
-        .help_heading(parameter.group.title())
         .help(help);
     match parameter.key {
         // SLOB's own short flag.

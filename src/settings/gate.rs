@@ -21,16 +21,6 @@ pub enum Past {
     Above,
 }
 
-/// Why a text is no limit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} {why}; write METRIC < N% or METRIC > N%, such as 'piops < -5%' or 'read_us > 10%'"
-)]
-pub struct GateError {
-    text: String,
-    why: &'static str,
-}
-
 impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -38,10 +28,16 @@ impl fmt::Display for Gate {
 }
 
 impl FromStr for Gate {
-    type Err = GateError;
+    /// Why a text is no limit.
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |why| GateError { text: text.to_owned(), why };
+        let wrong = |why: &str| {
+            format!(
+                "{text:?} {why}; write METRIC < N% or METRIC > N%, such as 'piops < -5%' or \
+                 'read_us > 10%'"
+            )
+        };
         let at = text.find(['<', '>']).ok_or_else(|| wrong("holds neither < nor >"))?;
         let (metric, rest) = text.split_at(at);
         let side = if rest.starts_with('<') { Past::Below } else { Past::Above };

@@ -171,6 +171,14 @@ pub enum RedoStress {
 }
 
 impl Settings {
+    /// Seconds at the start of a run that are outside of the steady window.
+    pub fn warm_up_s(&self) -> f64 {
+        match self.warm_up {
+            WarmUp::Time(time) => time.as_secs_f64(),
+            WarmUp::Cache => 0.0,
+        }
+    }
+
     /// No session of a run will do an UPDATE.
     pub fn only_reads(&self) -> bool {
         match (self.readers, self.writers) {

@@ -22,14 +22,6 @@ pub struct Objective {
     pub limit_us: f64,
 }
 
-/// Why a text is no objective.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} {why}; write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us")]
-pub struct ObjectiveError {
-    text: String,
-    why: String,
-}
-
 impl Objective {
     /// The name of the figure that it limits.
     pub fn metric(&self) -> &str {
@@ -49,32 +41,35 @@ impl fmt::Display for Objective {
 }
 
 impl FromStr for Objective {
-    type Err = ObjectiveError;
+    /// Why a text is no objective.
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |why: String| ObjectiveError { text: text.to_owned(), why };
+        let wrong = |why: &str| {
+            let example = "write WHAT.FIGURE=TIME, such as op.p99=2ms or read.avg=500us";
+            format!("{text:?} {why}; {example}")
+        };
         let lower = text.trim().to_ascii_lowercase();
-        let (figure, time) =
-            lower.split_once('=').ok_or_else(|| wrong("sets no limit".to_owned()))?;
+        let (figure, time) = lower.split_once('=').ok_or_else(|| wrong("sets no limit"))?;
         let (what, figure) = figure
             .trim()
             .split_once('.')
-            .ok_or_else(|| wrong("does not say which figure is limited".to_owned()))?;
+            .ok_or_else(|| wrong("does not say which figure is limited"))?;
         let (figures, is_operation): (&[&str], bool) = if OPERATIONS.contains(&what) {
             (&OPERATION_FIGURES, true)
         } else if IO.contains(&what) {
             (&IO_FIGURES, false)
         } else {
             let all = [OPERATIONS.as_slice(), &IO].concat().join(", ");
-            return Err(wrong(format!("limits {what:?}, which is none of {all}")));
+            return Err(wrong(&format!("limits {what:?}, which is none of {all}")));
         };
         let figure = if figure == "mean" { "avg" } else { figure };
         if !figures.contains(&figure) {
             let known = figures.join(", ");
-            return Err(wrong(format!("limits {figure:?} of {what}, which is none of {known}")));
+            return Err(wrong(&format!("limits {figure:?} of {what}, which is none of {known}")));
         }
-        let limit_us = micros(time.trim())
-            .ok_or_else(|| wrong("has no time above zero in us, ms or s".to_owned()))?;
+        let limit_us =
+            micros(time.trim()).ok_or_else(|| wrong("has no time above zero in us, ms or s"))?;
         let metric = match (figure, is_operation) {
             ("avg", true) => format!("{what}_mean_us"),
             ("avg", false) => format!("{what}_us"),

@@ -150,11 +150,9 @@ impl File {
         match read_text(&path) {
             Ok(text) => Self::parse(path, &text, sources, errors),
             Err(why) => {
-                errors.push(SettingError::elsewhere(
-                    path.display().to_string(),
-                    format!("cannot be read as a settings file: {why}"),
-                    "Name a readable slob.conf with --conf, or move this one away.",
-                ));
+                let rule = format!("cannot be read as a settings file: {why}");
+                let hint = "Name a readable slob.conf with --conf, or move this one away.";
+                errors.push(SettingError::elsewhere(path.display().to_string(), rule, hint));
                 Self::default()
             }
         }
@@ -202,7 +200,7 @@ impl File {
     }
 }
 
-/// The file's text; bytes that are no UTF-8 are harmless in a comment and told in a value.
+/// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value.
 fn read_text(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
@@ -241,12 +239,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    fn given(&self, key: &str) -> Option<&Given> {
+        self.origins.iter().find(|given| given.key == key)
+    }
+
     /// The source of a parameter's value.
     pub fn origin(&self, key: &str) -> Origin {
-        self.origins
-            .iter()
-            .find(|given| given.key == key)
-            .map_or(Origin::Default, |given| given.origin.clone())
+        self.given(key).map_or(Origin::Default, |given| given.origin.clone())
     }
 
     /// Set by a flag, the environment or the file.
@@ -280,10 +279,7 @@ impl Settings {
 
     /// The value as it was set, also where it is not in force.
     pub(super) fn set_value(&self, key: &str) -> serde_json::Value {
-        self.origins
-            .iter()
-            .find(|given| given.key == key)
-            .map_or(serde_json::Value::Null, |given| given.value.clone())
+        self.given(key).map_or(serde_json::Value::Null, |given| given.value.clone())
     }
 }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::error::{SettingError, SettingErrors, where_from};
+use super::error::{Refusal, SettingError, SettingErrors, where_from};
 use super::size::{Extent, format_bytes};
-use super::table::{self, CommandKind, EngineSupport, PARAMETERS, Parameter, Support, support};
+use super::table::{self, CommandKind, PARAMETERS, Support, support};
 use super::{Origin, Settings, WarmUp};
 
 /// SCALE of a setup that does not say.
@@ -108,33 +108,19 @@ impl Judge<'_> {
                         let rule = format!("has no effect on {}: {reason}", engine.product);
                         self.refuse(&keys, rule, "Leave it out.");
                     } else if self.binds(&keys) {
-                        without_effect.entry(reason).or_default().push(self.place(parameter));
+                        let origin = settings.origin(parameter.key);
+                        let place = where_from(parameter.key, &origin);
+                        let keys = without_effect.entry(reason).or_default();
+                        keys.push(format!("{} ({place})", parameter.key));
                     }
                 }
             }
         }
-        self.note_without_effect(engine, without_effect);
-    }
-
-    /// Key and place, without the value.
-    fn place(&self, parameter: &Parameter) -> String {
-        let origin = self.settings.origin(parameter.key);
-        format!("{} ({})", parameter.key, where_from(parameter.key, &origin))
-    }
-
-    /// One line for each reason: SLOB's files carry most of these keys.
-    fn note_without_effect(
-        &mut self,
-        engine: &EngineSupport,
-        by_reason: BTreeMap<&str, Vec<String>>,
-    ) {
-        for (reason, keys) in by_reason {
-            self.verdict.notes.push(format!(
-                "{}: no effect on {}: {reason}",
-                keys.join(", "),
-                engine.product
-            ));
-        }
+        // One line for each reason: SLOB's files carry most of these keys.
+        let notes = without_effect.into_iter().map(|(reason, keys)| {
+            format!("{}: no effect on {}: {reason}", keys.join(", "), engine.product)
+        });
+        self.verdict.notes.extend(notes);
     }
 
     /// READERS and WRITERS stand in place of UPDATE_PCT and THREADS_PER_SCHEMA; a weaker source
@@ -242,9 +228,10 @@ impl Judge<'_> {
     }
 
     fn hook(&mut self) {
-        let Some(path) = &self.settings.external_script else { return };
-        if let Err((rule, hint)) = executable(path) {
-            self.refuse(&["EXTERNAL_SCRIPT"], rule, hint);
+        let fault =
+            self.settings.external_script.as_deref().and_then(|path| executable(path).err());
+        if let Some(fault) = fault {
+            self.refuse(&["EXTERNAL_SCRIPT"], fault.rule, fault.hint);
         }
     }
 
@@ -287,7 +274,18 @@ impl Settings {
         let mut errors = Vec::new();
         let rows = match (asked, loaded_rows_min) {
             (Some(asked), Some((rows, schema))) if asked > rows => {
-                errors.push(above_loaded(self, asked, rows, schema, block_size));
+                let size = format_bytes(u64::from(block_size));
+                errors.push(refusal(
+                    self,
+                    "SCALE",
+                    format!(
+                        "is {asked} blocks of {size}, but schema {schema} holds {rows} rows, one \
+                         to a block"
+                    ),
+                    format!(
+                        "Leave SCALE out, write at most SCALE={rows}, or load more with petal setup."
+                    ),
+                ));
                 rows
             }
             (Some(asked), _) => asked,
@@ -317,22 +315,6 @@ impl Settings {
             false => Err(SettingErrors(errors)),
         }
     }
-}
-
-fn above_loaded(
-    settings: &Settings,
-    asked: u64,
-    rows: u64,
-    schema: u32,
-    block_size: u32,
-) -> SettingError {
-    let size = format_bytes(u64::from(block_size));
-    let rule = format!(
-        "is {asked} blocks of {size}, but schema {schema} holds {rows} rows, one to a block"
-    );
-    let hint =
-        format!("Leave SCALE out, write at most SCALE={rows}, or load more with petal setup.");
-    refusal(settings, "SCALE", rule, hint)
 }
 
 fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
@@ -414,17 +396,17 @@ fn strength(settings: &Settings, key: &str) -> u8 {
     }
 }
 
-/// Ok, or rule and way out.
-fn executable(path: &Path) -> Result<(), (String, &'static str)> {
-    let advice = "Name an executable file, or leave EXTERNAL_SCRIPT out.";
+fn executable(path: &Path) -> Result<(), Refusal> {
+    let refusal =
+        |rule| Refusal::new(rule, "Name an executable file, or leave EXTERNAL_SCRIPT out.");
     let metadata =
-        std::fs::metadata(path).map_err(|error| (format!("cannot be called: {error}"), advice))?;
+        std::fs::metadata(path).map_err(|error| refusal(format!("cannot be called: {error}")))?;
     if !metadata.is_file() {
-        return Err(("is not a file".to_owned(), advice));
+        return Err(refusal("is not a file".to_owned()));
     }
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(|error| {
         let why = std::io::Error::from(error);
-        (format!("is not executable: {why}"), "Make it executable with chmod +x.")
+        Refusal::new(format!("is not executable: {why}"), "Make it executable with chmod +x.")
     })
 }
 

@@ -85,7 +85,7 @@ pub enum ValueKind {
     WarmUp,
 }
 
-/// Headings under which help shows parameters, in this order.
+/// The part of help that shows a parameter; [`Group::ALL`] has their order and headings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Target,
@@ -99,29 +99,16 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Self; 8] = [
-        Self::Target,
-        Self::Data,
-        Self::Mix,
-        Self::Length,
-        Self::Pattern,
-        Self::Io,
-        Self::Evidence,
-        Self::Oracle,
+    pub const ALL: [(Self, &str); 8] = [
+        (Self::Target, "Target and results"),
+        (Self::Data, "Data"),
+        (Self::Mix, "Operations and sessions"),
+        (Self::Length, "Length and repeats"),
+        (Self::Pattern, "Hot spots and think time"),
+        (Self::Io, "How I/O is done"),
+        (Self::Evidence, "What is recorded beside"),
+        (Self::Oracle, "Connections, Oracle style"),
     ];
-
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Target => "Target and results",
-            Self::Data => "Data",
-            Self::Mix => "Operations and sessions",
-            Self::Length => "Length and repeats",
-            Self::Pattern => "Hot spots and think time",
-            Self::Io => "How I/O is done",
-            Self::Evidence => "What is recorded beside",
-            Self::Oracle => "Connections, Oracle style",
-        }
-    }
 }
 
 /// The commands that read settings.

@@ -265,7 +265,8 @@ impl Sample {
     }
 }
 
-fn nanoseconds(clock: ClockId) -> u64 {
+/// The time of one of the kernel's clocks.
+pub fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

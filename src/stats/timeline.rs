@@ -110,6 +110,13 @@ impl Tally {
         }
     }
 
+    /// Service times of each kind that ended, by its name.
+    pub fn service_by_kind(&self) -> impl Iterator<Item = (String, &Latencies)> {
+        let of =
+            |kind: Kind| Some((kind.name().to_owned(), self.service[kind.index()].as_deref()?));
+        Kind::ALL.into_iter().filter_map(of)
+    }
+
     pub fn ops_total(&self) -> u64 {
         self.ops.iter().sum()
     }

@@ -17,13 +17,7 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    let digits = if value < 9.995 {
-        2
-    } else if value < 99.95 {
-        1
-    } else {
-        0
-    };
+    let digits = usize::from(value < 9.995) + usize::from(value < 99.95);
     format!("{value:.digits$} {unit}")
 }
 

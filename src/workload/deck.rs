@@ -22,19 +22,19 @@ impl Deck {
     /// Draws the next card.
     pub fn draw(&mut self, stream: &mut Xoshiro256PlusPlus) -> bool {
         if self.drawn == CARDS {
-            self.shuffle(stream);
+            shuffle(&mut self.cards, stream);
+            self.drawn = 0;
         }
         let card = self.cards[self.drawn];
         self.drawn += 1;
         card
     }
+}
 
-    /// Fisher and Yates's shuffle.
-    fn shuffle(&mut self, stream: &mut Xoshiro256PlusPlus) {
-        for last in (1..CARDS).rev() {
-            self.cards.swap(last, stream.random_range(0..=last));
-        }
-        self.drawn = 0;
+/// Fisher and Yates's shuffle, by petal's own draws: a seed must give one order for ever.
+pub fn shuffle<T>(items: &mut [T], stream: &mut Xoshiro256PlusPlus) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, stream.random_range(0..=last));
     }
 }
 

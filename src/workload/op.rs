@@ -76,6 +76,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// A SELECT that is none of a run's own.
+    pub fn select(schema: u32, first: u64, rows: u32) -> Self {
+        Self { kind: Kind::Select, schema, first, rows, stamp: 0, due: None, hot: [false; 2] }
+    }
+
     /// The last key of the range.
     pub fn last(&self) -> u64 {
         self.first + u64::from(self.rows) - 1

@@ -24,7 +24,6 @@ mod limits;
 mod metrics;
 mod not_loaded;
 mod oracle;
-mod oracle_sql;
 mod os;
 mod os_devices;
 mod outputs;

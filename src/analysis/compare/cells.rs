@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ContextDifference, Side, Values};
+use super::{ContextDifference, Side};
 use crate::analysis::level::Level;
 use crate::record::observation::Observation;
 use crate::settings::table::{self, Group};
@@ -129,8 +129,7 @@ pub(super) fn context_differences(sides: &[Side], keys: &[String]) -> Vec<Contex
             let values: Vec<BTreeSet<String>> = sides.iter().map(|side| of(side, name)).collect();
             let differs = values.windows(2).any(|two| two[0] != two[1]);
             let shown = |values: BTreeSet<String>| {
-                let values: Values = values.into_iter().map(|v| (v.clone(), v)).collect();
-                let joined = values.into_values().collect::<Vec<_>>().join(" | ");
+                let joined = values.into_iter().collect::<Vec<_>>().join(" | ");
                 (!joined.is_empty()).then_some(joined)
             };
             differs.then(|| ContextDifference {

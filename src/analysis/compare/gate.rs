@@ -1,4 +1,4 @@
-//! A limit held against a comparison: passed, failed or not to be told. Only a whole interval
+//! A limit held against a comparison: passed, failed or inconclusive. Only a whole interval
 //! proves anything.
 
 use serde::Serialize;
@@ -23,12 +23,12 @@ pub enum Outcome {
 pub struct Held {
     pub limit: String,
     pub outcome: Outcome,
-    /// The cells that failed; of an inconclusive one those that could not be told.
+    /// The cells that failed; of an inconclusive one those that could not be judged.
     pub because: Vec<String>,
 }
 
 /// The share of a change, and its interval where there is one.
-type Told = (f64, Option<(f64, f64)>);
+type ChangedShare = (f64, Option<(f64, f64)>);
 
 /// Holds a limit against every cell and side.
 pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
@@ -36,10 +36,11 @@ pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
     let outcomes: Vec<(Outcome, String)> = comparison
         .changes(&gate.metric)
         .map(|(cell, side, change)| {
-            let told = change.map(|change| (change.difference.share, change.difference.interval));
+            let changed =
+                change.map(|change| (change.difference.share, change.difference.interval));
             let side = if several { format!("{side}, ") } else { String::new() };
             let place = format!("{side}{}", super::cells::label(&cell.factors));
-            (outcome(gate, told), format!("{place}: {}", words(told)))
+            (outcome(gate, changed), format!("{place}: {}", words(changed)))
         })
         .collect();
     let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
@@ -52,8 +53,8 @@ pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
     }
 }
 
-fn outcome(gate: &Gate, told: Option<Told>) -> Outcome {
-    let Some((_, Some((low, high)))) = told else { return Outcome::Inconclusive };
+fn outcome(gate: &Gate, changed: Option<ChangedShare>) -> Outcome {
+    let Some((_, Some((low, high)))) = changed else { return Outcome::Inconclusive };
     let (is_past, is_good) = match gate.side {
         Past::Below => (high < gate.share, low >= gate.share),
         Past::Above => (low > gate.share, high <= gate.share),
@@ -65,9 +66,9 @@ fn outcome(gate: &Gate, told: Option<Told>) -> Outcome {
     }
 }
 
-fn words(told: Option<Told>) -> String {
+fn words(changed: Option<ChangedShare>) -> String {
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
-    match told {
+    match changed {
         None => "not measured".to_owned(),
         Some((share, None)) => format!("{}, interval unknown", percent(share)),
         Some((share, Some((low, high)))) => {

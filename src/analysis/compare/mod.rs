@@ -13,7 +13,7 @@ mod sides;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -46,7 +46,6 @@ pub struct Side {
     pub observations: Vec<Observation>,
 }
 
-/// How to compare.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Empty: the usual ones.
@@ -82,7 +81,6 @@ pub struct ComparedCell {
     pub figures: Vec<ComparedFigure>,
 }
 
-/// One metric of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedFigure {
     pub metric: String,
@@ -92,7 +90,6 @@ pub struct ComparedFigure {
     pub changes: Vec<Option<Change>>,
 }
 
-/// One side's repeats.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     pub values: Vec<f64>,
@@ -161,7 +158,8 @@ pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError
         .iter()
         .map(|cell| {
             let paired: Vec<bool> = (1..sides.len()).map(|side| is_paired(cell, side)).collect();
-            one_cell(cell, &metrics, &paired)
+            let figures = metrics.iter().filter_map(|metric| figure(cell, metric, &paired));
+            ComparedCell { factors: cell.factors.clone(), figures: figures.collect() }
         })
         .collect();
     correct(&mut compared, &metrics, sides.len());
@@ -199,11 +197,6 @@ fn metrics(sides: &[Side], asked: &[String]) -> Result<Vec<String>, CompareError
     // A table of other figures is compared by all of them.
     let all = || known.iter().map(|name| (*name).clone()).collect();
     Ok(if chosen.is_empty() { all() } else { chosen })
-}
-
-fn one_cell(cell: &cells::Matched<'_>, metrics: &[String], paired: &[bool]) -> ComparedCell {
-    let figures = metrics.iter().filter_map(|metric| figure(cell, metric, paired));
-    ComparedCell { factors: cell.factors.clone(), figures: figures.collect() }
 }
 
 fn figure(cell: &cells::Matched<'_>, metric: &str, paired: &[bool]) -> Option<ComparedFigure> {
@@ -302,6 +295,3 @@ impl Significance {
         }
     }
 }
-
-/// Values by name, as the factors of a cell are found.
-type Values = BTreeMap<String, String>;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::gate::{Outcome, hold};
 use super::*;
 use crate::record::{Status, fixture, plain_csv};

@@ -25,31 +25,18 @@ const AGAINST_STORAGE: [(&str, &str); 3] = [
 
 /// The cause, and a sentence for each piece of evidence that was looked at and told something.
 pub(super) fn of(better: &Point, later: &Point) -> (String, Vec<String>) {
-    let mut evidence = Vec::new();
-    let mut causes: Vec<&str> = Vec::new();
-    let mut found = |cause: &'static str, sentence: String| {
-        causes.push(cause);
-        evidence.push(sentence);
-    };
     let pair = Pair { better, later };
-    if let Some(sentence) = pair.generator() {
-        found("generator", sentence);
-    }
-    if let Some(sentence) = pair.processor() {
-        found("processor", sentence);
-    }
-    for (cause, sentence) in pair.waits() {
-        found(cause, sentence);
-    }
-    if let Some(sentence) = pair.cache() {
-        found("cache", sentence);
-    }
-    if let Some((cause, sentence)) = pair.latency() {
-        found(cause, sentence);
-    }
-    if let Some(sentence) = pair.device() {
-        found("storage", sentence);
-    }
+    let first = [
+        pair.generator().map(|sentence| ("generator", sentence)),
+        pair.processor().map(|sentence| ("processor", sentence)),
+    ];
+    let last = [
+        pair.cache().map(|sentence| ("cache", sentence)),
+        pair.latency(),
+        pair.device().map(|sentence| ("storage", sentence)),
+    ];
+    let found = first.into_iter().flatten().chain(pair.waits()).chain(last.into_iter().flatten());
+    let (causes, mut evidence): (Vec<&str>, Vec<String>) = found.unzip();
     let mut cause = causes.first().copied().unwrap_or("unknown").to_owned();
     let against = if cause == "storage" { pair.against_storage() } else { Vec::new() };
     if !against.is_empty() {

@@ -21,7 +21,7 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
     let mut notes = Vec::new();
     let axis = axis(observations);
     let kind = KINDS.into_iter().find(|kind| varies(observations, kind));
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut groups: Vec<LineGroup<'_>> = Vec::new();
     for seen in observations {
         if let Some(reason) = seen.why_unusable() {
             notes.push(format!("left-out: {} is not drawn: {reason}", seen.source));
@@ -40,14 +40,14 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
         let active_bytes = seen.active_bytes;
         match groups.iter_mut().find(|g| g.factors == factors && g.active_bytes == active_bytes) {
             Some(group) => group.cells.entry(sessions).or_default().push(seen),
-            None => groups.push(Group {
+            None => groups.push(LineGroup {
                 factors,
                 active_bytes,
                 cells: BTreeMap::from([(sessions, vec![seen])]),
             }),
         }
     }
-    groups.sort_by_key(Group::order);
+    groups.sort_by_key(LineGroup::order);
     notes.extend(split(&groups));
     let names = names(&groups);
     let lines = groups.iter().zip(names).map(|(group, name)| group.line(name)).collect();
@@ -55,13 +55,13 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
 }
 
 /// Observations that share a line.
-struct Group<'a> {
+struct LineGroup<'a> {
     factors: Vec<(String, String)>,
     active_bytes: Option<u64>,
     cells: BTreeMap<u32, Vec<&'a Observation>>,
 }
 
-impl Group<'_> {
+impl LineGroup<'_> {
     fn line(&self, name: String) -> PetalLine {
         let points = self.cells.iter().map(|(&sessions, repeats)| point(sessions, repeats));
         PetalLine {
@@ -123,10 +123,11 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
 }
 
 /// A note for each set of factors whose cells do not share one active data set.
-fn split(groups: &[Group<'_>]) -> Vec<String> {
+fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for (at, group) in groups.iter().enumerate() {
-        let same: Vec<&Group<'_>> = groups.iter().filter(|g| g.factors == group.factors).collect();
+        let same: Vec<&LineGroup<'_>> =
+            groups.iter().filter(|g| g.factors == group.factors).collect();
         let is_first = groups[..at].iter().all(|earlier| earlier.factors != group.factors);
         if !is_first || same.len() < 2 {
             continue;
@@ -154,9 +155,9 @@ fn active(bytes: Option<u64>) -> String {
 }
 
 /// What tells each line from the others; of a single line all that is constant on it.
-fn names(groups: &[Group<'_>]) -> Vec<String> {
+fn names(groups: &[LineGroup<'_>]) -> Vec<String> {
     let differs = |key: &str| {
-        let of = |group: &Group<'_>| value(&group.factors, key).map(str::to_owned);
+        let of = |group: &LineGroup<'_>| value(&group.factors, key).map(str::to_owned);
         groups.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
     };
     groups

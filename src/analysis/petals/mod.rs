@@ -94,7 +94,6 @@ pub struct Petals {
 }
 
 impl Petals {
-    /// The lines of these observations.
     pub fn of(observations: &[Observation]) -> Self {
         let (mut lines, mut notes) = lines::of(observations);
         for line in &mut lines {

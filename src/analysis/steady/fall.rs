@@ -1,9 +1,11 @@
 //! When and how far the rate fell, and what else changed then. A candidate is named with its
 //! evidence; that it is the cause is for the reader to decide.
 
+use super::super::estimate;
 use super::super::others::Others;
 use super::rate;
 use crate::record::Second;
+use crate::stats::os::CpuShare;
 
 /// Who used the processors between two moments of the run, in seconds; None where that is unknown.
 pub(super) type UsedBetween<'a> = &'a dyn Fn(f64, f64) -> Option<Others>;
@@ -110,6 +112,8 @@ fn fitted(rates: &[f64]) -> ((f64, f64), f64) {
     ((mean - half, mean + half), left)
 }
 
+type Count = fn(&Second) -> Option<u64>;
+
 /// The seconds before and after.
 struct Stretches<'a> {
     early: &'a [&'a Second],
@@ -118,24 +122,32 @@ struct Stretches<'a> {
 }
 
 impl Stretches<'_> {
-    /// Totals of a count over the stretch's time; None where one second does not know.
-    fn per_second(seconds: &[&Second], count: impl Fn(&Second) -> Option<u64>) -> Option<f64> {
-        let total: Option<u64> = seconds.iter().map(|second| count(second)).sum();
-        let time_s: f64 = seconds.iter().map(|second| second.length_s).sum();
-        total.filter(|_| time_s > 0.0).map(|total| total as f64 / time_s)
+    /// A figure of both stretches; None where one of them lacks it.
+    fn both(&self, figure: impl Fn(&[&Second]) -> Option<f64>) -> Option<(f64, f64)> {
+        figure(self.early).zip(figure(self.late))
     }
 
-    fn rates(&self, count: impl Fn(&Second) -> Option<u64> + Copy) -> Option<(f64, f64)> {
-        Self::per_second(self.early, count).zip(Self::per_second(self.late, count))
+    /// Totals of a count over each stretch's time; None where one second does not know.
+    fn rates(&self, count: Count) -> Option<(f64, f64)> {
+        self.both(|seconds| {
+            let total: Option<u64> = seconds.iter().map(|second| count(second)).sum();
+            let time_s: f64 = seconds.iter().map(|second| second.length_s).sum();
+            total.filter(|_| time_s > 0.0).map(|total| total as f64 / time_s)
+        })
     }
 
-    fn ratio(
-        &self,
-        over: impl Fn(&Second) -> Option<u64> + Copy,
-        under: impl Fn(&Second) -> Option<u64> + Copy,
-    ) -> Option<(f64, f64)> {
+    fn ratio(&self, over: Count, under: Count) -> Option<(f64, f64)> {
         let (over, under) = (self.rates(over)?, self.rates(under)?);
         (under.0 > 0.0 && under.1 > 0.0).then(|| (over.0 / under.0, over.1 / under.1))
+    }
+
+    /// The mean of a share of the processors; None where one second does not know.
+    fn cpu(&self, share: fn(&CpuShare) -> f64) -> Option<(f64, f64)> {
+        self.both(|seconds| {
+            let all: Option<Vec<f64>> =
+                seconds.iter().map(|second| Some(share(&second.cpu?))).collect();
+            estimate::mean(&all?)
+        })
     }
 
     fn candidates(&self) -> Vec<String> {
@@ -173,18 +185,16 @@ impl Stretches<'_> {
 
     /// UPDATEs slower while SELECTs are not: what only they wait for is the log.
     fn log(&self) -> Option<String> {
-        let latency = |seconds: &[&Second], kind: &str| {
-            let known: Vec<(f64, u64)> = seconds
-                .iter()
-                .filter_map(|second| second.latency_us.get(kind))
-                .filter_map(|latency| Some((latency.mean?, latency.count)))
-                .collect();
-            let count: u64 = known.iter().map(|(_, count)| count).sum();
-            let time: f64 = known.iter().map(|(mean, count)| mean * *count as f64).sum();
-            (count > 0).then(|| time / count as f64)
+        let latency = |kind: &str| {
+            self.both(|seconds| {
+                let known = seconds.iter().filter_map(|second| second.latency_us.get(kind));
+                let known = || known.clone().filter_map(|l| Some((l.mean?, l.count)));
+                let count: u64 = known().map(|(_, count)| count).sum();
+                let time: f64 = known().map(|(mean, count)| mean * count as f64).sum();
+                (count > 0).then(|| time / count as f64)
+            })
         };
-        let of = |kind: &str| latency(self.early, kind).zip(latency(self.late, kind));
-        let (update, select) = (of("update")?, of("select")?);
+        let (update, select) = (latency("update")?, latency("select")?);
         (update.1 > update.0 * CHANGED && select.1 < select.0 * SAME).then(|| {
             format!(
                 "log stall: an UPDATE took {:.0} us, {:.0} before, while SELECTs did not slow down",
@@ -195,9 +205,7 @@ impl Stretches<'_> {
 
     /// The device takes longer for no more work.
     fn drive(&self) -> Option<String> {
-        let bytes =
-            |second: &Second| second.device.map(|device| device.read_bytes + device.write_bytes);
-        let (early, late) = self.rates(bytes)?;
+        let (early, late) = self.rates(|s| s.device.map(|d| d.read_bytes + d.write_bytes))?;
         if late > early * SAME {
             return None;
         }
@@ -228,8 +236,8 @@ impl Stretches<'_> {
         };
         let variation = |seconds: &[&Second]| {
             let rates: Vec<f64> = seconds.iter().filter_map(|second| requests(&second)).collect();
-            let mean = super::super::estimate::mean(&rates).filter(|mean| *mean > 0.0)?;
-            let deviation = super::super::estimate::deviation(&rates)?;
+            let mean = estimate::mean(&rates).filter(|mean| *mean > 0.0)?;
+            let deviation = estimate::deviation(&rates)?;
             (rates.len() >= CEILING_SECONDS_MIN).then_some((deviation / mean, mean))
         };
         let (late, ceiling) = variation(self.late)?;
@@ -275,13 +283,7 @@ impl Stretches<'_> {
         if self.used().is_some_and(|(_, late)| late.processors >= late.enough()) {
             return None;
         }
-        let busy = |seconds: &[&Second]| {
-            let cpus = seconds.iter().map(|second| second.cpu);
-            let busy: Option<Vec<f64>> =
-                cpus.map(|cpu| cpu.map(|cpu| 100.0 - cpu.idle - cpu.iowait)).collect();
-            super::super::estimate::mean(&busy?)
-        };
-        let (early, late) = (busy(self.early)?, busy(self.late)?);
+        let (early, late) = self.cpu(|cpu| 100.0 - cpu.idle - cpu.iowait)?;
         let ops = self.rates(|second| Some(second.ops.total))?;
         let dearer = (late / ops.1) / (early / ops.0);
         (late >= early * 0.95 && late > 50.0 && dearer > 1.25).then(|| {
@@ -293,12 +295,7 @@ impl Stretches<'_> {
     }
 
     fn steal(&self) -> Option<String> {
-        let mean = |seconds: &[&Second]| {
-            let steal: Option<Vec<f64>> =
-                seconds.iter().map(|second| second.cpu.map(|cpu| cpu.steal)).collect();
-            super::super::estimate::mean(&steal?)
-        };
-        let (early, late) = (mean(self.early)?, mean(self.late)?);
+        let (early, late) = self.cpu(|cpu| cpu.steal)?;
         (late - early >= STEAL_POINTS_MIN).then(|| {
             format!(
                 "other virtual machines: {late:.1} % of processor time stolen, {early:.1} before"

@@ -78,7 +78,6 @@ pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
     fall::fall(seconds, &|from_s, to_s| others::between(run, from_s, to_s))
 }
 
-/// When, how far, and what else changed.
 pub fn fall_words(fall: &Fall) -> String {
     let how = match fall.shape {
         Shape::Step => format!("it fell at {:.0} s", fall.at_s),

@@ -45,7 +45,6 @@ pub enum Steadiness {
 /// The five windows and what the rule looks at, as shares of their mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windows {
-    /// The length of each window.
     pub length_s: f64,
     /// From one checkpoint's end to the next, on average; None where fewer than two are seen.
     pub cycle_s: Option<f64>,
@@ -59,7 +58,6 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Within what the rule allows.
     fn is_steady(&self) -> bool {
         self.range_share <= RANGE_SHARE_MAX && self.slope_share.abs() <= SLOPE_SHARE_MAX
     }

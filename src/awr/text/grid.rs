@@ -226,24 +226,10 @@ fn is_end(line: &str) -> bool {
 
 /// Headings over several columns, in reports over several instances.
 fn is_group(column: &Column) -> bool {
-    const GROUPS: [&str; 15] = [
-        "",
-        "wait",
-        "event",
-        "waittime",
-        "summaryavgwaittime",
-        "summaryavgwaittimems",
-        "database",
-        "snapshotids",
-        "numberofinstances",
-        "numberofhosts",
-        "reporttotalminutes",
-        "requests",
-        "mb",
-        "%ofwaits",
-        "%oftotalwaits",
-    ];
-    GROUPS.contains(&column.key.as_str())
+    const GROUPS: &str = "\
+        wait event waittime summaryavgwaittime summaryavgwaittimems database snapshotids \
+        numberofinstances numberofhosts reporttotalminutes requests mb %ofwaits %oftotalwaits";
+    column.key.is_empty() || GROUPS.split(' ').any(|group| group == column.key)
 }
 
 /// Columns, if the line is nothing but dashes, blanks and a title's tildes.

@@ -9,7 +9,7 @@ use std::io;
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header};
 use super::queue::{Backend, Queue};
-use super::target::{AlignedBuffer, Kind, Target, unusable};
+use super::target::{AlignedBuffer, OnPath, Target, TargetKind, unusable};
 use super::{Device, Shared, block, load, safety, target};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::settings::size::format_bytes;
@@ -53,7 +53,7 @@ impl Device {
     ) -> Result<CalibrationTarget, EngineError> {
         let shared = &self.shared;
         let before = header_there(shared)?;
-        let is_new = target::kind(&shared.path)? == Kind::Missing;
+        let is_new = target::kind(&shared.path)? == TargetKind::Missing;
         let filled_bytes = before.as_ref().and_then(|header| header.gauge_bytes).unwrap_or(0);
         let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
         let bytes = stretch(shared, wanted, filled_bytes, progress)?;
@@ -118,8 +118,7 @@ fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
         return Ok(None);
     }
     // A stretch that was cut off is not there.
-    let file = std::fs::File::open(&shared.path).map_err(|error| unusable(&shared.path, &error))?;
-    let bytes = target::length(&file).map_err(|error| unusable(&shared.path, &error))?;
+    let bytes = target::length_at(&shared.path)?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
     let gauge_bytes = header.gauge_bytes.filter(is_whole);
     Ok(Some(Header { gauge_bytes, ..header }))
@@ -180,15 +179,12 @@ fn stretch(
 /// The most bytes to take: all of a block device, half of what is free of a file system.
 fn room(shared: &Shared) -> Result<u64, EngineError> {
     let path = &shared.path;
-    if target::kind(path)? == Kind::BlockDevice {
-        let file = std::fs::File::open(path).map_err(|error| unusable(path, &error))?;
-        let bytes = target::length(&file).map_err(|error| unusable(path, &error))?;
-        return Ok(bytes.saturating_sub(HEADER_BYTES));
+    if target::kind(path)? == TargetKind::BlockDevice {
+        return Ok(target::length_at(path)?.saturating_sub(HEADER_BYTES));
     }
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let folder = folder.parent().unwrap_or(&folder);
-    let about =
-        rustix::fs::statvfs(folder).map_err(|error| unusable(folder, &io::Error::from(error)))?;
+    let about = rustix::fs::statvfs(folder).on(folder)?;
     Ok(about.f_bavail.saturating_mul(about.f_frsize) / 2)
 }
 
@@ -203,7 +199,7 @@ impl CalibrationTarget {
     }
 
     pub fn is_block_device(&self) -> bool {
-        self.target.kind == Kind::BlockDevice
+        self.target.kind == TargetKind::BlockDevice
     }
 
     pub fn direct_io(&self) -> &DirectIo {

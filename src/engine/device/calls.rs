@@ -1,5 +1,4 @@
-//! Requests by pread, pwrite and fdatasync, where io_uring is forbidden: on the caller's own
-//! thread, or on a thread for each slot.
+//! Requests by pread, pwrite and fdatasync, on the caller's thread or a thread for each slot.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -78,8 +78,7 @@ impl Context {
         self.recorder.fold();
     }
 
-    /// Verifies so many blocks. Where that costs more than two looks at the clock, its time is
-    /// counted.
+    /// Verifies so many blocks, and counts its time where that is worth two looks at the clock.
     pub fn verifying<T>(&self, blocks: u64, verify: impl FnOnce() -> T) -> T {
         if self.shared.verify != Verify::Checksum {
             return verify();

@@ -1,5 +1,4 @@
-//! The loaded data while it is in use: where each key lies, which versions were seen, and which
-//! keys an UPDATE holds.
+//! The loaded data in use: where each key lies, versions that were seen, keys that UPDATEs hold.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -7,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::block::Identity;
 use super::layout::{Header, SchemaArea};
-use super::log::{LOOK_EVERY, Log};
+use super::log::{Log, wait_until};
 use crate::workload::row::Filler;
 use crate::workload::scatter::Permutation;
 
@@ -158,15 +157,8 @@ impl Held {
 
     /// Waits for the range; false if it was cut meanwhile.
     pub fn take(&self, first: u64, last: u64, is_cut: &dyn Fn() -> bool) -> bool {
-        let mut ranges = self.ranges.lock();
-        while !take_free(&mut ranges, first, last) {
-            if is_cut() {
-                return false;
-            }
-            // Held from the look to the sleep, or what is given back between would go unseen.
-            self.freed.wait_for(&mut ranges, LOOK_EVERY);
-        }
-        true
+        let attempt = |ranges: &mut _| take_free(ranges, first, last).then_some(());
+        wait_until(&self.ranges, &self.freed, is_cut, attempt).is_some()
     }
 
     pub fn give_back(&self, first: u64, last: u64) {

@@ -5,14 +5,14 @@ use std::os::unix::fs::FileExt as _;
 use super::data::Data;
 use super::queue::Backend;
 use super::statistics::Event;
-use super::target::{AlignedBuffer, Kind, Target};
+use super::target::{AlignedBuffer, Target, TargetKind};
 use super::{Shared, log, scan};
 use crate::engine::EngineError;
 use crate::settings::Verify;
 use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::devices;
-use crate::stats::target::{Advice, Durability, IoEvents, Target as About, TargetDetails};
+use crate::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
 
 pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails), EngineError> {
     let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
@@ -26,14 +26,10 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
     };
     let details = TargetDetails {
         local: true,
-        host_unseen: None,
-        io_untimed: None,
         in_process: true,
-        session_cache_bytes: None,
         settings: settings(shared, &data, &target, &backend, sessions),
         data_files: vec![std::path::absolute(&shared.path).unwrap_or(shared.path.clone())],
         clock_resolution_ns: 1,
-        plan: None,
         compression_ratio: compression::ratio(&sample_blocks(&target, &data)),
         direct_io: Some(target.direct.clone()),
         durability: Some(devices::durability_on(
@@ -49,15 +45,13 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
             log: Event::LogSync.name().to_owned(),
             timed_by: "petal, from submit to completion".to_owned(),
         },
-        sync_per_commit: false,
-        data_file_kind: None,
-        advice: Advice::default(),
         checkpoint: Some(format!(
             "changed blocks are written at once in the background, {} in flight, synced after each \
              {} of log; the log is never read back",
             shared.options.write_depth,
             format_bytes(data.header.log_bytes / 4)
         )),
+        ..TargetDetails::default()
     };
     Ok((about, details))
 }
@@ -69,7 +63,7 @@ fn settings(
     backend: &Backend,
     sessions: u32,
 ) -> Vec<(String, String)> {
-    let kind = if target.kind == Kind::BlockDevice { "block device" } else { "file" };
+    let kind = if target.kind == TargetKind::BlockDevice { "block device" } else { "file" };
     let verify = match shared.verify {
         Verify::None => "nothing",
         Verify::Header => "address, generation and version of each block",
@@ -102,8 +96,7 @@ fn settings(
 
 const SAMPLES: u64 = 64;
 
-/// Blocks spread evenly over the first schema. Fewer where they cannot be read: a sample needs no
-/// error.
+/// Blocks spread evenly over the first schema. Those that cannot be read are left out.
 fn sample_blocks(target: &Target, data: &Data) -> Vec<Vec<u8>> {
     let Some(area) = data.areas.first() else { return Vec::new() };
     let mut buffer = AlignedBuffer::new(data.header.block_bytes as usize);

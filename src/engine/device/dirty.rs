@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::Shared;
 use super::block;
 use super::data::Data;
-use super::log::LOOK_EVERY;
+use super::log::{LOOK_EVERY, wait_until};
 use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Event;
@@ -23,7 +23,7 @@ use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
 use crate::stats::event_stats::Recorder;
 
-const SHARDS: u64 = 16;
+const SHARDS: usize = 16;
 
 struct Entry {
     image: Arc<Box<[u8]>>,
@@ -33,8 +33,9 @@ struct Entry {
 }
 
 /// The dirty set.
+#[derive(Default)]
 pub struct Dirty {
-    shards: Vec<Mutex<HashMap<u64, Entry>>>,
+    shards: [Mutex<HashMap<u64, Entry>>; SHARDS],
     /// Blocks in it, to see cheaply that it is empty.
     blocks: AtomicU64,
     /// Blocks in it or promised to UPDATEs under way.
@@ -60,28 +61,8 @@ pub enum NoRoom {
     Failed(String),
 }
 
-impl Default for Dirty {
-    fn default() -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            blocks: AtomicU64::new(0),
-            taken: Mutex::new(0),
-            room: Condvar::new(),
-            blocks_max: AtomicU64::new(0),
-            queue: Mutex::default(),
-            queued: Condvar::new(),
-            log_bytes: AtomicU64::new(0),
-            log_bytes_max: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            failed: OnceLock::new(),
-            writer: Mutex::default(),
-        }
-    }
-}
-
 impl Dirty {
-    /// How many blocks it holds at most, and after how many bytes of log what was written in the
-    /// background is synced.
+    /// Sets the most blocks in it, and the bytes of log after which background writes are synced.
     pub fn limit(&self, blocks: u64, log_bytes: u64) {
         self.blocks_max.store(blocks, Ordering::Relaxed);
         self.log_bytes_max.store(log_bytes, Ordering::Relaxed);
@@ -106,18 +87,11 @@ impl Dirty {
     }
 
     pub fn reserve(&self, blocks: u64, is_cut: &dyn Fn() -> bool) -> Result<(), NoRoom> {
-        let mut taken = self.taken.lock();
-        while !self.fit(&mut taken, blocks) {
-            if let Some(failed) = self.failed() {
-                return Err(NoRoom::Failed(failed));
-            }
-            if is_cut() {
-                return Err(NoRoom::Cut);
-            }
-            // Held from the look to the sleep, or what is given back between would go unseen.
-            self.room.wait_for(&mut taken, LOOK_EVERY);
-        }
-        Ok(())
+        let attempt = |taken: &mut u64| match (self.fit(taken, blocks), self.failed()) {
+            (true, _) => Some(Ok(())),
+            (false, failed) => failed.map(|why| Err(NoRoom::Failed(why))),
+        };
+        wait_until(&self.taken, &self.room, is_cut, attempt).unwrap_or(Err(NoRoom::Cut))
     }
 
     fn fit(&self, taken: &mut u64, blocks: u64) -> bool {
@@ -202,7 +176,7 @@ impl Dirty {
 
     fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Entry>> {
         // Addresses are multiples of a block: their low bits tell nothing.
-        &self.shards[(address / 4096 % SHARDS) as usize]
+        &self.shards[address as usize / 4096 % SHARDS]
     }
 
     /// The image to write now.

@@ -70,12 +70,6 @@ pub enum Step {
     Durable,
 }
 
-/// The next request for a free slot.
-pub enum Next {
-    Read { operation: u64, identity: Identity, mark: u8 },
-    Nothing,
-}
-
 impl Flow {
     /// Memory that the buffers of one session hold.
     pub fn needs(shared: &Shared, block_bytes: usize) -> Needs {

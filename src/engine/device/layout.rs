@@ -42,8 +42,7 @@ pub struct Header {
     /// Bytes after the header that a calibration wrote whole, where no schema is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gauge_bytes: Option<u64>,
-    /// A calibration made this file and takes it away when it ends; if it is still there then, it
-    /// was killed.
+    /// A calibration made this file and removes it at its end; one that was killed could not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gauge_goes: bool,
 }
@@ -87,9 +86,8 @@ impl Header {
         self.schemas.iter().map(|area| area.end(self.block_bytes)).max().unwrap_or(log_end)
     }
 
-    /// True when its fields can be true of any target: sizes that petal makes, areas one after the
-    /// other, and an end that a file can have. A checksum tells only that they are what was
-    /// written.
+    /// Whether its fields can be true of any target: sizes that petal makes, areas in order, an end
+    /// that a file can have. A checksum tells only that they are what was written.
     fn is_sound(&self) -> bool {
         let block_bytes = u64::from(self.block_bytes);
         if !BLOCK_SIZES.contains(&self.block_bytes) {

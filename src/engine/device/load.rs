@@ -12,7 +12,7 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{Kind, Target, unusable};
+use super::target::{OnPath, Target, TargetKind};
 use super::{Shared, block, placement, safety, target};
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
@@ -26,8 +26,7 @@ use crate::workload::scatter::Permutation;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// In each loader: one is on its way while the next is made.
 const CHUNKS_IN_FLIGHT: u32 = 2;
-/// Single blocks in flight over all loaders, at random: what keeps a fast drive busy, as the
-/// deepest points of a calibration show.
+/// Single random blocks in flight over all loaders: what keeps a fast drive busy.
 const PRECONDITION_DEPTH: u32 = 64;
 /// Sets scan blocks apart from main blocks of the same number.
 const SCAN_STAMP: u64 = 1 << 39;
@@ -57,7 +56,7 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
         let path = &self.shared.path;
-        let is_new = target::kind(path)? == Kind::Missing;
+        let is_new = target::kind(path)? == TargetKind::Missing;
         let before = self.header_before()?;
         let new = self.areas(&before)?;
         let after = Header {
@@ -100,8 +99,7 @@ impl Loader<'_> {
                     plan.block_size
                 ))),
                 None => {
-                    let file = File::open(path).map_err(|error| unusable(path, &error))?;
-                    let bytes = target::length(&file).map_err(|error| unusable(path, &error))?;
+                    let bytes = target::length_at(path)?;
                     self.shared.refuse_cut_off(&header, bytes).map(|()| header)
                 }
             };
@@ -161,7 +159,7 @@ impl Loader<'_> {
         self.progress.phase("loading", bytes, ProgressUnit::Bytes);
         self.write_all(&target, &data, &chunks)?;
         self.precondition(&target, &data, new)?;
-        target.file.sync_all().map_err(|error| unusable(&target.path, &error))?;
+        target.file.sync_all().on(&target.path)?;
         let seconds = begin.elapsed().as_secs_f64() / new.len().max(1) as f64;
         let mut schemas = Vec::new();
         self.progress.phase("proving", new.len() as u64 * self.main_bytes(), ProgressUnit::Bytes);
@@ -301,13 +299,12 @@ pub fn create(path: &Path) -> Result<(), EngineError> {
         )));
     }
     let created = OpenOptions::new().write(true).create_new(true).open(path);
-    created.map(drop).map_err(|error| unusable(path, &error))
+    created.map(drop).on(path)
 }
 
-/// Signatures at the end go, as the header goes over those at the start: nobody shall take a part
-/// of what was there for the whole.
+/// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
 pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
-    if target.kind == Kind::BlockDevice {
+    if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
         target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
     }
@@ -316,7 +313,7 @@ pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
 pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
-    if target.kind == Kind::BlockDevice {
+    if target.kind == TargetKind::BlockDevice {
         if target.bytes >= bytes {
             return Ok(());
         }
@@ -326,8 +323,7 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
             target.bytes
         )));
     }
-    let room = rustix::fs::fstatvfs(&*target.file)
-        .map_err(|error| unusable(&target.path, &std::io::Error::from(error)))?;
+    let room = rustix::fs::fstatvfs(&*target.file).on(&target.path)?;
     let free_bytes = room.f_bavail.saturating_mul(room.f_frsize);
     let needed_bytes = bytes.saturating_sub(allocated_bytes(&target.file));
     if needed_bytes > free_bytes {
@@ -341,12 +337,11 @@ pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
     let allocated = rustix::io::retry_on_intr(|| {
         rustix::fs::fallocate(&*target.file, rustix::fs::FallocateFlags::empty(), 0, bytes)
     });
-    match allocated {
-        // Some file systems cannot promise room; they fail when it is used.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-        Err(error) => return Err(unusable(&target.path, &std::io::Error::from(error))),
+    // Some file systems cannot promise room; they fail when it is used.
+    if allocated != Err(rustix::io::Errno::OPNOTSUPP) {
+        allocated.on(&target.path)?;
     }
-    target.file.set_len(bytes).map_err(|error| unusable(&target.path, &error))
+    target.file.set_len(bytes).on(&target.path)
 }
 
 fn allocated_bytes(file: &File) -> u64 {

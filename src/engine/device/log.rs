@@ -1,6 +1,5 @@
-//! The log: an area that was written before, written round and round, a record for each UPDATE. It
-//! is there for its cost, as a database pays it before it may say that a commit is durable; petal
-//! never reads it back.
+//! The log: an area written round and round, a record for each UPDATE. It is there for its cost,
+//! which a database pays before a commit is durable; petal never reads it back.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -56,26 +55,16 @@ impl Log {
         PIECE_BYTES_MAX.min(self.bytes)
     }
 
-    /// The place of the next `bytes`, at most a piece; at the end of the area it starts anew. None
-    /// where a piece of the round before is still being written: two writes of one place may end
-    /// in any order. Whoever got a place says when its write has ended ([`Log::ended`]).
+    /// The place of the next `bytes`, at most a piece; from the area's end it starts anew. None
+    /// while a piece of the round before is being written there: two writes of one place may end in
+    /// any order. Whoever got a place says when its write has ended ([`Log::ended`]).
     pub fn place(&self, bytes: u64) -> Option<u64> {
         self.next(&mut self.round.lock(), bytes)
     }
 
     /// Waits for the place; None if it was cut meanwhile.
     pub fn wait_for_place(&self, bytes: u64, is_cut: &dyn Fn() -> bool) -> Option<u64> {
-        let mut round = self.round.lock();
-        loop {
-            if let Some(place) = self.next(&mut round, bytes) {
-                return Some(place);
-            }
-            if is_cut() {
-                return None;
-            }
-            // Held from the look to the sleep, or an end between would go unseen.
-            self.written.wait_for(&mut round, LOOK_EVERY);
-        }
+        wait_until(&self.round, &self.written, is_cut, |round| self.next(round, bytes))
     }
 
     fn next(&self, round: &mut Round, bytes: u64) -> Option<u64> {
@@ -97,6 +86,26 @@ impl Log {
         }
         drop(round);
         self.written.notify_all();
+    }
+}
+
+/// Tries until it succeeds, again whenever something is `freed`; None if it was cut meanwhile.
+pub fn wait_until<T, R>(
+    state: &Mutex<T>,
+    freed: &Condvar,
+    is_cut: &dyn Fn() -> bool,
+    attempt: impl Fn(&mut T) -> Option<R>,
+) -> Option<R> {
+    let mut state = state.lock();
+    loop {
+        if let Some(result) = attempt(&mut state) {
+            return Some(result);
+        }
+        if is_cut() {
+            return None;
+        }
+        // Held from the look to the sleep, or what is freed between would go unseen.
+        freed.wait_for(&mut state, LOOK_EVERY);
     }
 }
 

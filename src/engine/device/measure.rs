@@ -169,8 +169,7 @@ impl CalibrationTarget {
         Ok(measured)
     }
 
-    /// A log: each record is written, synced, and only then followed by the next. The latency is
-    /// that of both together.
+    /// A log: each record is written and synced before the next. The latency is that of both.
     pub fn log(&self, length: Duration, stop: &Stop) -> Result<Measured, EngineError> {
         let failed = |error: io::Error| self.failed(&error);
         let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];

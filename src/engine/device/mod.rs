@@ -65,10 +65,10 @@ use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{Kind, Target};
+use target::{OnPath, Target, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
-const FLAWS_TOLD: usize = 8;
+const FLAWS_MAX: usize = 8;
 
 pub struct Device {
     shared: Arc<Shared>,
@@ -152,9 +152,9 @@ impl Shared {
     /// Refuses what petal did not make, unless it is given up by its exact path.
     fn refuse_foreign(&self, found: &Found) -> Result<(), EngineError> {
         let file = std::fs::File::open(&self.path);
-        let file = file.map_err(|error| target::unusable(&self.path, &error))?;
-        let bytes = target::length(&file).map_err(|error| target::unusable(&self.path, &error))?;
-        let is_device = target::kind(&self.path)? == Kind::BlockDevice;
+        let file = file.on(&self.path)?;
+        let bytes = target::length(&file).on(&self.path)?;
+        let is_device = target::kind(&self.path)? == TargetKind::BlockDevice;
         let signature = match is_device || *found == Found::Foreign {
             true => safety::signature_of(&file, bytes),
             false => None,
@@ -213,7 +213,7 @@ impl Shared {
         self.statistics.count(Count::BadBlocks, 1);
         let mut flaws = self.flaws.lock();
         // One block that is met again and again does not hide the others.
-        if flaws.len() < FLAWS_TOLD && !flaws.iter().any(|known| known == what) {
+        if flaws.len() < FLAWS_MAX && !flaws.iter().any(|known| known == what) {
             flaws.push(what.to_owned());
         }
     }
@@ -322,7 +322,7 @@ impl Engine for Device {
         progress.phase("settling", 1, ProgressUnit::Items);
         self.shared.write_behind()?;
         let target = self.shared.target()?;
-        target.file.sync_all().map_err(|error| target::unusable(&target.path, &error))?;
+        target.file.sync_all().on(&target.path)?;
         progress.advance(1);
         Ok(Settled {
             seconds: begin.elapsed().as_secs_f64(),
@@ -386,7 +386,7 @@ impl Engine for Device {
         shared.refuse_foreign(&found)?;
         let target = shared.target()?;
         let dropped = match target.kind {
-            Kind::BlockDevice => {
+            TargetKind::BlockDevice => {
                 target::overwrite(&shared.path, 0, &vec![0; HEADER_BYTES as usize])?;
                 format!("petal's header on {}", shared.path.display())
             }
@@ -394,7 +394,7 @@ impl Engine for Device {
                 // By a link the file goes that it leads to: the data are there.
                 let path = std::fs::canonicalize(&shared.path);
                 let removed = path.and_then(|path| std::fs::remove_file(&path).map(|()| path));
-                let removed = removed.map_err(|error| target::unusable(&shared.path, &error))?;
+                let removed = removed.on(&shared.path)?;
                 removed.display().to_string()
             }
         };

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 
 use super::block;
 use super::data::{Area, Data};
-use super::target::{AlignedBuffer, Target, unusable};
+use super::target::{AlignedBuffer, OnPath, Target};
 use crate::engine::{EngineError, Placement, Progress, Stop};
 use crate::settings::Verify;
 
@@ -28,7 +28,7 @@ pub fn prove(
         }
         let part = &mut buffer.bytes_mut()[..CHUNK_BYTES.min(bytes - from) as usize];
         let read = target.file.read_exact_at(part, area.about.main_offset + from);
-        read.map_err(|error| unusable(&target.path, &error))?;
+        read.on(&target.path)?;
         for (bytes, number) in part.chunks_exact(block_bytes as usize).zip(from / block_bytes..) {
             let identity = area.main_identity(number);
             rows += u64::from(block::check(bytes, &identity, Verify::Checksum).is_ok());

@@ -33,8 +33,7 @@ pub enum BackendChoice {
 }
 
 impl Backend {
-    /// The backend that this process may use on this file. An error only where io_uring was asked
-    /// for.
+    /// The backend that this file allows. An error only where io_uring was asked for.
     pub fn find(file: &Arc<File>, choice: BackendChoice) -> Result<Self, String> {
         if choice == BackendChoice::Calls {
             return Ok(Self::Calls { reason: "as asked for (io=pread)".to_owned() });
@@ -86,8 +85,8 @@ impl Queue {
         }
     }
 
-    /// The kernel registered less for it than for the queue by which the means were found: the
-    /// limit of locked memory (ulimit -l) counts all of a user's queues together.
+    /// The kernel registered less for it than for the first queue: the limit of locked memory
+    /// (ulimit -l) counts all queues of a user.
     pub fn lacks(&self, backend: &Backend) -> bool {
         match (self, backend) {
             (Self::Ring(ring), Backend::Uring { registered }) => ring.registered() != *registered,
@@ -121,8 +120,7 @@ impl Queue {
         }
     }
 
-    /// Submits what is queued and takes what has ended: mostly one at least, none where all that
-    /// ended have to be made again. There must be a request.
+    /// Submits what is queued and takes what ended: none where all of it has to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => return ring.wait(done),

@@ -1,5 +1,4 @@
-//! One request to the target and what became of it: the words that every way of making requests
-//! shares. No I/O here.
+//! A request to the target and its result, for every backend. No I/O here.
 
 use std::io;
 
@@ -42,8 +41,7 @@ pub const TRIES_MORE: u8 = 3;
 #[derive(Debug)]
 pub enum Attempt {
     Ended(io::Result<()>),
-    /// It was interrupted, met a shortage, or moved only a part: made whole once more, it says
-    /// what is wrong, if anything is.
+    /// It was interrupted, met a shortage or moved only a part; made once more, it says why.
     Again(io::Error),
 }
 
@@ -55,8 +53,8 @@ pub fn judge(call: Call, answer: io::Result<usize>) -> Attempt {
         Ok(0) => Attempt::Ended(Err(short(0, wanted))),
         Ok(moved) => Attempt::Again(short(moved, wanted)),
         Err(error) => match error.kind() {
-            // A sync that failed for whatever reason is not made good by another: what it was
-            // for may be gone, and the next one says nothing of it.
+            // A second sync makes no failed one good: the data may be gone, and it says nothing of
+            // it.
             io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock if call != Call::Sync => {
                 Attempt::Again(error)
             }

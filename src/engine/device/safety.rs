@@ -6,15 +6,17 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use super::target::OnPath;
 use crate::engine::EngineError;
+use crate::engine::in_use::FileId;
 use crate::stats::devices::{Roots, mounted_at};
 
 type Number = (u32, u32);
 
-/// Refuses a block device, or the backing file of one, that somebody uses: itself, a partition of
-/// it, or the whole disk that it is a partition of. No flag changes that.
+/// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
+/// the whole disk that it is part of. No flag changes that.
 pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
-    let about = fs::metadata(path).map_err(|error| super::target::unusable(path, &error))?;
+    let about = fs::metadata(path).on(path)?;
     let reason = if about.file_type().is_block_device() {
         let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
         device_in_use(number, roots)
@@ -70,8 +72,8 @@ fn held(folder: &Path) -> Option<String> {
 
 fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
     // A file has as many names as it has hard links; its number is one.
-    let own = file_number(path)?;
-    if swaps(roots).iter().any(|swap| file_number(swap) == Some(own)) {
+    let own = FileId::of(path).ok()?;
+    if swaps(roots).iter().any(|swap| FileId::of(swap).is_ok_and(|swap| swap == own)) {
         return Some("it is swap".to_owned());
     }
     let devices = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
@@ -79,20 +81,15 @@ fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
         let Ok(backing) = fs::read_to_string(device.path().join("loop/backing_file")) else {
             continue;
         };
-        if file_number(Path::new(backing.trim_end_matches('\n'))) == Some(own) {
+        if FileId::of(Path::new(backing.trim_end_matches('\n'))).is_ok_and(|it| it == own) {
             return Some(format!("it is behind {}", device.file_name().to_string_lossy()));
         }
     }
     None
 }
 
-/// Its file system and its number there.
-fn file_number(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
-}
-
-/// Refuses to make a file where device nodes live: a device whose name was misspelled is no request
-/// for a file, and what is there lies in memory. Shared memory is where files in memory belong.
+/// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
+/// for a file, which would lie in memory.
 pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);
@@ -149,43 +146,33 @@ pub fn refuse_foreign(
     )))
 }
 
-/// A signature and its offset: from the start, or from the end if negative.
-struct Signature {
-    what: &'static str,
-    offset: i64,
-    bytes: &'static [u8],
-}
-
-const fn signature(what: &'static str, offset: i64, bytes: &'static [u8]) -> Signature {
-    Signature { what, offset, bytes }
-}
-
-/// Signatures of file systems and volumes, from the formats' own documents and libblkid.
-const SIGNATURES: &[Signature] = &[
-    signature("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xEF]),
-    signature("an XFS file system", 0, b"XFSB"),
-    signature("a btrfs file system", 0x10040, b"_BHRfS_M"),
-    signature("an f2fs file system", 0x400, &[0x10, 0x20, 0xF5, 0xF2]),
-    signature("swap space", 4086, b"SWAPSPACE2"),
-    signature("swap space", 4086, b"SWAP-SPACE"),
-    signature("swap space", 65526, b"SWAPSPACE2"),
-    signature("an LVM physical volume", 0x218, b"LVM2 001"),
-    signature("an LVM physical volume", 0x018, b"LVM2 001"),
-    signature("a LUKS container", 0, b"LUKS\xba\xbe"),
-    signature("a GPT partition table", 512, b"EFI PART"),
-    signature("a GPT partition table", 4096, b"EFI PART"),
-    signature("a GPT partition table", -512, b"EFI PART"),
-    signature("an NTFS file system", 3, b"NTFS    "),
-    signature("an exFAT file system", 3, b"EXFAT   "),
-    signature("a FAT file system", 0x36, b"FAT1"),
-    signature("a FAT file system", 0x52, b"FAT32"),
-    signature("a RAID member (md 1.1)", 0, &[0xFC, 0x4E, 0x2B, 0xA9]),
-    signature("a RAID member (md 1.2)", 4096, &[0xFC, 0x4E, 0x2B, 0xA9]),
-    signature("a squashfs file system", 0, b"hsqs"),
-    signature("an ISO 9660 file system", 0x8001, b"CD001"),
-    signature("a bcache device", 4096 + 24, &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA]),
-    signature("an Oracle ASM disk", 32, b"ORCLDISK"),
-    signature("a partition table", 510, &[0x55, 0xAA]),
+/// Signatures of file systems and volumes, from the formats' own documents and libblkid: whose they
+/// are, their offsets from the start, or from the end if negative, and their bytes.
+const SIGNATURES: &[(&str, i64, &[u8])] = &[
+    ("an ext2, ext3 or ext4 file system", 0x438, &[0x53, 0xEF]),
+    ("an XFS file system", 0, b"XFSB"),
+    ("a btrfs file system", 0x10040, b"_BHRfS_M"),
+    ("an f2fs file system", 0x400, &[0x10, 0x20, 0xF5, 0xF2]),
+    ("swap space", 4086, b"SWAPSPACE2"),
+    ("swap space", 4086, b"SWAP-SPACE"),
+    ("swap space", 65526, b"SWAPSPACE2"),
+    ("an LVM physical volume", 0x218, b"LVM2 001"),
+    ("an LVM physical volume", 0x018, b"LVM2 001"),
+    ("a LUKS container", 0, b"LUKS\xba\xbe"),
+    ("a GPT partition table", 512, b"EFI PART"),
+    ("a GPT partition table", 4096, b"EFI PART"),
+    ("a GPT partition table", -512, b"EFI PART"),
+    ("an NTFS file system", 3, b"NTFS    "),
+    ("an exFAT file system", 3, b"EXFAT   "),
+    ("a FAT file system", 0x36, b"FAT1"),
+    ("a FAT file system", 0x52, b"FAT32"),
+    ("a RAID member (md 1.1)", 0, &[0xFC, 0x4E, 0x2B, 0xA9]),
+    ("a RAID member (md 1.2)", 4096, &[0xFC, 0x4E, 0x2B, 0xA9]),
+    ("a squashfs file system", 0, b"hsqs"),
+    ("an ISO 9660 file system", 0x8001, b"CD001"),
+    ("a bcache device", 4096 + 24, &[0xC6, 0x85, 0x73, 0xF6, 0x4E, 0x1A, 0x45, 0xCA]),
+    ("an Oracle ASM disk", 32, b"ORCLDISK"),
+    ("a partition table", 510, &[0x55, 0xAA]),
 ];
 /// Superblocks of md 0.90 and 1.0 lie in the last 64 and 8 KiB, aligned to these.
 const MD_MAGIC: [u8; 4] = [0xFC, 0x4E, 0x2B, 0xA9];
@@ -199,15 +186,15 @@ pub fn signature_of(file: &File, bytes: u64) -> Option<&'static str> {
         let mut found = vec![0; wanted.len()];
         file.read_exact_at(&mut found, offset).is_ok() && found == wanted
     };
-    let known = SIGNATURES.iter().find(|signature| {
-        let offset = match u64::try_from(signature.offset) {
-            Ok(offset) => Some(offset),
-            Err(_) => bytes.checked_sub(signature.offset.unsigned_abs()),
+    let known = SIGNATURES.iter().find(|(_, offset, signature)| {
+        let at = match u64::try_from(*offset) {
+            Ok(at) => Some(at),
+            Err(_) => bytes.checked_sub(offset.unsigned_abs()),
         };
-        offset.is_some_and(|offset| has(offset, signature.bytes))
+        at.is_some_and(|at| has(at, signature))
     });
-    if let Some(known) = known {
-        return Some(known.what);
+    if let Some((what, ..)) = known {
+        return Some(what);
     }
     let md_0_90 = (bytes & !0xFFFF).checked_sub(64 << 10);
     let md_1_0 = (bytes & !0xFFF).checked_sub(8 << 10);
@@ -245,14 +232,9 @@ mod tests {
     fn every_signature_is_found_where_it_stands() {
         let size = 4u64 << 20;
         assert_eq!(signature_of(&file_with(0, b""), size), None);
-        for signature in SIGNATURES {
-            let offset = if signature.offset < 0 {
-                size - signature.offset.unsigned_abs()
-            } else {
-                signature.offset as u64
-            };
-            let found = signature_of(&file_with(offset, signature.bytes), size);
-            assert_eq!(found, Some(signature.what));
+        for &(what, offset, bytes) in SIGNATURES {
+            let at = if offset < 0 { size - offset.unsigned_abs() } else { offset as u64 };
+            assert_eq!(signature_of(&file_with(at, bytes), size), Some(what));
         }
         for offset in [size - (64 << 10), size - (8 << 10)] {
             assert!(signature_of(&file_with(offset, &MD_MAGIC), size).unwrap().contains("RAID"));

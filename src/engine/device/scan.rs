@@ -14,8 +14,7 @@ use crate::workload::op::Operation;
 /// Bytes of a scan's requests.
 pub const SCAN_BYTES: usize = 1 << 20;
 
-/// One scan, in order and in large requests, through a buffer that is kept from scan to scan.
-/// Returns when it ended.
+/// One scan through a buffer that is kept from scan to scan. Returns when it ended.
 pub fn scan(
     context: &mut Context,
     buffer: &mut Option<AlignedBuffer>,

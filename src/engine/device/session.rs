@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::Shared;
 use super::context::{BAD_BLOCK, Context};
 use super::data::Cancelled;
-use super::flow::{Flow, Next, Pending, Use};
+use super::flow::{Flow, Pending, Use};
 use super::request::{Call, Completion};
 use super::scan::scan;
 use super::statistics::Event;
@@ -35,8 +35,8 @@ impl DeviceSession {
         Ok(Self { context, flow, scan_buffer: None })
     }
 
-    /// The batch begins with what is under way. `may_leave`: more is to come, so it ends as soon
-    /// as a slot has nothing to do, with the rest in flight.
+    /// The batch begins with what is under way. `may_leave`: it ends as soon as a slot has nothing
+    /// to do.
     fn run(
         &mut self,
         flow: &mut Flow,
@@ -50,12 +50,11 @@ impl DeviceSession {
         let mut now = Instant::now();
         loop {
             while let Some(&slot) = flow.free.last() {
-                let step = self.next_read(flow, batch, &mut next, stop, done, &mut now)?;
-                let Next::Read { operation, identity, mark } = step else { break };
+                let used = self.next_read(flow, batch, &mut next, stop, done, &mut now)?;
+                let Some(used @ Use::Read { identity, .. }) = used else { break };
                 let bytes = self.context.data.header.block_bytes;
                 let call = Call::Read { offset: identity.address, bytes };
                 flow.free.pop();
-                let used = Use::Read { operation, identity, mark, begin: Instant::now() };
                 flow.submit(&self.context, slot, call, used)?;
             }
             let is_begun = next >= batch.len();
@@ -75,8 +74,7 @@ impl DeviceSession {
         }
     }
 
-    /// The next block to ask for; begins operations as needed. Blocks that are still to be written
-    /// are visited on the way.
+    /// The next block to ask for; begins operations as needed. Visits blocks still to be written.
     fn next_read(
         &mut self,
         flow: &mut Flow,
@@ -85,11 +83,11 @@ impl DeviceSession {
         stop: &Stop,
         done: &mut Outcomes,
         now: &mut Instant,
-    ) -> Result<Next, SessionError> {
+    ) -> Result<Option<Use>, SessionError> {
         loop {
             let is_single = self.context.shared.io_depth == 1;
             if flow.pending.front().is_some_and(|head| head.comes_first(is_single)) {
-                return Ok(Next::Nothing);
+                return Ok(None);
             }
             let number = flow.first + flow.pending.len() as u64;
             if let Some(last) = flow.pending.back_mut().filter(|last| !last.is_asked()) {
@@ -108,30 +106,26 @@ impl DeviceSession {
                 }
                 last.in_flight += 1;
                 let mark = area.version_mark(&identity);
-                return Ok(Next::Read { operation: number - 1, identity, mark });
+                let begin = Instant::now();
+                return Ok(Some(Use::Read { operation: number - 1, identity, mark, begin }));
             }
-            let Some(operation) = batch.get(*next) else { return Ok(Next::Nothing) };
-            if stop.is_due(*now) {
-                return Ok(Next::Nothing);
-            }
-            let begun = match operation.kind {
+            let Some(operation) = batch.get(*next).filter(|_| !stop.is_due(*now)) else {
+                return Ok(None);
+            };
+            let (update, error) = match operation.kind {
                 Kind::Scan if flow.pending.is_empty() => {
                     let (context, buffer) = (&mut self.context, &mut self.scan_buffer);
                     *now = scan(context, buffer, operation, *next as u32, *now, stop, done)?;
                     *next += 1;
                     continue;
                 }
-                Kind::Scan => return Ok(Next::Nothing),
-                Kind::Select => None,
+                Kind::Scan => return Ok(None),
+                Kind::Select => (None, None),
                 Kind::Update => match update::begin(&self.context, flow, operation, stop)? {
-                    Begun::NotNow => return Ok(Next::Nothing),
-                    begun => Some(begun),
+                    Begun::NotNow => return Ok(None),
+                    Begun::Update(update) => (Some(update), None),
+                    Begun::Cut => (None, Some(CUT)),
                 },
-            };
-            let (update, error) = match begun {
-                Some(Begun::Update(update)) => (Some(update), None),
-                Some(_) => (None, Some(CUT)),
-                None => (None, None),
             };
             flow.pending.push_back(Pending {
                 index: *next as u32,

@@ -30,11 +30,9 @@ pub enum Count {
     /// Blocks read once more because the first read met a write.
     Rereads,
     BadBlocks,
-    /// Queues whose buffers or file the kernel did not register, though it can: the limit of
-    /// locked memory is too low for all of them.
+    /// Queues that the kernel did not register: too little locked memory is allowed for all.
     UnregisteredQueues,
-    /// Blocks whose checksum was computed (VERIFY=checksum), and the time that all of their
-    /// verifying took, in the sessions' own threads.
+    /// Blocks whose checksum was computed, and the time of all verifying in sessions' threads.
     BlocksVerified,
     VerifyNs,
 }

@@ -1,16 +1,15 @@
-//! The file or block device under test: what it is, opening it, its header, and memory that direct
-//! requests take.
+//! The file or block device under test: its kind, opening, header, and aligned memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::EngineError;
 use crate::engine::file_lock::FileLock;
-use crate::engine::in_use::DataUse;
+use crate::engine::in_use::{DataUse, FileId};
 use crate::engine::threads::ThreadError;
 use crate::stats::target::DirectIo;
 
@@ -48,32 +47,32 @@ impl AlignedBuffer {
 
 /// The kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TargetKind {
     Missing,
     File,
     BlockDevice,
 }
 
-pub fn kind(path: &Path) -> Result<Kind, EngineError> {
+pub fn kind(path: &Path) -> Result<TargetKind, EngineError> {
     match std::fs::metadata(path) {
-        Ok(about) if about.file_type().is_block_device() => Ok(Kind::BlockDevice),
-        Ok(about) if about.is_file() => Ok(Kind::File),
+        Ok(about) if about.file_type().is_block_device() => Ok(TargetKind::BlockDevice),
+        Ok(about) if about.is_file() => Ok(TargetKind::File),
         Ok(_) => Err(EngineError::Environment(format!(
             "{}: it is neither a file nor a block device; name one of these, or a file that is \
              not there yet, as in device:/data/petal.dat",
             path.display()
         ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TargetKind::Missing),
         Err(error) => Err(unusable(path, &error)),
     }
 }
 
 /// The header at its start; None where there is none.
 pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
-    if kind(path)? == Kind::Missing {
+    if kind(path)? == TargetKind::Missing {
         return Ok(None);
     }
-    let file = File::open(path).map_err(|error| unusable(path, &error))?;
+    let file = File::open(path).on(path)?;
     let mut bytes = vec![0; HEADER_BYTES as usize];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -107,7 +106,7 @@ pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), EngineErr
         file.write_all_at(bytes, offset)?;
         file.sync_all()
     };
-    write().map_err(|error| unusable(path, &error))
+    write().on(path)
 }
 
 /// An open target.
@@ -115,7 +114,7 @@ pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), EngineErr
 pub struct Target {
     pub path: PathBuf,
     pub file: Arc<File>,
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub bytes: u64,
     pub direct: DirectIo,
     /// Keeps others away as long as it is open.
@@ -132,12 +131,12 @@ impl Target {
         let (file, reason) = match direct_file {
             Some(Ok(file)) => (file, None),
             refused => {
-                let file = open(0).map_err(|error| unusable(path, &error))?;
+                let file = open(0).on(path)?;
                 let reason = refused.and_then(Result::err);
                 (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
             }
         };
-        let bytes = length(&file).map_err(|error| unusable(path, &error))?;
+        let bytes = length(&file).on(path)?;
         let lock = lock(path, kind)?;
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
         let file = Arc::new(file);
@@ -148,34 +147,34 @@ impl Target {
 impl DataUse for Target {
     /// A block device keeps its data, whatever its node is called.
     fn vanished(&self) -> Result<Option<String>, EngineError> {
-        if self.kind == Kind::BlockDevice {
+        if self.kind == TargetKind::BlockDevice {
             return Ok(None);
         }
-        let open = self.file.metadata().map_err(|error| unusable(&self.path, &error))?;
-        let path = self.path.display();
-        Ok(match std::fs::metadata(&self.path) {
-            Ok(now) if (now.dev(), now.ino()) == (open.dev(), open.ino()) => None,
-            Ok(_) => Some(format!("{path} is another file now")),
-            Err(error) => Some(format!("{path}: {error}")),
-        })
+        let open = self.file.metadata().on(&self.path)?;
+        Ok(FileId::from(&open).vanished(&self.path))
     }
 }
 
 /// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file.
-fn lock(path: &Path, kind: Kind) -> Result<FileLock, EngineError> {
+fn lock(path: &Path, kind: TargetKind) -> Result<FileLock, EngineError> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
-    if kind == Kind::BlockDevice {
+    if kind == TargetKind::BlockDevice {
         // Without O_CREAT this is the kernel's own claim of a block device (open(2)).
         how.custom_flags(libc::O_EXCL);
     }
-    let file = how.open(path).map_err(|error| unusable(path, &error))?;
+    let file = how.open(path).on(path)?;
     FileLock::on(file).ok_or_else(|| {
         EngineError::Environment(format!(
             "{}: another petal uses it; wait until it is done",
             path.display()
         ))
     })
+}
+
+/// Bytes of the file or block device at a path.
+pub fn length_at(path: &Path) -> Result<u64, EngineError> {
+    File::open(path).and_then(|file| length(&file)).on(path)
 }
 
 /// Bytes of a file or block device.
@@ -188,6 +187,17 @@ fn proved(file: File) -> io::Result<File> {
     let mut probe = AlignedBuffer::new(PROBE_BYTES);
     file.read_at(probe.bytes_mut(), 0)?;
     Ok(file)
+}
+
+/// Names the path that a call of the system's failed on.
+pub trait OnPath<T> {
+    fn on(self, path: &Path) -> Result<T, EngineError>;
+}
+
+impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
+    fn on(self, path: &Path) -> Result<T, EngineError> {
+        self.map_err(|error| unusable(path, &error.into()))
+    }
 }
 
 /// A system error about a path, with what a person can do.

@@ -142,8 +142,8 @@ fn leave_log(context: &Context, update: &mut Update) {
     }
 }
 
-/// The log was synced: the UPDATE is durable, unless any sync of the same file ever failed. The
-/// kernel tells a lost write to one sync alone, be it another session's.
+/// The log was synced: the UPDATE is durable, unless a sync of this file ever failed. The kernel
+/// tells a lost write to one sync alone, be it another session's.
 pub fn synced(
     context: &Context,
     flow: &mut Flow,

@@ -16,8 +16,7 @@ use super::target::AlignedBuffer;
 
 /// The registered file's place.
 const FILE: types::Fixed = types::Fixed(0);
-/// The most requests that one call submits. The target has nothing to do with a request that
-/// waits here for others: a call each would keep it busiest, and cost most.
+/// The most requests that one call submits: a call each keeps the target busiest and costs most.
 const SUBMIT_TOGETHER: usize = 2;
 
 /// Before the kernel is asked again that had no room for the moment; then it is an error.
@@ -62,8 +61,7 @@ impl Ring {
         Ok(Self { ring, file, slots, in_flight, busy: 0, queued: 0, fixed_buffers, fixed_file })
     }
 
-    /// Checks that it answers: a kernel may let a ring be made and refuse its use. Nothing may be
-    /// in flight.
+    /// Checks that it answers: some kernels make a ring and refuse its use.
     pub fn prove(&mut self) -> io::Result<()> {
         // SAFETY: the request does nothing and names no memory.
         unsafe { self.ring.submission().push(&opcode::Nop::new().build()) }
@@ -92,8 +90,7 @@ impl Ring {
         self.slots[slot].bytes_mut()
     }
 
-    /// Queues a request, after submitting those before it if they are enough: the last ones go with
-    /// the call that waits. A slot has one request at a time.
+    /// Queues a request; submits earlier ones if they are enough. A slot has one at a time.
     pub fn push(&mut self, slot: usize, call: Call) -> io::Result<()> {
         assert!(self.in_flight[slot].is_none(), "slot {slot} is in flight");
         if self.queued >= SUBMIT_TOGETHER {
@@ -122,8 +119,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued, waits until at least one request has ended and takes all there are:
-    /// none where all of them have to be made again.
+    /// Submits, waits for a completion and takes all: none where each has to be made again.
     pub fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         if !self.enter(1)? {
             self.wait_only()?;
@@ -131,8 +127,7 @@ impl Ring {
         self.take(done)
     }
 
-    /// Submits, and waits for so many completions. False if the kernel has no room for a request
-    /// now, and others are on their way, whose end makes room.
+    /// Submits, and waits for so many. False where the kernel has no room until others end.
     fn enter(&mut self, wanted: usize) -> io::Result<bool> {
         let mut pauses = PAUSES.into_iter();
         loop {
@@ -231,8 +226,8 @@ impl Drop for Ring {
                 return;
             }
         }
-        // The kernel takes a ring apart some time after it was closed. Until then what is
-        // registered keeps the file open, and its file system cannot be unmounted.
+        // A kernel takes a closed ring apart later. Until then what is registered keeps the file
+        // open, and its file system mounted.
         let submitter = self.ring.submitter();
         if self.fixed_file {
             let _ = submitter.unregister_files();
@@ -247,8 +242,8 @@ fn has_no_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
 }
 
-/// True when the kernel may be asked again: at once after a signal, after a pause where it had no
-/// room for the moment, not after another error or when all pauses are used up.
+/// Whether to ask the kernel again: at once after a signal, after a pause where it had no room,
+/// else not.
 fn may_ask_again(error: io::Error, pauses: &mut impl Iterator<Item = Duration>) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::EINTR) {
         return Ok(());

@@ -1,5 +1,4 @@
-//! Advice: what to change in Oracle Database where a finding asks for it: sentences for the record,
-//! by which reports advise without knowing the engine.
+//! What to change in Oracle Database where a finding asks for it, as sentences for the record.
 
 use crate::stats::target::Advice;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::errors::{engine_error, is_missing};
-use super::link::{Connector, Link, Row};
+use super::database::Database;
+use super::errors::{AtPlace, is_missing};
+use super::link::{Connector, Row};
 use super::meta::{cell, number};
 use super::sql;
 use crate::engine::EngineError;
@@ -26,97 +27,92 @@ const COMMON: [(&str, CommonCounter); 4] = [
     ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
 ];
 
+type AddRow = fn(&mut Instance, &Row);
+
+/// Views, each with what becomes of its rows.
+const VIEWS: [(&str, AddRow); 5] = [
+    ("events", Instance::add_wait),
+    ("time_model", Instance::add_time),
+    ("histograms", Instance::add_bucket),
+    ("functions", Instance::add_function),
+    ("os", Instance::add_os),
+];
+/// Those that are read every second.
+const CHEAP: [&str; 2] = ["events", "time_model"];
+
 /// The instances' counters, on a connection of petal's own.
 pub struct CounterReader {
     connector: Arc<dyn Connector>,
     place: String,
-    link: Mutex<Option<Box<dyn Link>>>,
+    database: Mutex<Option<Database>>,
 }
 
 impl CounterReader {
     pub fn new(connector: &Arc<dyn Connector>, place: &str) -> Self {
-        Self { connector: Arc::clone(connector), place: place.to_owned(), link: Mutex::default() }
+        let (connector, place) = (Arc::clone(connector), place.to_owned());
+        Self { connector, place, database: Mutex::default() }
     }
 
-    /// One set for each instance with its number, in their order. `in_full`: also what is too much
-    /// for every second. Connects again if the connection was lost.
+    /// One set for each instance with its number. `in_full`: also what is too much for every
+    /// second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
-        let mut held = self.link.lock();
-        let mut link = match held.take() {
-            Some(link) => link,
-            None => self
-                .connector
-                .admin("petal counters")
-                .map_err(|error| engine_error(&self.place, "connecting for statistics", &error))?,
+        let mut held = self.database.lock();
+        let mut database = match held.take() {
+            Some(database) => database,
+            None => {
+                let link = self.connector.admin("petal counters");
+                let link = link.at(&self.place, "connecting for statistics")?;
+                Database { link, place: self.place.clone() }
+            }
         };
-        let counters = read(link.as_mut(), &self.place, in_full)?;
-        *held = Some(link);
+        let counters = read(&mut database, in_full)?;
+        *held = Some(database);
         Ok(counters)
     }
 
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
-        *self.link.lock() = None;
+        *self.database.lock() = None;
     }
 }
 
 /// The rows of one view; None where this user or version has none.
-fn view(link: &mut dyn Link, place: &str, name: &str) -> Result<Option<Vec<Row>>, EngineError> {
-    rows(link, place, &sql::section(sql::COUNTERS, name))
-}
-
-fn rows(link: &mut dyn Link, place: &str, query: &str) -> Result<Option<Vec<Row>>, EngineError> {
-    match link.query(query, &[]) {
+fn view(
+    database: &mut Database,
+    file: &str,
+    section: &str,
+) -> Result<Option<Vec<Row>>, EngineError> {
+    match database.link.query(&sql::section(file, section), &[]) {
         Ok(rows) => Ok(Some(rows)),
         Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(engine_error(place, "reading statistics", &error)),
+        Err(error) => Err(database.error("reading statistics", &error)),
     }
 }
 
-pub fn read(
-    link: &mut dyn Link,
-    place: &str,
-    in_full: bool,
-) -> Result<Vec<(u64, Counters)>, EngineError> {
-    let Some(statistics) = view(link, place, "statistics")? else {
+fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
+    let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
         // Nothing to see: the run has petal's own figures only.
-        return Ok(vec![(0, Counters { endpoint: place.to_owned(), ..Counters::default() })]);
+        let endpoint = database.place.clone();
+        return Ok(vec![(0, Counters { endpoint, ..Counters::default() })]);
     };
-    let names = instance_names(link, place)?;
+    // Two looks are known to be of one instance by its name: a look that fails must not change it.
+    let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
+    let names: BTreeMap<u64, String> = names
+        .iter()
+        .map(|row| (number(row, 0), format!("{}@{}", cell(row, 1), cell(row, 2))))
+        .collect();
     let mut instances: BTreeMap<u64, Instance> = BTreeMap::new();
     for row in &statistics {
         let instance = instances.entry(number(row, 0)).or_default();
         instance.raw.insert(cell(row, 1).to_owned(), number(row, 2));
     }
-    for row in view(link, place, "events")?.unwrap_or_default() {
-        instances.entry(number(&row, 0)).or_default().waits.extend(wait(&row));
-    }
-    for row in view(link, place, "time_model")?.unwrap_or_default() {
-        instances.entry(number(&row, 0)).or_default().add_time(cell(&row, 1), number(&row, 2));
-    }
-    if in_full {
-        for row in view(link, place, "histograms")?.unwrap_or_default() {
-            let name = format!("histogram.{}.{}us", cell(&row, 1), cell(&row, 2));
-            instances.entry(number(&row, 0)).or_default().raw.insert(name, number(&row, 3));
-        }
-        for row in view(link, place, "functions")?.unwrap_or_default() {
-            instances.entry(number(&row, 0)).or_default().add_function(&row);
-        }
-        for row in view(link, place, "os")?.unwrap_or_default() {
-            let name = format!("osstat.{}", cell(&row, 1));
-            instances.entry(number(&row, 0)).or_default().raw.insert(name, number(&row, 2));
+    for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
+        for row in view(database, sql::COUNTERS, name)?.unwrap_or_default() {
+            add(instances.entry(number(&row, 0)).or_default(), &row);
         }
     }
     let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
     Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
-}
-
-/// `name@host` by number. A name is what one look and the next are known to be of the same by: it
-/// does not change because a look failed.
-fn instance_names(link: &mut dyn Link, place: &str) -> Result<BTreeMap<u64, String>, EngineError> {
-    let rows = rows(link, place, &sql::section(sql::LOOK, "instances"))?.unwrap_or_default();
-    let name = |row: &Row| format!("{}@{}", cell(row, 1), cell(row, 2));
-    Ok(rows.iter().map(|row| (number(row, 0), name(row))).collect())
 }
 
 #[derive(Default)]
@@ -126,19 +122,33 @@ struct Instance {
 }
 
 impl Instance {
+    /// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
+    /// processes, whose I/O is counted in full. One that never occurred is left out.
+    fn add_wait(&mut self, row: &Row) {
+        let class = wait_class(cell(row, 2));
+        let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
+        let waits = number(row, waits_at);
+        if waits > 0 {
+            self.waits.push(counted(cell(row, 1), class, Some(waits), number(row, time_at)));
+        }
+    }
+
     /// V$SYS_TIME_MODEL, microseconds. Processor time stands among the waits, as reports show it.
-    fn add_time(&mut self, name: &str, micros: u64) {
+    fn add_time(&mut self, row: &Row) {
+        let (name, micros) = (cell(row, 1), number(row, 2));
         self.raw.insert(format!("time_model.{name}"), micros);
         if name == "DB CPU" {
-            self.waits.push(Wait {
-                name: name.to_owned(),
-                class: WaitClass::Cpu,
-                source: WaitSource::Counted,
-                waits: None,
-                time_ns: micros.saturating_mul(1000),
-                latencies: None,
-            });
+            self.waits.push(counted(name, WaitClass::Cpu, None, micros));
         }
+    }
+
+    fn add_bucket(&mut self, row: &Row) {
+        let name = format!("histogram.{}.{}us", cell(row, 1), cell(row, 2));
+        self.raw.insert(name, number(row, 3));
+    }
+
+    fn add_os(&mut self, row: &Row) {
+        self.raw.insert(format!("osstat.{}", cell(row, 1)), number(row, 2));
     }
 
     /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.
@@ -179,24 +189,19 @@ impl Instance {
             commits: get("user commits"),
             log_syncs: get("redo synch writes"),
         };
-        Counters { endpoint, io, waits: self.waits, files: Vec::new(), raw: self.raw }
+        Counters { endpoint, io, waits: self.waits, raw: self.raw, ..Counters::default() }
     }
 }
 
-/// V$SYSTEM_EVENT, microseconds. The waits of sessions are without those of background
-/// processes, whose I/O is counted in full. One that never occurred is left out.
-fn wait(row: &Row) -> Option<Wait> {
-    let class = wait_class(cell(row, 2));
-    let (waits_at, time_at) = if class == WaitClass::SystemIo { (3, 4) } else { (5, 6) };
-    let (waits, micros) = (number(row, waits_at), number(row, time_at));
-    (waits > 0).then(|| Wait {
-        name: cell(row, 1).to_owned(),
+fn counted(name: &str, class: WaitClass, waits: Option<u64>, micros: u64) -> Wait {
+    Wait {
+        name: name.to_owned(),
         class,
         source: WaitSource::Counted,
-        waits: Some(waits),
+        waits,
         time_ns: micros.saturating_mul(1000),
         latencies: None,
-    })
+    }
 }
 
 fn wait_class(name: &str) -> WaitClass {
@@ -217,8 +222,8 @@ fn wait_class(name: &str) -> WaitClass {
 /// On which instances the sessions of each endpoint are; None: one that is not known.
 pub type Served = BTreeMap<usize, BTreeSet<Option<u64>>>;
 
-/// Counters in the order of the run's endpoints, where the sessions of each are on an instance of
-/// its own; other instances follow. Else all of them in one sum: sessions could not be told apart.
+/// Counters in the order of the run's endpoints, where the sessions of each have an instance of
+/// their own; other instances follow. Else one sum: sessions could not be told apart.
 pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &Served) -> Vec<Counters> {
     let mut counters = counters;
     if counters.len() > 1 {
@@ -312,10 +317,13 @@ mod tests {
             let cells = ["1", event, class, "10", "5000", "4", "1000"];
             cells.iter().map(|cell| Some((*cell).to_owned())).collect()
         };
-        let read = wait(&row(READ_EVENT, "User I/O")).unwrap();
+        let mut instance = Instance::default();
+        instance.add_wait(&row(READ_EVENT, "User I/O"));
+        instance.add_wait(&row(LOG_EVENT, "System I/O"));
+        instance.add_wait(&row("gc cr request", "Cluster"));
+        let [read, log, other] = &instance.waits[..] else { panic!("{:?}", instance.waits) };
         assert_eq!((read.waits, read.time_ns), (Some(4), 1_000_000));
-        let log = wait(&row(LOG_EVENT, "System I/O")).unwrap();
         assert_eq!((log.waits, log.time_ns), (Some(10), 5_000_000));
-        assert_eq!(wait(&row("gc cr request", "Cluster")).unwrap().class, WaitClass::Other);
+        assert_eq!(other.class, WaitClass::Other);
     }
 }

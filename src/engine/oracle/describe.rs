@@ -4,8 +4,8 @@ use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
-use super::errors::engine_error;
-use super::link::{Link, LinkError, Row, Value};
+use super::database::Database;
+use super::link::{Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
 use super::session::SessionConfig;
@@ -17,56 +17,46 @@ use crate::settings::table::support;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
-/// What describing needs to know beside the database.
-pub struct About<'a> {
-    pub place: &'a str,
-    /// The URL without its secrets.
-    pub url: &'a str,
-    pub config: SessionConfig,
-    /// Those of the run; the first stands for all.
-    pub metas: &'a [Meta],
-}
-
-/// `link`: as a session of the run; `admin`: as who may read the V$ views.
+/// Describes the target. `database`: as a session of the run; `admin`: as who may read the V$ views.
+/// `url` is without its secrets, `metas` are those of the run: the first stands for all.
 pub fn describe(
-    about: &About<'_>,
-    link: &mut dyn Link,
-    admin: &mut dyn Link,
+    url: &str,
+    config: SessionConfig,
+    metas: &[Meta],
+    database: &mut Database,
+    admin: &mut Database,
 ) -> Result<(Target, TargetDetails), EngineError> {
-    let place = about.place;
-    let Some(first) = about.metas.first() else {
+    let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
-            "{place}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
-             --use-slob-schemas"
+            "{}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
+             --use-slob-schemas",
+            database.place
         )));
     };
     let parameters = parameters(admin);
+    let version = database.look("asking for its version", "version")?;
+    let cache = admin.look_if_allowed("cache");
+    let cache = cache.first().filter(|row| !cell(row, 0).is_empty());
     let target = Target {
         product: support::ORACLE.product.to_owned(),
-        version: version(link)
-            .map_err(|error| engine_error(place, "asking for its version", &error))?,
-        block_size: first.block_bytes.into(),
-        cache_bytes: one_number(admin, "cache"),
-        url: about.url.to_owned(),
+        version: version.first().map_or_else(String::new, |row| cell(row, 0).to_owned()),
+        block_size: first.about.block_bytes.into(),
+        cache_bytes: cache.map(|row| number(row, 0)),
+        url: url.to_owned(),
     };
     let files = data_files(admin, &first.tablespace);
-    let local = local_files(place, &files);
+    let local = local_files(&database.place, &files);
     let details = TargetDetails {
         local: !local.is_empty(),
-        host_unseen: None,
-        io_untimed: None,
-        in_process: false,
-        session_cache_bytes: None,
-        settings: settings(about, admin, &parameters, &files),
+        settings: settings(config, first, admin, &parameters, &files),
         data_files: local,
-        clock_resolution_ns: match about.config.loop_side {
+        clock_resolution_ns: match config.loop_side {
             LoopSide::Client => 1,
             _ => CLOCK_RESOLUTION_NS,
         },
-        plan: plan(link, first),
+        plan: plan(database, first),
         compression_ratio: compression_ratio(first),
-        direct_io: None,
-        durability: durability(about.config, parameters.as_deref()),
+        durability: durability(config, parameters.as_deref()),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),
@@ -79,33 +69,23 @@ pub fn describe(
                 .to_owned(),
         ),
         sync_per_commit: true,
-        data_file_kind: None,
         advice: advice::advice(),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }
 
-fn version(link: &mut dyn Link) -> Result<String, LinkError> {
-    let rows = link.query(&sql::section(sql::LOOK, "version"), &[])?;
-    Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
-}
-
-/// None where the user may not see it.
-fn one_number(link: &mut dyn Link, name: &str) -> Option<u64> {
-    let rows = link.query(&sql::section(sql::LOOK, name), &[]).ok()?;
-    let row = rows.first()?;
-    (!cell(row, 0).is_empty()).then(|| number(row, 0))
-}
-
-fn parameters(link: &mut dyn Link) -> Option<Vec<(String, String)>> {
-    let rows = link.query(&sql::section(sql::LOOK, "parameters"), &[]).ok()?;
+/// None where the user may not see them.
+fn parameters(admin: &mut Database) -> Option<Vec<(String, String)>> {
+    let rows = admin.link.query(&sql::section(sql::LOOK, "parameters"), &[]).ok()?;
     let pair = |row: &Row| (cell(row, 0).to_owned(), cell(row, 1).to_owned());
     Some(rows.iter().map(pair).collect())
 }
 
 fn settings(
-    about: &About<'_>,
-    admin: &mut dyn Link,
+    config: SessionConfig,
+    first: &Meta,
+    admin: &mut Database,
     parameters: &Option<Vec<(String, String)>>,
     files: &[String],
 ) -> Vec<(String, String)> {
@@ -117,11 +97,9 @@ fn settings(
         )],
     };
     let mut add = |name: &str, value: String| listed.push((name.to_owned(), value));
-    let container = admin.query(&sql::section(sql::LOOK, "container"), &[]).unwrap_or_default();
-    if let Some(row) = container.first() {
+    if let Some(row) = admin.look_if_allowed("container").first() {
         add("container", cell(row, 0).to_owned());
     }
-    let config = about.config;
     add(
         "loop",
         match config.loop_side {
@@ -131,13 +109,11 @@ fn settings(
         .to_owned(),
     );
     add("commit", commit_words(config).to_owned());
-    if let Some(first) = about.metas.first() {
-        add("tablespace", first.tablespace.clone());
-        add("filler", first.filler_name());
-        if first.is_slobs {
-            add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
-            add("sizes", format!("from {}", first.sizes_from));
-        }
+    add("tablespace", first.tablespace.clone());
+    add("filler", first.filler_name());
+    if first.is_slobs {
+        add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
+        add("sizes", format!("from {}", first.sizes_from));
     }
     let groups: Vec<&str> = files
         .iter()
@@ -169,8 +145,7 @@ fn commit_words(config: SessionConfig) -> &'static str {
     }
 }
 
-/// A commit may be lost where nobody waits for it: in PL/SQL by default, and by two parameters. None
-/// where it is theirs to decide and they cannot be seen.
+/// Commits may be lost where nobody waits: in PL/SQL, or by two parameters. None: unseen.
 fn durability(
     config: SessionConfig,
     parameters: Option<&[(String, String)]>,
@@ -190,9 +165,9 @@ fn durability(
     })
 }
 
-fn data_files(admin: &mut dyn Link, tablespace: &str) -> Vec<String> {
+fn data_files(admin: &mut Database, tablespace: &str) -> Vec<String> {
     let query = sql::section(sql::LOOK, "data_files");
-    let rows = admin.query(&query, &[Value::Text(tablespace)]).unwrap_or_default();
+    let rows = admin.link.query(&query, &[Value::from(tablespace)]).unwrap_or_default();
     rows.iter().map(|row| cell(row, 0).to_owned()).collect()
 }
 
@@ -209,7 +184,8 @@ fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
 }
 
 /// None where the user has no PLAN_TABLE, or the plan cannot be shown.
-fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
+fn plan(database: &mut Database, meta: &Meta) -> Option<PlanCheck> {
+    let link = &mut database.link;
     let rows = link
         .execute(&sql::explain(&meta.tables), &[])
         .and_then(|_| link.query(&sql::section(sql::LOOK, "explained"), &[]));
@@ -231,9 +207,9 @@ fn plan(link: &mut dyn Link, meta: &Meta) -> Option<PlanCheck> {
 /// None of SLOB's schemas, whose filler is not petal's.
 fn compression_ratio(meta: &Meta) -> Option<f64> {
     let blocks = compression::sampled(
-        (meta.schema, meta.rows),
-        meta.filler,
-        meta.block_bytes as usize,
+        (meta.about.schema, meta.about.rows),
+        meta.about.filler,
+        meta.about.block_bytes as usize,
         meta.width,
     );
     compression::ratio(&blocks).filter(|_| !meta.is_slobs)

@@ -1,20 +1,21 @@
 //! Links over `oracledb`, Oracle's own driver in Rust: no client library is needed.
 //!
-//! What it does not do itself is done here. It knows no time limit for a peer that accepts a
-//! connection and then is silent, and may panic at one that does not speak Oracle's protocol: so
-//! connecting has a thread of its own, which is left behind. Its time limit of a call holds twice
-//! (once more for the answer to its break), not while it writes, and not when it closes: whoever
-//! waits for a link does so from another thread (`timeouts`, `session`). Its errors name no host,
-//! implement no `Error`, and show a backtrace in `{:?}`: they become [`LinkError`]s at once. Its TLS
-//! wants one provider of the process, and this build has two.
+//! Done here is what it does not do. A peer that accepts a connection and is silent gets no time
+//! limit, one that does not speak Oracle's protocol may make it panic: so connecting has a thread
+//! of its own, which is left behind. Its limit of a call holds twice (again for the answer to its
+//! break), and neither while it writes nor when it closes: others wait for links on another thread
+//! (`timeouts`, `session`). Its errors name no host, implement no `Error` and show a backtrace in
+//! `{:?}`: they become [`LinkError`]s. Its TLS wants one provider of the process; this build has
+//! two.
 
+use std::borrow::Cow;
 use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
 
-use super::link::{Connector, Kind, Link, LinkError, Row, Value};
+use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
 use super::options::{Login, Options, Place};
 use crate::engine::server::detached_worker::{Unanswered, within};
 
@@ -106,19 +107,21 @@ fn prepare_process() {
 
 fn link_error(error: oracledb::Error) -> LinkError {
     let (code, kind) = match error.kind() {
-        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), Kind::Database),
+        ErrorKind::DbError(error) => (u32::try_from(error.code()).ok(), LinkErrorKind::Database),
         // The second where the answer to its break does not come in as long again, as where the
         // database is busy: the connection is gone, and why is the same.
-        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => (None, Kind::TimedOut),
-        ErrorKind::InvalidServiceName(..) => (Some(12514), Kind::Connection),
-        ErrorKind::InvalidSid(..) => (Some(12505), Kind::Connection),
+        ErrorKind::CallTimeoutExceeded | ErrorKind::UnableToRecover => {
+            (None, LinkErrorKind::TimedOut)
+        }
+        ErrorKind::InvalidServiceName(..) => (Some(12514), LinkErrorKind::Connection),
+        ErrorKind::InvalidSid(..) => (Some(12505), LinkErrorKind::Connection),
         ErrorKind::ListenerRefusedConnection(_, _, _, code) => {
-            (u32::try_from(*code).ok(), Kind::Connection)
+            (u32::try_from(*code).ok(), LinkErrorKind::Connection)
         }
         ErrorKind::NoDataFound
         | ErrorKind::UnsupportedConversion(..)
-        | ErrorKind::WrongNumPositionalBinds(..) => (None, Kind::Database),
-        _ => (None, Kind::Connection),
+        | ErrorKind::WrongNumPositionalBinds(..) => (None, LinkErrorKind::Database),
+        _ => (None, LinkErrorKind::Connection),
     };
     // What the database says ends in a line feed.
     LinkError { code, message: error.to_string().trim().replace('\n', " "), kind }
@@ -142,7 +145,8 @@ impl Session {
 /// A value as the driver borrows it.
 fn as_db_value<'v>(value: &'v Value<'_>) -> &'v (dyn ToDbValue + 'v) {
     match value {
-        Value::Text(text) => text,
+        Value::Text(Cow::Borrowed(text)) => text,
+        Value::Text(Cow::Owned(text)) => text,
         Value::Number(number) => number,
     }
 }
@@ -179,8 +183,8 @@ impl Link for Session {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
         let mut named: Vec<(&str, &dyn ToDbValue)> =
             ins.iter().map(|(name, value)| (*name, as_db_value(value))).collect();

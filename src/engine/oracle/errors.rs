@@ -1,21 +1,30 @@
-//! The meaning of errors: every one names the service, the database's own words and code, and what
-//! to do; never the password.
+//! The meaning of errors, which name service, the database's words and code, and what to do.
 
-use super::link::{Kind, LinkError};
+use super::link::{LinkError, LinkErrorKind};
 use crate::engine::EngineError;
 
-/// After these a session goes on with its next operation: deadlock, serialization failure, snapshot
-/// too old, a row that another session holds.
+/// A session goes on after deadlock, serialization failure, old snapshot, a row held by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
 /// A call that somebody cancelled.
 pub const CANCELLED: u32 = 1013;
 const NO_SUCH_TABLE: u32 = 942;
 
+/// Turns a [`LinkError`] into the kind on which a caller acts.
+pub trait AtPlace<T> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError>;
+}
+
+impl<T> AtPlace<T> for Result<T, LinkError> {
+    fn at(self, place: &str, doing: &str) -> Result<T, EngineError> {
+        self.map_err(|error| engine_error(place, doing, &error))
+    }
+}
+
 /// An error in the kind on which a caller acts.
 pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError {
     let text = format!("{place}: {doing}: {error}; {}", hint(error));
     match (error.kind, error.code) {
-        (Kind::Connection | Kind::TimedOut, _) => EngineError::Environment(text),
+        (LinkErrorKind::Connection | LinkErrorKind::TimedOut, _) => EngineError::Environment(text),
         (_, Some(code)) if is_environment(code) => EngineError::Environment(text),
         // Corrupt blocks, an object that is no longer there.
         (_, Some(1578 | 8103 | 26040 | 1410)) => EngineError::Data(text),
@@ -50,11 +59,11 @@ fn is_environment(code: u32) -> bool {
 pub fn hint(error: &LinkError) -> &'static str {
     match (error.code, error.kind) {
         (Some(code), _) => hint_of(code),
-        (None, Kind::TimedOut) => {
+        (None, LinkErrorKind::TimedOut) => {
             "the database did not answer in time: see whether it hangs, or waits for its archiver"
         }
-        (None, Kind::Database) => "see the database's alert log",
-        (None, Kind::Connection) => of_connection(&error.message),
+        (None, LinkErrorKind::Database) => "see the database's alert log",
+        (None, LinkErrorKind::Connection) => of_connection(&error.message),
     }
 }
 
@@ -128,7 +137,8 @@ mod tests {
     use super::*;
 
     fn worded(code: u32, message: &str) -> String {
-        let error = LinkError { code: Some(code), message: message.into(), kind: Kind::Database };
+        let error =
+            LinkError { code: Some(code), message: message.into(), kind: LinkErrorKind::Database };
         let error = engine_error("db1:1521/svc", "connecting", &error);
         let exit = match &error {
             EngineError::Environment(_) => 3,

@@ -1,14 +1,32 @@
 //! The narrow interface to a database session: all that this engine asks of a driver. `driver`
 //! implements it, and `scripted` for tests; nothing else here knows which of them it uses.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 /// A value that a statement binds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Number(i64),
+}
+
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for Value<'a> {
+    fn from(text: &'a T) -> Self {
+        Self::Text(text.as_ref().into())
+    }
+}
+
+impl Value<'_> {
+    /// These values as they may go to another thread.
+    pub fn owned(values: &[Self]) -> Vec<Value<'static>> {
+        let own = |value: &Self| match value {
+            Self::Text(text) => Value::Text(text.clone().into_owned().into()),
+            Self::Number(number) => Value::Number(*number),
+        };
+        values.iter().map(own).collect()
+    }
 }
 
 /// A row of a result, each column as text; NULL is None.
@@ -29,8 +47,8 @@ pub trait Link: Send {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError>;
 
     fn commit(&mut self) -> Result<(), LinkError>;
@@ -57,11 +75,11 @@ pub struct LinkError {
     /// The number of the ORA- error, where there is one.
     pub code: Option<u32>,
     pub message: String,
-    pub kind: Kind,
+    pub kind: LinkErrorKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LinkErrorKind {
     /// The database answered with an error; the session is as it was.
     Database,
     /// The call took longer than its limit and was broken off.
@@ -72,16 +90,16 @@ pub enum Kind {
 
 impl LinkError {
     pub fn connection(message: impl Into<String>) -> Self {
-        Self { code: None, message: message.into(), kind: Kind::Connection }
+        Self { code: None, message: message.into(), kind: LinkErrorKind::Connection }
     }
 
     /// `ORA-00060`, or what stands for a code where there is none.
     pub fn name(&self) -> String {
         match (self.code, self.kind) {
             (Some(code), _) => format!("ORA-{code:05}"),
-            (None, Kind::TimedOut) => "timeout".to_owned(),
-            (None, Kind::Connection) => "connection".to_owned(),
-            (None, Kind::Database) => "odd-answer".to_owned(),
+            (None, LinkErrorKind::TimedOut) => "timeout".to_owned(),
+            (None, LinkErrorKind::Connection) => "connection".to_owned(),
+            (None, LinkErrorKind::Database) => "odd-answer".to_owned(),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Loading: tables filled by array INSERTs past the buffer cache, rows made on the fly in scattered
-//! order, then index, statistics and proof. Rows of `petal_meta`, written for all schemas in one
-//! transaction at the very end, make them complete. A load that is cut off leaves at most tables
-//! without such rows, which nobody takes for data and which the next setup or drop removes: they
-//! bear petal's mark from their first moment on.
+//! Loading: tables filled by array INSERTs past the buffer cache, in scattered order, then index,
+//! statistics and proof. Rows of `petal_meta`, written for all schemas in one transaction at the
+//! end, make them complete. A load that is cut off leaves marked tables without such rows, which
+//! nobody takes for data and the next setup or drop removes.
 
 use std::time::Instant;
 
-use super::errors::engine_error;
-use super::link::{Connector, Link, LinkError, Value};
+use super::database::Database;
+use super::errors::AtPlace;
+use super::link::{Connector, Value};
 use super::meta::{self, Tables, cell, number};
 use super::{before_run, sql};
 use crate::engine::server::loader::{
@@ -35,41 +35,35 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
-        let mut link = self.connect("petal setup")?;
-        self.check_names(link.as_mut())?;
-        redo_advice(link.as_mut()).iter().for_each(|line| self.load.progress.note(line));
+        let mut database = self.connect("petal setup")?;
+        self.check_names(&mut database)?;
+        redo_advice(&mut database).iter().for_each(|line| self.load.progress.note(line));
         self.load.show_loading();
         let loaded = self.load.run(
             &|schema, state| self.load_schema(schema, state),
-            || self.complete(link.as_mut()),
+            || self.complete(&mut database),
             || self.clean_up(),
         )?;
-        // Index, statistics and proof of one schema go beside the load of another: the phases have no
-        // times of their own.
+        // Schemas are indexed while others load: phases have no times of their own.
         Ok(loaded.summary())
     }
 
-    fn connect(&self, purpose: &str) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.connector.session(0, purpose);
-        connected.map_err(|error| engine_error(self.place, "connecting", &error))
+    fn connect(&self, purpose: &str) -> Result<Database, EngineError> {
+        let link = self.connector.session(0, purpose).at(self.place, "connecting")?;
+        Ok(Database { link, place: self.place.to_owned() })
     }
 
-    fn error(&self, doing: &str, error: &LinkError) -> EngineError {
-        engine_error(self.place, doing, error)
-    }
-
-    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
-    /// to be replaced. What a load that was cut off left goes.
-    fn check_names(&self, link: &mut dyn Link) -> Result<(), EngineError> {
-        let marked = marked_tables(link, self.place)?;
-        let there = meta::own_tables(link, self.place)?;
-        let complete = match meta::petals(link, self.place) {
+    /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.
+    fn check_names(&self, database: &mut Database) -> Result<(), EngineError> {
+        let marked = marked_tables(database)?;
+        let there = meta::own_tables(database)?;
+        let complete = match meta::petals(database) {
             // What cannot be read, as of a later petal, is no reason to load over it unasked.
             Err(error) if !self.load.plan.replace => return Err(error),
             complete => complete.unwrap_or_default(),
         };
         for &schema in &self.load.plan.schemas {
-            let is_complete = complete.iter().any(|meta| meta.schema == schema);
+            let is_complete = complete.iter().any(|meta| meta.about.schema == schema);
             if is_complete && !self.load.plan.replace {
                 return Err(already_loaded(self.place, schema));
             }
@@ -86,19 +80,19 @@ impl Loader<'_> {
         }
         let has_meta = there.iter().any(|table| table == "PETAL_META");
         if has_meta {
-            before_run::refuse_in_use(link, self.place)?;
+            before_run::refuse_in_use(database)?;
         } else {
             for name in ["create_meta", "comment_meta"] {
-                self.run_one(link, "making petal_meta", &filled(name, "petal_meta"))?;
+                database.execute("making petal_meta", &filled(name, "petal_meta"))?;
             }
         }
         for &schema in &self.load.plan.schemas {
-            self.forget(link, schema)?;
+            self.forget(database, schema)?;
             let tables = Tables::petals(schema);
             for table in [tables.main, tables.scan] {
                 if there.contains(&table.to_uppercase()) {
                     let doing = format!("dropping {table}");
-                    self.run_one(link, &doing, &filled("drop_table", &table))?;
+                    database.execute(&doing, &filled("drop_table", &table))?;
                 }
             }
         }
@@ -106,45 +100,43 @@ impl Loader<'_> {
     }
 
     /// From now on the schema is not complete, and its tables are petal's before they have a mark.
-    fn forget(&self, link: &mut dyn Link, schema: u32) -> Result<(), EngineError> {
+    fn forget(&self, database: &mut Database, schema: u32) -> Result<(), EngineError> {
         let number = Value::Number(schema.into());
-        let intent = [number, Value::Text(meta::LOADING), Value::Text("TRUE")];
+        let intent = [number.clone(), Value::from(meta::LOADING), Value::from("TRUE")];
+        let link = &mut database.link;
         link.execute(&sql::section(sql::LOAD, "delete_meta"), &[number])
             .and_then(|_| link.execute(&sql::section(sql::LOAD, "insert_meta"), &intent))
             .and_then(|_| link.commit())
-            .map_err(|error| self.error("writing petal_meta", &error))
-    }
-
-    fn run_one(&self, link: &mut dyn Link, doing: &str, sql: &str) -> Result<(), EngineError> {
-        link.execute(sql, &[]).map(|_| ()).map_err(|error| self.error(doing, &error))
+            .at(self.place, "writing petal_meta")
     }
 
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
         let begin = Instant::now();
-        let mut link = self.connect(&format!("petal setup {schema}"))?;
-        let link = link.as_mut();
+        let database = &mut self.connect(&format!("petal setup {schema}"))?;
         let plan = self.load.plan;
         let tables = Tables::petals(schema);
         let filling = Filling { loader: self, schema, state };
-        filling.fill(link, &tables.main, plan.rows)?;
-        filling.fill(link, &tables.scan, plan.scan_rows)?;
+        filling.fill(database, &tables.main, plan.rows)?;
+        filling.fill(database, &tables.scan, plan.scan_rows)?;
         let index = sql::create_index(&tables.main, plan.unique_index, Some(self.tablespace));
-        self.run_one(link, &format!("indexing {}", tables.main), &index)?;
-        let logging = filled("index_logging", &tables.main);
-        self.run_one(link, &format!("indexing {}", tables.main), &logging)?;
+        let doing = format!("indexing {}", tables.main);
+        database.execute(&doing, &index)?;
+        database.execute(&doing, &filled("index_logging", &tables.main))?;
         for table in [&tables.main, &tables.scan] {
             state.go_on()?;
             let doing = format!("gathering statistics of {table}");
-            self.run_one(link, &doing, &filled("gather", table))?;
+            database.execute(&doing, &filled("gather", table))?;
         }
         state.go_on()?;
-        let placement = placement(link, self.place, &tables.main)?;
+        let placement = placement(database, &tables.main)?;
         let otherwise = "this tablespace does not keep one row per block";
         let placement = loader::prove(self.place, &tables.main, placement, plan.rows, otherwise)?;
-        let [bytes, index_bytes, scan_bytes] = sizes(link, self.place, &tables)?;
+        let segments = meta::segments(database)?;
+        let size = |name: &str| segments.get(name).copied().unwrap_or(0);
+        let index_bytes = size(&format!("{}_custid", tables.main));
         let summary = LoadedSchemaSummary {
-            schema: SchemaMeta::of_plan(plan, schema).loaded(bytes, index_bytes),
-            scan_bytes,
+            schema: SchemaMeta::of_plan(plan, schema).loaded(size(&tables.main), index_bytes),
+            scan_bytes: size(&tables.scan),
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         };
@@ -152,32 +144,34 @@ impl Loader<'_> {
     }
 
     /// All schemas are proved: one transaction says so.
-    fn complete(&self, link: &mut dyn Link) -> Result<(), EngineError> {
+    fn complete(&self, database: &mut Database) -> Result<(), EngineError> {
+        let link = &mut database.link;
         let insert = sql::section(sql::LOAD, "insert_meta");
         let delete = sql::section(sql::LOAD, "delete_meta");
         let entries = meta::entries(self.load.plan, self.tablespace);
         let mut write = || {
             for &schema in &self.load.plan.schemas {
                 let number = Value::Number(schema.into());
-                link.execute(&delete, &[number])?;
+                link.execute(&delete, std::slice::from_ref(&number))?;
                 for (key, value) in &entries {
-                    link.execute(&insert, &[number, Value::Text(key), Value::Text(value)])?;
+                    let entry = [number.clone(), Value::from(key), Value::from(value)];
+                    link.execute(&insert, &entry)?;
                 }
             }
             link.commit()
         };
-        write().map_err(|error| self.error("writing petal_meta", &error))
+        write().at(self.place, "writing petal_meta")
     }
 
     /// Best effort after a failure: what stays is removed by the next setup or drop.
     fn clean_up(&self) {
-        let Ok(mut link) = self.connect("petal setup") else { return };
-        let Ok(marked) = marked_tables(link.as_mut(), self.place) else { return };
+        let Ok(mut database) = self.connect("petal setup") else { return };
+        let Ok(marked) = marked_tables(&mut database) else { return };
         for &schema in &self.load.plan.schemas {
             let tables = Tables::petals(schema);
             for table in [tables.main, tables.scan] {
                 if marked.contains(&table.to_uppercase()) {
-                    let _ = link.execute(&filled("drop_table", &table), &[]);
+                    let _ = database.link.execute(&filled("drop_table", &table), &[]);
                 }
             }
         }
@@ -189,16 +183,14 @@ fn filled(name: &str, table: &str) -> String {
 }
 
 /// Tables that have a name of petal's, and bear its mark or belong to a load that did not end.
-pub fn marked_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
+pub fn marked_tables(database: &mut Database) -> Result<Vec<String>, EngineError> {
     let query = sql::filled(sql::LOOK, "marked_tables", &[("mark", sql::MARK)]);
-    let rows = link
-        .query(&query, &[])
-        .map_err(|error| engine_error(place, "looking for petal's tables", &error))?;
-    let there = meta::own_tables(link, place)?;
+    let rows = database.query("looking for petal's tables", &query, &[])?;
+    let there = meta::own_tables(database)?;
     let mut names: Vec<String> = rows.iter().map(|row| cell(row, 0).to_owned()).collect();
     names.retain(|name| there.contains(name));
     if names.iter().any(|name| name == "PETAL_META") {
-        for schema in meta::loading(link, place)? {
+        for schema in meta::loading(database)? {
             let tables = Tables::petals(schema);
             for table in [tables.main.to_uppercase(), tables.scan.to_uppercase()] {
                 if there.contains(&table) && !names.contains(&table) {
@@ -211,25 +203,24 @@ pub fn marked_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, En
 }
 
 /// Drops what bears the mark; petal_meta last, so that a drop that is cut off can go on.
-pub fn drop_all(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
-    let mut marked = marked_tables(link, place)?;
+pub fn drop_all(database: &mut Database) -> Result<Vec<String>, EngineError> {
+    let mut marked = marked_tables(database)?;
     if marked.iter().any(|table| table == "PETAL_META") {
-        before_run::refuse_in_use(link, place)?;
+        before_run::refuse_in_use(database)?;
     }
     marked.sort_by_key(|table| table == "PETAL_META");
     let mut dropped = Vec::new();
     for table in marked {
-        link.execute(&filled("drop_table", &table.to_lowercase()), &[])
-            .map_err(|error| engine_error(place, &format!("dropping {table}"), &error))?;
-        dropped.push(format!("table {} at {place}", table.to_lowercase()));
+        let name = table.to_lowercase();
+        database.execute(&format!("dropping {table}"), &filled("drop_table", &name))?;
+        dropped.push(format!("table {name} at {}", database.place));
     }
     Ok(dropped)
 }
 
-pub fn placement(link: &mut dyn Link, place: &str, table: &str) -> Result<Placement, EngineError> {
-    let rows = link
-        .query(&filled("placement", table), &[])
-        .map_err(|error| engine_error(place, &format!("counting blocks of {table}"), &error))?;
+pub fn placement(database: &mut Database, table: &str) -> Result<Placement, EngineError> {
+    let doing = format!("counting blocks of {table}");
+    let rows = database.query(&doing, &filled("placement", table), &[])?;
     let row = rows.into_iter().next().unwrap_or_default();
     Ok(Placement {
         rows: number(&row, 0),
@@ -241,23 +232,10 @@ pub fn placement(link: &mut dyn Link, place: &str, table: &str) -> Result<Placem
     })
 }
 
-/// Bytes of main table, index and scan table.
-fn sizes(link: &mut dyn Link, place: &str, tables: &Tables) -> Result<[u64; 3], EngineError> {
-    let rows = link
-        .query(&sql::section(sql::LOOK, "segments"), &[])
-        .map_err(|error| engine_error(place, "asking for sizes", &error))?;
-    let of = |name: &str| {
-        let row = rows.iter().find(|row| cell(row, 0).eq_ignore_ascii_case(name));
-        row.map_or(0, |row| number(row, 1))
-    };
-    Ok([of(&tables.main), of(&format!("{}_custid", tables.main)), of(&tables.scan)])
-}
-
 /// A line for each thing about redo that would spoil a test, where the user may see it.
-pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
+pub fn redo_advice(database: &mut Database) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Ok(logs) = link.query(&sql::section(sql::LOOK, "redo_logs"), &[])
-        && let Some(row) = logs.first()
+    if let Some(row) = database.look_if_allowed("redo_logs").first()
         && number(row, 1) > 0
     {
         let (groups, smallest) = (number(row, 0), number(row, 1));
@@ -270,9 +248,7 @@ pub fn redo_advice(link: &mut dyn Link) -> Vec<String> {
             ));
         }
     }
-    if let Ok(modes) = link.query(&sql::section(sql::LOOK, "log_mode"), &[])
-        && let Some(row) = modes.first()
-    {
+    if let Some(row) = database.look_if_allowed("log_mode").first() {
         if cell(row, 0) == "ARCHIVELOG" {
             lines.push(
                 "the database archives its redo: archiving reads and writes as much again, beside \
@@ -296,12 +272,12 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     /// Makes a table and fills it in the order of its blocks, keys scattered.
-    fn fill(&self, link: &mut dyn Link, table: &str, rows: u64) -> Result<(), EngineError> {
+    fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<(), EngineError> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let width = column_bytes(plan.block_size);
         let create = sql::create_table(table, width, Some(loader.tablespace));
-        loader.run_one(link, &format!("making {table}"), &create)?;
-        loader.run_one(link, &format!("marking {table}"), &filled("comment_table", table))?;
+        database.execute(&format!("making {table}"), &create)?;
+        database.execute(&format!("marking {table}"), &filled("comment_table", table))?;
         let doing = format!("writing rows of {table}");
         let keys = Permutation::new(rows.max(1), plan.seed);
         let mut made = Rows::new(self.schema, plan.filler, width);
@@ -313,19 +289,19 @@ impl Filling<'_> {
             let count = if at == 0 { 1 } else { ROWS_PER_CALL.min(rows - at) };
             made.make((at..at + count).map(|row| keys.apply(row) + 1));
             let binds = made.binds();
+            let link = &mut database.link;
             let sent = match at {
                 0 => link.execute(&sql::insert("insert_first", table), &binds[0]).map(|_| ()),
                 _ => link.execute_many(&insert, &binds).map(|_| ()),
             };
-            sent.and_then(|()| link.commit()).map_err(|error| loader.error(&doing, &error))?;
+            sent.and_then(|()| link.commit()).at(loader.place, &doing)?;
             if at == 0 {
-                let minimize = filled("minimize", table);
-                loader.run_one(link, &format!("preparing {table}"), &minimize)?;
+                database.execute(&format!("preparing {table}"), &filled("minimize", table))?;
             }
             loader.load.progress.advance(count * u64::from(plan.block_size));
             at += count;
         }
-        loader.run_one(link, &format!("finishing {table}"), &filled("logging", table))
+        database.execute(&format!("finishing {table}"), &filled("logging", table))
     }
 }
 
@@ -362,7 +338,7 @@ impl Rows {
         let texts = |row| -> Vec<Value<'_>> {
             let columns = <[u8]>::chunks_exact(row, self.width);
             // Filler is ASCII.
-            columns.map(|text| Value::Text(std::str::from_utf8(text).unwrap_or_default())).collect()
+            columns.map(|text| Value::from(std::str::from_utf8(text).unwrap_or_default())).collect()
         };
         self.keys
             .iter()

@@ -1,16 +1,14 @@
-//! What is loaded: petal's own schemas by what their load left in `petal_meta`, without which a
-//! table is not petal's.
+//! What is loaded: petal's own schemas, by what their load left in `petal_meta`.
 
 use std::collections::BTreeMap;
 
-use super::errors::engine_error;
-use super::link::{Link, LinkError, Row, Value};
+use super::database::Database;
+use super::link::{Row, Value};
 use super::sql;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::column_bytes;
 use crate::engine::{EngineError, LoadPlan};
 use crate::stats::target::LoadedSchema;
-use crate::workload::row::Filler;
 
 /// The view that the sizes of petal's own tables come from.
 pub const SEGMENTS: &str = "USER_SEGMENTS";
@@ -40,14 +38,10 @@ impl Tables {
 /// One schema as it is loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
-    pub schema: u32,
+    pub about: SchemaMeta,
     pub tables: Tables,
-    pub rows: u64,
-    pub scan_rows: u64,
-    pub block_bytes: u32,
     /// Characters of each column.
     pub width: usize,
-    pub filler: Filler,
     pub tablespace: String,
     pub bytes: u64,
     pub index_bytes: u64,
@@ -59,18 +53,11 @@ pub struct Meta {
 
 impl Meta {
     pub fn loaded(&self) -> LoadedSchema {
-        LoadedSchema {
-            number: self.schema,
-            rows: self.rows,
-            scan_rows: self.scan_rows,
-            block_size: self.block_bytes.into(),
-            bytes: self.bytes,
-            index_bytes: self.index_bytes,
-        }
+        self.about.loaded(self.bytes, self.index_bytes)
     }
 
     pub fn filler_name(&self) -> String {
-        if self.is_slobs { "SLOB's own".to_owned() } else { self.filler.name() }
+        if self.is_slobs { "SLOB's own".to_owned() } else { self.about.filler.name() }
     }
 }
 
@@ -93,57 +80,52 @@ pub fn number(row: &Row, at: usize) -> u64 {
 }
 
 /// petal's own complete schemas.
-pub fn petals(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError> {
-    let failed = |doing: &str, error: &LinkError| engine_error(place, doing, error);
-    let tables = own_tables(link, place)?;
+pub fn petals(database: &mut Database) -> Result<Vec<Meta>, EngineError> {
+    let tables = own_tables(database)?;
     if !tables.iter().any(|table| table == "PETAL_META") {
         return Ok(Vec::new());
     }
-    let mut by_schema = read_entries(link, place)?;
+    let mut by_schema = read_entries(database)?;
     by_schema.retain(|_, values| !values.contains_key(LOADING));
-    let segments: BTreeMap<String, u64> = link
-        .query(&sql::section(sql::LOOK, "segments"), &[])
-        .map_err(|error| failed("asking for sizes", &error))?
-        .iter()
-        .map(|row| (cell(row, 0).to_owned(), number(row, 1)))
-        .collect();
+    let segments = segments(database)?;
     by_schema
         .into_iter()
         .map(|(schema, values)| {
             let of = format!("petal_meta of schema {schema}");
-            petal(schema, &MetaValues { values, place, of }, &tables, &segments)
+            let values = MetaValues { values, place: &database.place, of };
+            petal(schema, &values, &tables, &segments)
         })
         .collect()
 }
 
 /// What `petal_meta` says of each schema.
 fn read_entries(
-    link: &mut dyn Link,
-    place: &str,
+    database: &mut Database,
 ) -> Result<BTreeMap<u32, BTreeMap<String, String>>, EngineError> {
-    let rows = link
-        .query(&sql::section(sql::LOOK, "read_meta"), &[])
-        .map_err(|error| engine_error(place, "reading petal_meta", &error))?;
     let mut by_schema: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
-    for row in &rows {
-        let schema = by_schema.entry(number(row, 0) as u32).or_default();
-        schema.insert(cell(row, 1).to_owned(), cell(row, 2).to_owned());
+    for row in database.look("reading petal_meta", "read_meta")? {
+        let schema = by_schema.entry(number(&row, 0) as u32).or_default();
+        schema.insert(cell(&row, 1).to_owned(), cell(&row, 2).to_owned());
     }
     Ok(by_schema)
 }
 
 /// Schemas whose load did not end.
-pub fn loading(link: &mut dyn Link, place: &str) -> Result<Vec<u32>, EngineError> {
-    let entries = read_entries(link, place)?.into_iter();
+pub fn loading(database: &mut Database) -> Result<Vec<u32>, EngineError> {
+    let entries = read_entries(database)?.into_iter();
     Ok(entries.filter(|(_, values)| values.contains_key(LOADING)).map(|(n, _)| n).collect())
 }
 
 /// Tables that are petal's by their names, petal_meta among them, whole or not.
-pub fn own_tables(link: &mut dyn Link, place: &str) -> Result<Vec<String>, EngineError> {
-    let rows = link
-        .query(&sql::section(sql::LOOK, "own_tables"), &[])
-        .map_err(|error| engine_error(place, "looking for petal's tables", &error))?;
+pub fn own_tables(database: &mut Database) -> Result<Vec<String>, EngineError> {
+    let rows = database.look("looking for petal's tables", "own_tables")?;
     Ok(rows.iter().map(|row| cell(row, 0).to_owned()).collect())
+}
+
+/// Bytes of the user's tables and indexes, by their names in lower case.
+pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>, EngineError> {
+    let rows = database.look("asking for sizes", "segments")?;
+    Ok(rows.iter().map(|row| (cell(row, 0).to_lowercase(), number(row, 1))).collect())
 }
 
 /// One schema of petal's, its tables still there.
@@ -162,18 +144,13 @@ fn petal(
             )));
         }
     }
-    let SchemaMeta { rows, scan_rows, block_bytes, filler, .. } = SchemaMeta::read(schema, kept)?;
-    let size = |name: String| segments.get(&name.to_uppercase()).copied().unwrap_or(0);
+    let size = |name: &str| segments.get(name).copied().unwrap_or(0);
     Ok(Meta {
-        schema,
-        rows,
-        scan_rows,
-        block_bytes,
+        about: SchemaMeta::read(schema, kept)?,
         width: kept.get("width")?,
-        filler,
         tablespace: kept.text("tablespace")?.to_owned(),
-        bytes: size(tables.main.clone()),
-        index_bytes: size(format!("{}_custid", tables.main)),
+        bytes: size(&tables.main),
+        index_bytes: size(&format!("{}_custid", tables.main)),
         sizes_from: SEGMENTS,
         tables,
         is_slobs: false,
@@ -181,15 +158,15 @@ fn petal(
 }
 
 /// Block size of a tablespace that the user may see.
-pub fn block_bytes(link: &mut dyn Link, place: &str, tablespace: &str) -> Result<u32, EngineError> {
-    let rows = link
-        .query(&sql::section(sql::LOOK, "tablespace"), &[Value::Text(tablespace)])
-        .map_err(|error| engine_error(place, "asking for its tablespaces", &error))?;
+pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32, EngineError> {
+    let query = sql::section(sql::LOOK, "tablespace");
+    let rows = database.query("asking for its tablespaces", &query, &[Value::from(tablespace)])?;
     match rows.first().map(|row| number(row, 0)) {
         Some(bytes) if bytes > 0 => Ok(bytes as u32),
         _ => Err(EngineError::Environment(format!(
-            "{place}: the user has no tablespace {tablespace}: it does not exist, or ALTER USER ... \
-             QUOTA UNLIMITED ON {tablespace} is missing"
+            "{}: the user has no tablespace {tablespace}: it does not exist, or ALTER USER ... \
+             QUOTA UNLIMITED ON {tablespace} is missing",
+            database.place
         ))),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - `options`, `errors`: how petal connects, and what errors mean
 //! - `link`: the narrow interface to a session; `driver` implements it, and `scripted` for tests
-//! - `timeouts`: links that give a silent database up
+//! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
 //! - `session` with `session_server`, `session_client`: a session, and the two sides of its loop
@@ -18,6 +18,7 @@
 mod advice;
 mod before_run;
 mod counters;
+mod database;
 mod describe;
 mod driver;
 mod errors;
@@ -54,21 +55,17 @@ use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use counters::{CounterReader, Served};
+use database::Database;
 use driver::Driver;
-use errors::engine_error;
-use link::{Connector, Link};
+use errors::AtPlace;
+use link::Connector;
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place};
-use session::{OracleSession, SessionConfig, refused};
+use session::{OracleSession, SessionConfig};
 use timeouts::TimedConnector;
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
-
-/// Every statement that petal can send to an Oracle Database, by name.
-pub fn statements() -> Vec<(String, String)> {
-    sql::all()
-}
 
 /// One database, through one service or several.
 pub struct Oracle {
@@ -137,24 +134,23 @@ impl Oracle {
         self.endpoints.first().map_or("", |place| place.name.as_str())
     }
 
-    fn connect_first(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.timed.session(0, "petal");
-        connected.map_err(|error| refused(self.place(), &error))
+    fn connect_first(&self) -> Result<Database, EngineError> {
+        let link = self.timed.session(0, "petal").at(self.place(), "connecting")?;
+        Ok(Database { link, place: self.place().to_owned() })
     }
 
-    fn connect_admin(&self) -> Result<Box<dyn Link>, EngineError> {
-        let connected = self.timed.admin("petal");
-        connected.map_err(|error| {
-            engine_error(&self.admin_place.name, "connecting as administrator", &error)
-        })
+    fn connect_admin(&self) -> Result<Database, EngineError> {
+        let place = self.admin_place.name.clone();
+        let link = self.timed.admin("petal").at(&place, "connecting as administrator")?;
+        Ok(Database { link, place })
     }
 
     /// Every complete schema.
     fn read_metas(&self) -> Result<Vec<Meta>, EngineError> {
-        let mut link = self.connect_first()?;
+        let mut database = self.connect_first()?;
         let metas = match self.use_slob_schemas {
-            true => slob::schemas(link.as_mut(), self.place())?,
-            false => meta::petals(link.as_mut(), self.place())?,
+            true => slob::schemas(&mut database)?,
+            false => meta::petals(&mut database)?,
         };
         *self.metas.lock() = Some(metas.clone());
         Ok(metas)
@@ -165,24 +161,23 @@ impl Oracle {
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
-    fn forget_metas(&self) {
-        *self.metas.lock() = None;
+    /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
+    fn metas_now(&self) -> Result<Vec<Meta>, EngineError> {
+        if self.use_slob_schemas { self.metas() } else { self.read_metas() }
     }
 
     /// Where setup loads: as asked, else the user's default.
-    fn load_tablespace(&self, link: &mut dyn Link) -> Result<String, EngineError> {
+    fn load_tablespace(&self, database: &mut Database) -> Result<String, EngineError> {
         if let Some(name) = &self.tablespace {
             return Ok(name.clone());
         }
-        let rows = link
-            .query(&sql::section(sql::LOOK, "default_tablespace"), &[])
-            .map_err(|error| engine_error(self.place(), "asking for its tablespaces", &error))?;
+        let rows = database.look("asking for its tablespaces", "default_tablespace")?;
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    fn by_endpoint(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
-        let served = self.served.lock();
-        counters::by_endpoint(counters, &served)
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>, EngineError> {
+        let counters = self.counters.read(in_full)?;
+        Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
     fn refuse_slobs(&self, doing: &str) -> Result<(), EngineError> {
@@ -202,9 +197,9 @@ impl Engine for Oracle {
     }
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
-        let mut link = self.connect_first()?;
-        let tablespace = self.load_tablespace(link.as_mut())?;
-        let there = meta::block_bytes(link.as_mut(), self.place(), &tablespace)?;
+        let mut database = self.connect_first()?;
+        let tablespace = self.load_tablespace(&mut database)?;
+        let there = meta::block_bytes(&mut database, &tablespace)?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
                 "BLOCK_SZ={asked}: the blocks of tablespace {tablespace} have {there} bytes; name \
@@ -223,18 +218,10 @@ impl Engine for Oracle {
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
-        let mut metas = match self.use_slob_schemas {
-            true => self.metas()?,
-            false => self.read_metas()?,
-        };
+        let mut metas = self.metas_now()?;
         metas.truncate(schemas as usize);
-        let about = describe::About {
-            place: self.place(),
-            url: &self.url,
-            config: self.config,
-            metas: &metas,
-        };
-        describe::describe(&about, self.connect_first()?.as_mut(), self.connect_admin()?.as_mut())
+        let (mut database, mut admin) = (self.connect_first()?, self.connect_admin()?);
+        describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
     }
 
     fn load(
@@ -246,8 +233,8 @@ impl Engine for Oracle {
         self.refuse_slobs("loads")?;
         self.block_size(Some(plan.block_size))?;
         self.counters.disconnect();
-        self.forget_metas();
-        let tablespace = self.load_tablespace(self.connect_first()?.as_mut())?;
+        *self.metas.lock() = None;
+        let tablespace = self.load_tablespace(&mut self.connect_first()?)?;
         load::Loader {
             connector: self.timed.as_ref(),
             place: self.place(),
@@ -264,10 +251,7 @@ impl Engine for Oracle {
     fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
         // Counters, reports, the lock of a run, whoever connects between two steps, and who asks whether it lives.
         const PETALS_OWN: u64 = 5;
-        let mut admin = self.connect_admin()?;
-        let Ok(rows) = admin.query(&sql::section(sql::LOOK, "free_sessions"), &[]) else {
-            return Ok(None);
-        };
+        let rows = self.connect_admin()?.look_if_allowed("free_sessions");
         let free = rows.first().filter(|row| !cell(row, 0).is_empty()).map(|row| number(row, 0));
         // Each endpoint may be an instance of its own; the view shows one.
         let each = free.map(|free| free.saturating_sub(PETALS_OWN) * u64::from(self.endpoints()));
@@ -281,7 +265,7 @@ impl Engine for Oracle {
         if self.use_slob_schemas {
             return Ok(Box::new(Unshared));
         }
-        match before_run::begin_use(self.connect_first()?, self.place()) {
+        match before_run::begin_use(self.connect_first()?) {
             Ok(held) => Ok(Box::new(held)),
             Err(error) if READ_ONLY.iter().any(|code| error.to_string().contains(code)) => {
                 Ok(Box::new(Unshared))
@@ -291,8 +275,7 @@ impl Engine for Oracle {
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
-        let mut admin = self.connect_admin()?;
-        before_run::settle(admin.as_mut(), &self.admin_place.name, progress, stop)
+        before_run::settle(&mut self.connect_admin()?, progress, stop)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
@@ -300,7 +283,7 @@ impl Engine for Oracle {
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
         let purpose = format!("petal session {}", seat.session);
-        let link = self.connector.session(at, &purpose).map_err(|error| refused(place, &error))?;
+        let link = self.connector.session(at, &purpose).at(place, "connecting")?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.connector)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());
@@ -308,17 +291,15 @@ impl Engine for Oracle {
     }
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(self.by_endpoint(self.counters.read(true)?))
+        self.read_counters(true)
     }
 
     fn sample(&self) -> Result<Vec<Counters>, EngineError> {
-        Ok(self.by_endpoint(self.counters.read(false)?))
+        self.read_counters(false)
     }
 
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
-        let mut admin = self.connect_admin()?;
-        let begun = reports::begin(admin.as_mut(), &self.admin_place.name, self.statistics);
-        match begun {
+        match reports::begin(&mut self.connect_admin()?, self.statistics) {
             Ok(begun) => {
                 *self.report.lock() = Some(begun);
                 Ok((self.statistics == StatisticsType::Awr).then_some(reports::LICENCE))
@@ -332,18 +313,14 @@ impl Engine for Oracle {
     fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
         let begun = self.report.lock().take();
         let Some(begun) = begun else { return Ok(Vec::new()) };
-        reports::end(self.connect_admin()?.as_mut(), &self.admin_place.name, &begun)
+        reports::end(&mut self.connect_admin()?, &begun)
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        // Counting SLOB's keys again would read all of its indexes.
-        let mut metas = match self.use_slob_schemas {
-            true => self.metas()?,
-            false => self.read_metas()?,
-        };
+        let mut metas = self.metas_now()?;
         metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
         if self.use_slob_schemas {
-            return Ok(slob::bytes(self.connect_first()?.as_mut(), &metas));
+            return Ok(slob::bytes(&mut self.connect_first()?, &metas));
         }
         Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
     }
@@ -353,13 +330,13 @@ impl Engine for Oracle {
             true => Tables::slobs(schema),
             false => Tables::petals(schema),
         };
-        load::placement(self.connect_first()?.as_mut(), self.place(), &tables.main)
+        load::placement(&mut self.connect_first()?, &tables.main)
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
         self.refuse_slobs("drops")?;
         self.counters.disconnect();
-        self.forget_metas();
-        load::drop_all(self.connect_first()?.as_mut(), self.place())
+        *self.metas.lock() = None;
+        load::drop_all(&mut self.connect_first()?)
     }
 }

@@ -1,5 +1,4 @@
-//! Where the database is and who asks: an `oracle:` URL, SLOB's connection parameters, and the
-//! environment. Nothing here connects.
+//! Where the database is and who asks: URL, SLOB's parameters, environment. Connects nothing.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
@@ -69,7 +68,8 @@ impl Options {
         let refuse =
             |rule: &str, hint: &str| EngineError::Setting(format!("DB={shown}: {rule}; {hint}"));
         let server = url.server().ok_or_else(|| refuse("names no server", EXAMPLE))?;
-        check_options(&url.options)?;
+        let is_known = |name: &str, _: &str| OPTIONS.contains(&name);
+        url_option::check_names("oracle", &url.options, &OPTIONS, is_known)?;
         let option = |key: &str| url.options.get(key).cloned();
         let protocol = protocol(option("protocol").as_deref())?;
         let way = Way { server: &server, protocol };
@@ -94,7 +94,11 @@ impl Options {
             endpoints,
             admin_place,
             user,
-            connect_timeout: connect_timeout(option("connect_timeout").as_deref())?,
+            connect_timeout: url_option::connect_timeout(
+                "oracle",
+                option("connect_timeout").as_deref(),
+                CONNECT_TIMEOUT_DEFAULT,
+            )?,
             tns_admin: (outside.environment)("TNS_ADMIN").or_else(|| {
                 let home = (outside.environment)("ORACLE_HOME")?;
                 Some(format!("{home}/network/admin"))
@@ -108,18 +112,6 @@ impl Options {
 const EXAMPLE: &str =
     "write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN";
 
-fn check_options(options: &std::collections::BTreeMap<String, String>) -> Result<(), EngineError> {
-    match options.iter().find(|(key, _)| !OPTIONS.contains(&key.as_str())) {
-        None => Ok(()),
-        Some((key, _)) => Err(refused(
-            key,
-            url_option::HIDDEN,
-            "is no option of oracle:",
-            &format!("it has {}", OPTIONS.join(", ")),
-        )),
-    }
-}
-
 fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
     url_option::refused("oracle", key, value, rule, hint)
 }
@@ -129,14 +121,6 @@ fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
         None | Some("tcp") => Ok("tcp"),
         Some("tcps") => Ok("tcps"),
         Some(other) => Err(refused("protocol", other, "is not known", "use tcp or tcps")),
-    }
-}
-
-fn connect_timeout(given: Option<&str>) -> Result<Duration, EngineError> {
-    let Some(text) = given else { return Ok(CONNECT_TIMEOUT_DEFAULT) };
-    match text.parse::<u32>() {
-        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.into())),
-        _ => Err(refused("connect_timeout", text, "is no time", "give whole seconds from 1")),
     }
 }
 
@@ -237,8 +221,7 @@ fn alias_place(alias: &str) -> Place {
     Place { name: alias.to_owned(), connect_string: alias.to_owned() }
 }
 
-/// Asks a person for a password at the terminal, which does not show it. None where nobody is there
-/// to ask, or nothing was answered.
+/// Asks a person at the terminal, unseen, for a password. None without a person or an answer.
 fn ask_password(user: &str) -> Option<Secret> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;

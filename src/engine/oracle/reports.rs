@@ -1,8 +1,8 @@
-//! The database's own reports of a run: AWR fetched as text and HTML, of all instances where there
-//! are several; Statspack by its snapshots and the tables they fill, because its report is a script
-//! of SQL*Plus and no function that a client could call.
+//! The database's own reports of a run: AWR as text and HTML, of all instances; Statspack by its
+//! snapshots and tables, because its report is a script of SQL*Plus, no function.
 
-use super::errors::engine_error;
+use super::database::Database;
+use super::errors::AtPlace;
 use super::link::{Link, LinkError, Row, Value};
 use super::meta::{cell, number};
 use super::{sql, statspack};
@@ -29,12 +29,11 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
     Ok(cell(&row, 0).trim().to_owned())
 }
 
-/// Takes the snapshot that begins a report. Most databases have no Statspack: whether that is an error
-/// depends on whether the user asked for it by name.
-pub fn begin(link: &mut dyn Link, place: &str, kind: StatisticsType) -> Result<Begun, EngineError> {
-    snapshot(link, kind).map(|snapshot| Begun { kind, snapshot }).map_err(|error| {
-        engine_error(place, &format!("taking a snapshot for {}", name(kind)), &error)
-    })
+/// Takes the snapshot that begins a report. Most databases have no Statspack.
+pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<Begun, EngineError> {
+    let snapshot = snapshot(database.link.as_mut(), kind)
+        .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;
+    Ok(Begun { kind, snapshot })
 }
 
 fn name(kind: StatisticsType) -> &'static str {
@@ -44,57 +43,41 @@ fn name(kind: StatisticsType) -> &'static str {
     }
 }
 
-pub fn end(
-    link: &mut dyn Link,
-    place: &str,
-    begun: &Begun,
-) -> Result<Vec<ServerReport>, EngineError> {
-    let failed = |error: &LinkError| {
-        engine_error(place, &format!("fetching the report of {}", name(begun.kind)), error)
-    };
-    let last = snapshot(link, begun.kind).map_err(|error| failed(&error))?;
-    match begun.kind {
-        StatisticsType::Awr => awr(link, &begun.snapshot, &last).map_err(|error| failed(&error)),
-        StatisticsType::Statspack => Ok(statspack(link, &begun.snapshot, &last)),
-    }
+pub fn end(database: &mut Database, begun: &Begun) -> Result<Vec<ServerReport>, EngineError> {
+    let (Database { link, place }, kind) = (database, begun.kind);
+    let ended = snapshot(link.as_mut(), kind).and_then(|last| match kind {
+        StatisticsType::Awr => awr(link.as_mut(), &begun.snapshot, &last),
+        StatisticsType::Statspack => Ok(statspack(link.as_mut(), &begun.snapshot, &last)),
+    });
+    ended.at(place, &format!("fetching the report of {}", name(kind)))
 }
 
 fn awr(link: &mut dyn Link, first: &str, last: &str) -> Result<Vec<ServerReport>, LinkError> {
     let ids = link.query(&sql::section(sql::REPORTS, "database_id"), &[])?;
     let database = ids.first().map_or(0, |row| number(row, 0)).cast_signed();
-    let bounds = [first, last].map(|text| text.parse::<i64>().unwrap_or_default());
+    let [first, last] = [first, last].map(|text| text.parse::<i64>().unwrap_or_default());
     let instances = link.query(&sql::section(sql::LOOK, "instances"), &[])?;
     let numbers: Vec<u64> = instances.iter().map(|row| number(row, 0)).collect();
     let mut reports = Vec::new();
-    for &instance in &numbers {
-        for (query, ending) in [("awr_text", "txt"), ("awr_html", "html")] {
-            let binds = [
-                Value::Number(database),
-                Value::Number(instance.cast_signed()),
-                Value::Number(bounds[0]),
-                Value::Number(bounds[1]),
-            ];
-            let rows = link.query(&sql::section(sql::REPORTS, query), &binds)?;
-            let file = match numbers.len() {
-                1 => format!("awr.{ending}"),
-                _ => format!("awr-{instance}.{ending}"),
-            };
-            reports.push(text(file, lines(&rows)));
+    let mut add = |report: &str, of: Value<'_>, file: &str| -> Result<(), LinkError> {
+        for (format, ending) in [("text", "txt"), ("html", "html")] {
+            let query = sql::section(sql::REPORTS, &format!("{report}_{format}"));
+            let [database, first, last] = [database, first, last].map(Value::Number);
+            let rows = link.query(&query, &[database, of.clone(), first, last])?;
+            reports.push(text(format!("{file}.{ending}"), lines(&rows)));
         }
+        Ok(())
+    };
+    for instance in &numbers {
+        let file = match numbers.len() {
+            1 => "awr".to_owned(),
+            _ => format!("awr-{instance}"),
+        };
+        add("awr", Value::Number(instance.cast_signed()), &file)?;
     }
     if numbers.len() > 1 {
         let list: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        let list = list.join(",");
-        for (query, ending) in [("awr_global_text", "txt"), ("awr_global_html", "html")] {
-            let binds = [
-                Value::Number(database),
-                Value::Text(&list),
-                Value::Number(bounds[0]),
-                Value::Number(bounds[1]),
-            ];
-            let rows = link.query(&sql::section(sql::REPORTS, query), &binds)?;
-            reports.push(text(format!("awr-global.{ending}"), lines(&rows)));
-        }
+        add("awr_global", Value::from(&list.join(",")), "awr-global")?;
     }
     Ok(reports)
 }

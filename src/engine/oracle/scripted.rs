@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::errors::TRANSIENT;
-use super::link::{Connector, Kind, Link, LinkError, Row, Value};
+use super::link::{Connector, Link, LinkError, LinkErrorKind, Row, Value};
 use super::session_server::OPERATION_CHARACTERS;
 use crate::engine::server::scripted::{Answer, Script, cells};
 
@@ -68,7 +68,11 @@ impl Scripted {
 }
 
 pub fn error(code: u32, message: &str) -> LinkError {
-    let kind = if matches!(code, 28 | 3113 | 12541) { Kind::Connection } else { Kind::Database };
+    let kind = if matches!(code, 28 | 3113 | 12541) {
+        LinkErrorKind::Connection
+    } else {
+        LinkErrorKind::Database
+    };
     LinkError { code: Some(code), message: format!("ORA-{code:05}: {message}"), kind }
 }
 
@@ -138,8 +142,8 @@ impl Link for Scripted {
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
         match self.1.find(block) {
             Some(Answer::Rows(rows)) => {
@@ -149,7 +153,7 @@ impl Link for Scripted {
             Some(Answer::Fails(error)) => return Err(error),
             _ => {}
         }
-        let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| *value).collect();
+        let binds: Vec<Value<'_>> = ins.iter().map(|(_, value)| value.clone()).collect();
         self.keep("call", "the loop", &binds);
         assert_eq!(outs, ["ended", "errors"]);
         let mut state = self.0.lock();
@@ -177,7 +181,7 @@ impl Link for Scripted {
 
 /// As `sql/loop.sql` does: an operation of n rows takes 10 n microseconds.
 fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
-    let text = |at: usize| match binds[at] {
+    let text = |at: usize| match &binds[at] {
         Value::Text(text) => text,
         Value::Number(_) => panic!("a text is bound there"),
     };

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::errors::{CANCELLED, TRANSIENT, engine_error, hint};
-use super::link::{Connector, Kind as Failed, Link, LinkError};
+use super::errors::{AtPlace, CANCELLED, TRANSIENT, hint};
+use super::link::{Connector, Link, LinkError, LinkErrorKind};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
@@ -25,8 +25,7 @@ use crate::workload::seat::Seat;
 
 /// Before a run nobody aborts an operation: it may outlast the stop by this.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
-/// An operation of a run may outlast its stop by this; then the driver itself breaks the call off,
-/// also where nobody may cancel it from outside.
+/// An operation of a run may outlast its stop by this; then the driver itself breaks it off.
 const CALL_GRACE: Duration = Duration::from_secs(6);
 /// A call's limit where there is no deadline.
 const CALL_MAX: Duration = Duration::from_secs(3600);
@@ -41,8 +40,7 @@ pub struct SessionConfig {
     pub commit_wait: bool,
 }
 
-/// A session of a run. A detached worker executes its loop and times each operation, so that a
-/// session can be aborted whose call never ends.
+/// A session of a run. A detached worker executes its loop: a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
     control: Arc<SessionControl>,
@@ -70,19 +68,13 @@ pub struct Work {
     pub config: SessionConfig,
     /// The number of its own schema.
     pub home: u32,
-    /// Every schema of the run: where sessions are fewer, each visits several in turn, and
-    /// HOT_SCHEMA_FREQUENCY sends operations to schema 1.
+    /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
     pub metas: Vec<Meta>,
     control: Arc<SessionControl>,
     /// How long calls may take now, and since when that is set.
     limit: Option<(Duration, Instant)>,
     /// The new text of an UPDATE.
     text: UpdateText,
-}
-
-/// A session that could not be opened.
-pub fn refused(place: &str, error: &LinkError) -> EngineError {
-    engine_error(place, "connecting", error)
 }
 
 impl OracleSession {
@@ -94,10 +86,10 @@ impl OracleSession {
         metas: &[Meta],
         connector: &Arc<dyn Connector>,
     ) -> Result<Self, EngineError> {
-        if !metas.iter().any(|meta| meta.schema == seat.schema) {
+        if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
             return Err(not_loaded(place, seat.schema));
         }
-        link.limit(Some(SILENCE)).map_err(|error| refused(place, &error))?;
+        link.limit(Some(SILENCE)).at(place, "connecting")?;
         // An instance that is not known is not named when a session is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
@@ -171,8 +163,7 @@ impl Worker {
 }
 
 impl Session for OracleSession {
-    /// What an aborted session had done of its last batch, a tenth of a second at most, is not
-    /// known.
+    /// What an aborted session did of its last batch, of about a tenth of a second, is not known.
     fn execute(
         &mut self,
         batch: &[Operation],
@@ -211,7 +202,7 @@ impl Work {
     }
 
     pub fn meta(&self, schema: u32) -> Result<&Meta, EngineError> {
-        let meta = self.metas.iter().find(|meta| meta.schema == schema);
+        let meta = self.metas.iter().find(|meta| meta.about.schema == schema);
         meta.ok_or_else(|| self.not_loaded(schema))
     }
 
@@ -226,18 +217,17 @@ impl Work {
 
     /// All columns of an UPDATE hold the same text.
     pub fn is_constant(&self) -> bool {
-        self.metas.iter().all(|meta| meta.filler == Filler::Constant)
+        self.metas.iter().all(|meta| meta.about.filler == Filler::Constant)
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
     pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
-        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.filler);
+        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.about.filler);
         let width = self.width();
         self.text.make(filler, operation.stamp, width, columns)
     }
 
-    /// Calls end by themselves a moment after the stop: the driver then breaks them off, and finds
-    /// out when nobody is there any more.
+    /// The driver breaks calls off a moment after the stop, and so finds out that nobody is there.
     pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
         let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
         let is_close = self.limit.is_some_and(|(set, at)| {
@@ -254,7 +244,7 @@ impl Work {
     /// The meaning of a failed call.
     pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
-        let kind = if error.code == Some(CANCELLED) || error.kind == Failed::TimedOut {
+        let kind = if error.code == Some(CANCELLED) || error.kind == LinkErrorKind::TimedOut {
             StatementErrorKind::OverTime
         } else if TRANSIENT.contains(&code.as_str()) {
             StatementErrorKind::Transient
@@ -276,6 +266,7 @@ mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
+    use crate::engine::server::meta_table::SchemaMeta;
     use crate::engine::server::scripted::operation;
     use crate::workload::op::Kind;
     use crate::workload::seat::Role;
@@ -298,13 +289,15 @@ mod tests {
             commit_wait: true,
         };
         let meta = Meta {
-            schema: 1,
+            about: SchemaMeta {
+                schema: 1,
+                rows: 64,
+                scan_rows: 0,
+                block_bytes: 8192,
+                filler: Filler::Constant,
+            },
             tables: Tables::petals(1),
-            rows: 64,
-            scan_rows: 0,
-            block_bytes: 8192,
             width: 128,
-            filler: Filler::Constant,
             tablespace: "IOPS".into(),
             bytes: 0,
             index_bytes: 0,

@@ -16,8 +16,7 @@ use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
     statements: BTreeMap<u32, Statements>,
-    /// The statement of COMMIT_WAIT=TRUE; else the driver's own commit, which waits unless a
-    /// parameter of the instance says otherwise.
+    /// The statement of COMMIT_WAIT=TRUE; else the driver's commit, which waits by default.
     commit: Option<String>,
 }
 
@@ -35,7 +34,7 @@ impl ClientLoop {
                 scan: sql::scan(&meta.tables),
                 update: sql::update(&meta.tables, work.changed_columns()),
             };
-            (meta.schema, statements)
+            (meta.about.schema, statements)
         });
         let wait = work.config.commit_wait;
         Self {
@@ -80,7 +79,7 @@ impl ClientLoop {
                 // Owned, because the link is borrowed with it.
                 let text = work.update_text(operation, columns).to_owned();
                 let texts = (0..columns).filter_map(|at| text.get(at * width..(at + 1) * width));
-                let binds: Vec<Value<'_>> = texts.map(Value::Text).chain(keys).collect();
+                let binds: Vec<Value<'_>> = texts.map(Value::from).chain(keys).collect();
                 let rows = work.link.execute(&statements.update, &binds)?;
                 match &self.commit {
                     Some(commit) => work.link.execute(commit, &[]).map(|_| ())?,

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::link::{Kind as Failed, LinkError, Row, Value};
+use super::link::{LinkError, LinkErrorKind, Row, Value};
 use super::meta::cell;
 use super::session::Work;
 use super::sql;
@@ -76,9 +76,9 @@ impl ServerLoop {
         let answer = work.link.call(
             block,
             &[
-                ("ops", Value::Text(&self.ops)),
-                ("fillers", Value::Text(&self.fillers)),
-                ("tail", Value::Text(&self.tail)),
+                ("ops", Value::from(&self.ops)),
+                ("fillers", Value::from(&self.fillers)),
+                ("tail", Value::from(&self.tail)),
                 ("width", Value::Number(work.width() as i64)),
                 ("total", Value::Number(total as i64)),
                 ("budget_us", Value::Number(budget_us)),
@@ -149,7 +149,7 @@ impl Answer {
         let odd = || LinkError {
             code: None,
             message: format!("the loop in the database answered oddly: {}", cell(row, 0)),
-            kind: Failed::Database,
+            kind: LinkErrorKind::Database,
         };
         let ended: Option<Vec<(u64, u64)>> = cell(row, 0)
             .split_terminator(';')
@@ -188,7 +188,7 @@ impl Noted {
             error: LinkError {
                 code: u32::try_from(code).ok(),
                 message: message.to_owned(),
-                kind: Failed::Database,
+                kind: LinkErrorKind::Database,
             },
         })
     }

@@ -2,14 +2,17 @@
 //! its keys from 1 without a gap and an index that begins with the key. They are only read: rows are
 //! counted, sizes are those of the segments where the user may see them.
 
-use super::errors::engine_error;
-use super::link::{Link, LinkError, Row, Value};
+use super::database::Database;
+use super::link::{Row, Value};
 use super::meta::{Meta, Tables, cell, number};
 use super::sql;
 use crate::engine::EngineError;
+use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::COLUMN_BYTES;
 use crate::workload::row::Filler;
 
+/// Owner, name, bytes and blocks of SLOB's tables and indexes, where the user may see them.
+const OWN_SEGMENTS: &str = "slob_segments";
 /// Where a size comes from, the best first.
 const SEGMENTS: &str = "DBA_SEGMENTS";
 const STATISTICS: &str = "the dictionary's statistics, which may be old (grant SELECT on DBA_SEGMENTS \
@@ -18,15 +21,10 @@ const COUNTED: &str =
     "the rows counted, a block each (grant SELECT on DBA_SEGMENTS for real sizes)";
 
 /// Every schema of SLOB's that the user may read.
-pub fn schemas(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineError> {
-    let failed = |doing: &str, error: &LinkError| engine_error(place, doing, error);
-    let tables = link
-        .query(&sql::section(sql::LOOK, "slob_tables"), &[])
-        .map_err(|error| failed("looking for SLOB's schemas", &error))?;
-    let indexes = link
-        .query(&sql::section(sql::LOOK, "slob_indexes"), &[])
-        .map_err(|error| failed("looking for SLOB's indexes", &error))?;
-    let segments = segments(link);
+pub fn schemas(database: &mut Database) -> Result<Vec<Meta>, EngineError> {
+    let tables = database.look("looking for SLOB's schemas", "slob_tables")?;
+    let indexes = database.look("looking for SLOB's indexes", "slob_indexes")?;
+    let segments = database.look_if_allowed(OWN_SEGMENTS);
     let mut metas = Vec::new();
     for schema in 1.. {
         let owner = format!("USER{schema}");
@@ -35,30 +33,26 @@ pub fn schemas(link: &mut dyn Link, place: &str) -> Result<Vec<Meta>, EngineErro
         let Some(main) = of("CF1") else { break };
         let index = indexes.iter().find(|row| cell(row, 0) == owner).ok_or_else(|| {
             EngineError::Data(format!(
-                "{place}: {owner}.CF1 has no index on CUSTID that the user may see; finish SLOB's \
-                 own setup, or grant SELECT on the table"
+                "{}: {owner}.CF1 has no index on CUSTID that the user may see; finish SLOB's \
+                 own setup, or grant SELECT on the table",
+                database.place
             ))
         })?;
         let found =
             Found { schema, main, has_scan: of("CF2").is_some(), index, segments: &segments };
-        metas.push(found.meta(link, place)?);
+        metas.push(found.meta(database)?);
     }
     Ok(metas)
 }
 
-/// Owner, name, bytes and blocks; none where the user may not see them.
-fn segments(link: &mut dyn Link) -> Vec<Row> {
-    link.query(&sql::section(sql::LOOK, "slob_segments"), &[]).unwrap_or_default()
-}
-
 /// Main tables and indexes of these schemas now; None unless all of them are seen.
-pub fn bytes(link: &mut dyn Link, metas: &[Meta]) -> Option<u64> {
+pub fn bytes(database: &mut Database, metas: &[Meta]) -> Option<u64> {
     if metas.iter().any(|meta| meta.sizes_from != SEGMENTS) {
         return None;
     }
-    let segments = segments(link);
+    let segments = database.look_if_allowed(OWN_SEGMENTS);
     let is_one = |row: &&Row| {
-        cell(row, 1) != "CF2" && metas.iter().any(|meta| cell(row, 0) == owner(meta.schema))
+        cell(row, 1) != "CF2" && metas.iter().any(|meta| cell(row, 0) == owner(meta.about.schema))
     };
     let sizes: Vec<u64> = segments.iter().filter(is_one).map(|row| number(row, 2)).collect();
     (!sizes.is_empty()).then(|| sizes.iter().sum())
@@ -77,31 +71,26 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn meta(&self, link: &mut dyn Link, place: &str) -> Result<Meta, EngineError> {
+    fn meta(&self, database: &mut Database) -> Result<Meta, EngineError> {
         let tables = Tables::slobs(self.schema);
-        let rows = keys(link, place, &tables.main)?;
-        let query = |link: &mut dyn Link, name: &str, table: &str, binds: &[Value<'_>]| {
-            let query = sql::filled(sql::LOOK, name, &[("table", table)]);
-            link.query(&query, binds)
-                .map_err(|error| engine_error(place, &format!("reading {table}"), &error))
-        };
-        let width = query(link, "slob_width", &tables.main, &[Value::Number(1)])?;
+        let rows = keys(database, &tables.main)?;
+        let width = read(database, "slob_width", &tables.main, &[Value::Number(1)])?;
         let scan_rows = match self.has_scan {
-            true => {
-                query(link, "slob_rows", &tables.scan, &[])?.first().map_or(0, |r| number(r, 0))
-            }
-            false => 0,
+            true => read(database, "slob_rows", &tables.scan, &[])?,
+            false => Vec::new(),
         };
-        let block_bytes = self.block_bytes(link, place)?;
+        let block_bytes = self.block_bytes(database)?;
         let (bytes, index_bytes, sizes_from) = self.sizes(rows, block_bytes);
         Ok(Meta {
-            schema: self.schema,
-            rows,
-            scan_rows,
-            block_bytes,
+            about: SchemaMeta {
+                schema: self.schema,
+                rows,
+                scan_rows: scan_rows.first().map_or(0, |row| number(row, 0)),
+                block_bytes,
+                filler: Filler::Constant,
+            },
             // UPDATEs keep the length that is there.
             width: width.first().map_or(0, |row| number(row, 0) as usize).clamp(1, COLUMN_BYTES),
-            filler: Filler::Constant,
             tablespace: cell(self.main, 3).to_owned(),
             bytes,
             index_bytes,
@@ -116,10 +105,9 @@ impl Found<'_> {
         self.segments.iter().find(|row| cell(row, 0) == owner && cell(row, 1) == name)
     }
 
-    /// The block size of the tablespace. One on which the user has no quota is not in
-    /// USER_TABLESPACES: the segment then shows it, else the database's own block size is taken, which
-    /// is wrong for a tablespace of another size.
-    fn block_bytes(&self, link: &mut dyn Link, place: &str) -> Result<u32, EngineError> {
+    /// The block size of the tablespace. Without a quota there it is not in USER_TABLESPACES: then
+    /// the segment's, or else the database's own, which is wrong for a tablespace of another size.
+    fn block_bytes(&self, database: &mut Database) -> Result<u32, EngineError> {
         let of_segment = self.segment("CF1").and_then(|row| {
             let (bytes, blocks) = (number(row, 2), number(row, 3));
             bytes.checked_div(blocks).and_then(|bytes| u32::try_from(bytes).ok())
@@ -127,17 +115,19 @@ impl Found<'_> {
         if let Some(bytes) = of_segment {
             return Ok(bytes);
         }
-        let tablespace = [Value::Text(cell(self.main, 3))];
+        let tablespace = [Value::from(cell(self.main, 3))];
         let asked = [("tablespace", &tablespace[..]), ("block_size", &[])];
         for (name, binds) in asked {
-            let rows = link.query(&sql::section(sql::LOOK, name), binds).unwrap_or_default();
+            let query = sql::section(sql::LOOK, name);
+            let rows = database.link.query(&query, binds).unwrap_or_default();
             if let Some(bytes) = rows.first().map(|row| number(row, 0)).filter(|bytes| *bytes > 0) {
                 return Ok(bytes as u32);
             }
         }
         Err(EngineError::Environment(format!(
-            "{place}: the block size of {}.CF1 cannot be seen; grant SELECT on DBA_SEGMENTS \
+            "{}: the block size of {}.CF1 cannot be seen; grant SELECT on DBA_SEGMENTS \
              (docs/engines/oracle-grants.sql, part 6)",
+            database.place,
             owner(self.schema)
         )))
     }
@@ -158,19 +148,28 @@ impl Found<'_> {
     }
 }
 
+/// Executes a section of `look.sql` about one table.
+fn read(
+    database: &mut Database,
+    section: &str,
+    table: &str,
+    binds: &[Value<'_>],
+) -> Result<Vec<Row>, EngineError> {
+    let query = sql::filled(sql::LOOK, section, &[("table", table)]);
+    database.query(&format!("reading {table}"), &query, binds)
+}
+
 /// How many keys a table has, if they are 1 to N.
-fn keys(link: &mut dyn Link, place: &str, table: &str) -> Result<u64, EngineError> {
-    let query = sql::filled(sql::LOOK, "slob_keys", &[("table", table)]);
-    let keys = link
-        .query(&query, &[])
-        .map_err(|error| engine_error(place, &format!("reading {table}"), &error))?;
+fn keys(database: &mut Database, table: &str) -> Result<u64, EngineError> {
+    let keys = read(database, "slob_keys", table, &[])?;
     let none = Row::new();
     let keys = keys.first().unwrap_or(&none);
     let (rows, first, last) = (number(keys, 0), number(keys, 1), number(keys, 2));
     if rows == 0 || first != 1 || last != rows {
         return Err(EngineError::Data(format!(
-            "{place}: {table} has {rows} keys from {first} to {last}, not 1 to N without a gap: \
-             these are not SLOB's data, or its setup did not end"
+            "{}: {table} has {rows} keys from {first} to {last}, not 1 to N without a gap: \
+             these are not SLOB's data, or its setup did not end",
+            database.place
         )));
     }
     Ok(rows)

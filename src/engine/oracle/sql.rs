@@ -160,50 +160,50 @@ fn columns(each: impl Fn(usize) -> String) -> String {
     (2..COLUMNS + 2).map(each).collect::<Vec<_>>().join(", ")
 }
 
-/// Every statement that petal can send, filled in, by the name of its section: for a grammar to
-/// check, and for people to read.
-pub fn all() -> Vec<(String, String)> {
-    let (home, hot) = (Tables::petals(2), Tables::petals(1));
-    let mut all = vec![
-        ("create_table".to_owned(), create_table(&home.main, 128, Some("iops"))),
-        ("create_index".to_owned(), create_index(&home.main, true, None)),
-        ("insert_first".to_owned(), insert("insert_first", &home.main)),
-        ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
-        ("select".to_owned(), select(&home)),
-        ("scan".to_owned(), scan(&Tables::slobs(2))),
-        ("update".to_owned(), update(&home, 2)),
-        ("run_batch".to_owned(), run_batch(&home, &hot, 2, true)),
-        ("run_batch of all columns".to_owned(), run_batch(&home, &hot, COLUMNS, false)),
-        ("explain".to_owned(), explain(&home)),
-    ];
-    for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
-        for name in names(file) {
-            if all.iter().any(|(known, _)| *known == name) {
-                continue;
-            }
-            let with = [
-                ("table", home.main.as_str()),
-                ("mark", MARK),
-                ("sid", "1"),
-                ("serial", "2"),
-                ("instance", ", @1"),
-            ];
-            all.push((name.to_owned(), filled(file, name, &with)));
-        }
-    }
-    all
-}
-
-fn names(file: &str) -> impl Iterator<Item = &str> {
-    file.lines().filter_map(|line| line.strip_prefix("-- name: "))
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::settings::RedoStress;
     use crate::workload::row::changed_columns;
     use std::collections::BTreeSet;
+
+    /// Every statement that petal can send, filled in, by the name of its section: for a grammar to
+    /// check, and for people to read.
+    pub fn all() -> Vec<(String, String)> {
+        let (home, hot) = (Tables::petals(2), Tables::petals(1));
+        let mut all = vec![
+            ("create_table".to_owned(), create_table(&home.main, 128, Some("iops"))),
+            ("create_index".to_owned(), create_index(&home.main, true, None)),
+            ("insert_first".to_owned(), insert("insert_first", &home.main)),
+            ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
+            ("select".to_owned(), select(&home)),
+            ("scan".to_owned(), scan(&Tables::slobs(2))),
+            ("update".to_owned(), update(&home, 2)),
+            ("run_batch".to_owned(), run_batch(&home, &hot, 2, true)),
+            ("run_batch of all columns".to_owned(), run_batch(&home, &hot, COLUMNS, false)),
+            ("explain".to_owned(), explain(&home)),
+        ];
+        for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
+            for name in names(file) {
+                if all.iter().any(|(known, _)| *known == name) {
+                    continue;
+                }
+                let with = [
+                    ("table", home.main.as_str()),
+                    ("mark", MARK),
+                    ("sid", "1"),
+                    ("serial", "2"),
+                    ("instance", ", @1"),
+                ];
+                all.push((name.to_owned(), filled(file, name, &with)));
+            }
+        }
+        all
+    }
+
+    fn names(file: &str) -> impl Iterator<Item = &str> {
+        file.lines().filter_map(|line| line.strip_prefix("-- name: "))
+    }
 
     #[test]
     fn sections_have_texts_and_names_of_their_own() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::link::{Kind, Link, LinkError, Row, Value};
+use super::link::{Link, LinkError, LinkErrorKind, Row, Value};
 use super::meta::cell;
 use super::sql;
 use crate::stats::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitTotal};
@@ -84,5 +84,5 @@ fn waits(row: &Row) -> WaitDelta {
 }
 
 fn odd(message: String) -> LinkError {
-    LinkError { code: None, message, kind: Kind::Database }
+    LinkError { code: None, message, kind: LinkErrorKind::Database }
 }

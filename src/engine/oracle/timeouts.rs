@@ -151,68 +151,33 @@ impl TimedLink {
     }
 }
 
-/// A value that may go to another thread.
-enum Owned {
-    Text(String),
-    Number(i64),
-}
-
-impl Owned {
-    fn all(values: &[Value<'_>]) -> Vec<Self> {
-        let own = |value: &Value<'_>| match value {
-            Value::Text(text) => Self::Text((*text).to_owned()),
-            Value::Number(number) => Self::Number(*number),
-        };
-        values.iter().map(own).collect()
-    }
-
-    fn as_value(&self) -> Value<'_> {
-        match self {
-            Self::Text(text) => Value::Text(text),
-            Self::Number(number) => Value::Number(*number),
-        }
-    }
-
-    fn values(all: &[Self]) -> Vec<Value<'_>> {
-        all.iter().map(Self::as_value).collect()
-    }
-}
-
 impl Link for TimedLink {
     fn execute(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<u64, LinkError> {
-        let (sql, binds) = (sql.to_owned(), Owned::all(binds));
-        self.wait_for(move |link| link.execute(&sql, &Owned::values(&binds)))
+        let (sql, binds) = (sql.to_owned(), Value::owned(binds));
+        self.wait_for(move |link| link.execute(&sql, &binds))
     }
 
     fn query(&mut self, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>, LinkError> {
-        let (sql, binds) = (sql.to_owned(), Owned::all(binds));
-        self.wait_for(move |link| link.query(&sql, &Owned::values(&binds)))
+        let (sql, binds) = (sql.to_owned(), Value::owned(binds));
+        self.wait_for(move |link| link.query(&sql, &binds))
     }
 
     fn execute_many(&mut self, sql: &str, rows: &[Vec<Value<'_>>]) -> Result<u64, LinkError> {
         let sql = sql.to_owned();
-        let rows: Vec<Vec<Owned>> = rows.iter().map(|row| Owned::all(row)).collect();
-        self.wait_for(move |link| {
-            let rows: Vec<Vec<Value<'_>>> = rows.iter().map(|row| Owned::values(row)).collect();
-            link.execute_many(&sql, &rows)
-        })
+        let rows: Vec<_> = rows.iter().map(|row| Value::owned(row)).collect();
+        self.wait_for(move |link| link.execute_many(&sql, &rows))
     }
 
     fn call(
         &mut self,
         block: &str,
-        ins: &[(&str, Value<'_>)],
-        outs: &[&str],
+        ins: &[(&'static str, Value<'_>)],
+        outs: &[&'static str],
     ) -> Result<Row, LinkError> {
-        let block = block.to_owned();
-        let (names, values): (Vec<&str>, Vec<Value<'_>>) = ins.iter().copied().unzip();
-        let (names, values) = (names.join(" "), Owned::all(&values));
-        let outs = outs.join(" ");
-        self.wait_for(move |link| {
-            let ins: Vec<(&str, Value<'_>)> =
-                names.split_whitespace().zip(Owned::values(&values)).collect();
-            link.call(&block, &ins, &outs.split_whitespace().collect::<Vec<_>>())
-        })
+        let (block, outs) = (block.to_owned(), outs.to_vec());
+        let (names, values): (Vec<_>, Vec<_>) = ins.iter().cloned().unzip();
+        let ins: Vec<_> = names.into_iter().zip(Value::owned(&values)).collect();
+        self.wait_for(move |link| link.call(&block, &ins, &outs))
     }
 
     fn commit(&mut self) -> Result<(), LinkError> {
@@ -274,7 +239,7 @@ mod tests {
     fn what_answers_in_time_is_passed_on_with_all_that_was_bound() {
         let scripted = Scripted::default().fails("DROP", 942, "table or view does not exist");
         let mut link = link(&scripted, WhileServerLives, limits(LONG, LONG));
-        let binds = [Value::Number(7), Value::Text("x")];
+        let binds = [Value::Number(7), Value::from("x")];
         link.execute("INSERT", &binds).unwrap();
         link.execute_many("INSERT MANY", &[binds.to_vec(), binds.to_vec()]).unwrap();
         assert_eq!(link.execute("DROP", &[]).unwrap_err().code, Some(942));
@@ -291,7 +256,7 @@ mod tests {
         let scripted = Scripted::default().hangs("gv$sysstat");
         let mut link = link(&scripted, AnswerSoon, limits(SHORT, SHORT));
         let error = link.query("SELECT 1 FROM gv$sysstat", &[]).unwrap_err();
-        assert_eq!(error.kind, super::super::link::Kind::Connection);
+        assert_eq!(error.kind, super::super::link::LinkErrorKind::Connection);
         assert!(error.message.contains("no answer for"), "{error}");
         assert_eq!(link.query("SELECT 2 FROM dual", &[]).unwrap_err(), error);
         assert!(!scripted.sent().iter().any(|line| line.contains("SELECT 2")));

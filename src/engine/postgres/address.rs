@@ -1,5 +1,4 @@
-//! Where servers are: hosts, ports and sockets, as the URL and the environment name them. No file is
-//! read here, nothing connects, and no name is looked up.
+//! Where servers are, as URL and environment name them. Reads no file, looks nothing up.
 
 use std::net::IpAddr;
 use std::path::Path;

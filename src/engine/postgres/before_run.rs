@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 
-use super::client::{Client, Error};
-use super::connect::{Endpoint, engine_error, server_version};
+use super::client::Client;
+use super::connect::{Endpoint, server_version};
 use super::{describe, long_work, plan, schema};
 use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
 use crate::stats::target::{Privilege, Settled};
@@ -16,12 +17,12 @@ use crate::stats::target::{Privilege, Settled};
 /// Refuses a run with UPDATEs that is sure to fail on `primary`.
 pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineError> {
     let server = primary.name.as_str();
+    let doing = "asking whether it takes UPDATEs";
     let mut client = primary.connect("petal")?;
-    let failed = |error| engine_error(server, "asking whether it takes UPDATEs", &error);
     let refused = |why: String| Err(EngineError::Environment(format!("{server}: {why}")));
     let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
                current_user::text";
-    let row = client.query_one(sql, &[]).map_err(failed)?;
+    let row = client.ask_row(doing, sql, &[])?;
     let role: &str = row.get(2);
     if row.get(0) {
         return refused(
@@ -38,11 +39,8 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineEr
     }
     for &number in schemas {
         let table = format!("{}.cf1", schema::name(number));
-        let may: bool = client
-            .query_one("SELECT has_table_privilege($1::text, 'UPDATE')", &[&table])
-            .map_err(failed)?
-            .get(0);
-        if !may {
+        let sql = "SELECT has_table_privilege($1::text, 'UPDATE')";
+        if !client.ask_value::<bool>(doing, sql, &[&table])? {
             return refused(format!(
                 "role {role} may not UPDATE {table}: GRANT SELECT, UPDATE ON {table} TO {role}, or \
                  run with UPDATE_PCT=0"
@@ -52,16 +50,12 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineEr
     Ok(())
 }
 
-/// Refuses servers that were one cluster and are two primaries now: one of them was promoted, and
-/// what they hold goes apart.
+/// Refuses two primaries of what was one cluster: after a promotion their data go apart.
 pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
     let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
     for endpoint in servers {
         let sql = "SELECT pg_is_in_recovery(), system_identifier FROM pg_control_system()";
-        let row = endpoint
-            .connect("petal")?
-            .query_one(sql, &[])
-            .map_err(|error| engine_error(&endpoint.name, "asking which cluster it is", &error))?;
+        let row = endpoint.connect("petal")?.ask_row("asking which cluster it is", sql, &[])?;
         if row.get(0) {
             continue;
         }
@@ -78,15 +72,12 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What the role may do at a server, by what petal does with it. Without `schemas` nothing can be
-/// said of their tables.
+/// What the role may do at a server, by what petal does there. Tables are asked about if loaded.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
-    let server = endpoint.name.as_str();
     let mut client = endpoint.connect("petal")?;
-    let version = server_version(&mut client, server)?;
-    plan::apply_privileged(&mut client, server)?;
-    let failed = |error| engine_error(server, "asking for privileges", &error);
-    let mut ask = |sql: &str| is_granted(&mut client, sql, schemas).map_err(failed);
+    let version = server_version(&mut client)?;
+    plan::apply_privileged(&mut client)?;
+    let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
     let mut privileges = vec![Privilege {
         what: "load and drop".to_owned(),
         is_granted: ask("SELECT has_database_privilege(current_database(), 'CREATE')")?,
@@ -102,7 +93,28 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             advice: describe::UNTIMED.to_owned(),
         });
     } else {
-        privileges.extend(of_tables(&mut ask)?);
+        privileges.extend([
+            Privilege {
+                what: "UPDATEs".to_owned(),
+                is_granted: ask(
+                    "SELECT NOT current_setting('transaction_read_only')::boolean AND \
+                 bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
+                 FROM unnest($1::int[]) AS number",
+                )?,
+                without: "The role can only run with UPDATE_PCT=0.".to_owned(),
+                advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"
+                    .to_owned(),
+            },
+            Privilege {
+                what: "vacuum".to_owned(),
+                is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
+                 WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
+                                  FROM unnest($1::int[]) AS number)")?,
+                without: "Dead rows of a run are then cleared in the next one, within its figures."
+                    .to_owned(),
+                advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
+            },
+        ]);
     }
     if version >= 150_000 {
         privileges.push(Privilege {
@@ -116,38 +128,12 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     Ok(privileges)
 }
 
-/// What the role may do with the tables of loaded data.
-fn of_tables(
-    mut ask: impl FnMut(&str) -> Result<bool, EngineError>,
-) -> Result<[Privilege; 2], EngineError> {
-    Ok([
-        Privilege {
-            what: "UPDATEs".to_owned(),
-            is_granted: ask("SELECT NOT current_setting('transaction_read_only')::boolean AND \
-                 bool_and(has_table_privilege(format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM unnest($1::int[]) AS number")?,
-            without: "The role can only run with UPDATE_PCT=0.".to_owned(),
-            advice: "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role".to_owned(),
-        },
-        Privilege {
-            what: "vacuum".to_owned(),
-            is_granted: ask("SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class \
-                 WHERE oid = ANY (SELECT format('petal%s.cf1', number)::regclass \
-                                  FROM unnest($1::int[]) AS number)")?,
-            without: "Dead rows of a run are then cleared in the next one, within its figures."
-                .to_owned(),
-            advice: "run as the role that loaded (17 and later: GRANT MAINTAIN)".to_owned(),
-        },
-    ])
-}
-
-fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool, Error> {
+fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool, EngineError> {
     let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
-    let row = match sql.contains("$1") {
-        true => client.query_one(sql, &[&numbers])?,
-        false => client.query_one(sql, &[])?,
-    };
-    Ok(row.get::<_, Option<bool>>(0).unwrap_or(false))
+    let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
+    let parameters = if sql.contains("$1") { of_tables } else { &[] };
+    let answer: Option<bool> = client.ask_value("asking for privileges", sql, parameters)?;
+    Ok(answer.unwrap_or(false))
 }
 
 pub struct Settling<'a> {
@@ -159,22 +145,16 @@ pub struct Settling<'a> {
 }
 
 impl Settling<'_> {
-    /// Vacuums the main tables of `schemas` that were updated since, then checkpoints. A stop ends
-    /// either at once.
+    /// Vacuums main tables that were updated since, then checkpoints. A stop ends either at once.
     pub fn run(&self, schemas: &[u32]) -> Result<Settled, EngineError> {
         let begin = Instant::now();
-        let server = self.endpoint.name.as_str();
         let mut client = long_work::open(self.endpoint, "petal settle")?.client;
         let is_over = || self.stop.is_requested();
         let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool, EngineError>| {
             long_work::until_over(self.endpoint, &mut client, &is_over, &|| (), work)
         };
-        let is_standby = pay(&mut |client| {
-            client
-                .query_one("SELECT pg_is_in_recovery()", &[])
-                .map(|row| row.get(0))
-                .map_err(|error| engine_error(server, "settling", &error))
-        })?;
+        let is_standby =
+            pay(&mut |client| client.ask_value("settling", "SELECT pg_is_in_recovery()", &[]))?;
         let schemas = if is_standby { &[] } else { schemas };
         self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
         let (mut vacuumed, mut as_asked) = (0, 0);
@@ -182,9 +162,8 @@ impl Settling<'_> {
             if self.stop.is_requested() {
                 return Err(EngineError::Interrupted);
             }
-            vacuumed += usize::from(pay(&mut |client| vacuum(client, server, number))?);
-            let mut switch =
-                |client: &mut Client| set_autovacuum(client, server, number, self.autovacuum);
+            vacuumed += usize::from(pay(&mut |client| vacuum(client, number))?);
+            let mut switch = |client: &mut Client| set_autovacuum(client, number, self.autovacuum);
             as_asked += usize::from(pay(&mut switch)?);
             self.progress.advance(1);
         }
@@ -205,7 +184,7 @@ impl Settling<'_> {
                 "autovacuum of {others} main tables left as it is: the role must own them"
             ));
         }
-        if pay(&mut |client| checkpoint(client, server))? {
+        if pay(&mut |client| if_allowed(client, "CHECKPOINT", "checkpointing"))? {
             done.push("checkpoint".to_owned());
         } else {
             done.push(
@@ -219,37 +198,32 @@ impl Settling<'_> {
     }
 }
 
-/// Pages that are settled are passed over: a table that was not changed costs nothing. False where
-/// the role may not.
-fn vacuum(client: &mut Client, server: &str, number: u32) -> Result<bool, EngineError> {
+/// Passes over pages that are settled: cheap where nothing changed. False if the role may not.
+fn vacuum(client: &mut Client, number: u32) -> Result<bool, EngineError> {
     let name = format!("{}.cf1", schema::name(number));
-    if !may_vacuum(client, server, &name)? {
+    if !may_vacuum(client, &name)? {
         return Ok(false);
     }
-    client
-        .batch_execute(&format!("VACUUM {name}"))
-        .map(|()| true)
-        .map_err(|error| engine_error(server, &format!("vacuuming {name}"), &error))
+    client.run(&format!("vacuuming {name}"), &format!("VACUUM {name}")).map(|()| true)
 }
 
-/// Whether autovacuum works on the main table. False where it is not as asked and the role may not
-/// change it.
-fn set_autovacuum(
-    client: &mut Client,
-    server: &str,
-    number: u32,
-    on: bool,
-) -> Result<bool, EngineError> {
+/// Sets autovacuum of the main table. False where it is otherwise and the role may not.
+fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool, EngineError> {
     let name = format!("{}.cf1", schema::name(number));
-    let failed = |error| engine_error(server, &format!("setting autovacuum of {name}"), &error);
-    let is_on = client.query_one(AUTOVACUUM, &[&name]).map_err(failed)?.get::<_, bool>(0);
-    if is_on == on {
+    let doing = format!("setting autovacuum of {name}");
+    if client.ask_value::<bool>(&doing, AUTOVACUUM, &[&name])? == on {
         return Ok(true);
     }
-    match client.batch_execute(&format!("ALTER TABLE {name} SET (autovacuum_enabled = {on})")) {
+    let sql = format!("ALTER TABLE {name} SET (autovacuum_enabled = {on})");
+    if_allowed(client, &sql, &doing)
+}
+
+/// Executes a statement; false where the role may not.
+fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool, EngineError> {
+    match client.batch_execute(sql) {
         Ok(()) => Ok(true),
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(client.error(doing, &error)),
     }
 }
 
@@ -257,18 +231,9 @@ const AUTOVACUUM: &str = "SELECT coalesce((SELECT option_value::boolean \
      FROM pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_enabled'), true) \
      FROM pg_class WHERE oid = $1::text::regclass";
 
-/// False where the role may not.
-fn checkpoint(client: &mut Client, server: &str) -> Result<bool, EngineError> {
-    match client.batch_execute("CHECKPOINT") {
-        Ok(()) => Ok(true),
-        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
-        Err(error) => Err(engine_error(server, "checkpointing", &error)),
-    }
-}
-
 /// Asked before: VACUUM of a table that is not the role's is passed over with a mere warning.
-fn may_vacuum(client: &mut Client, server: &str, table: &str) -> Result<bool, EngineError> {
-    let maintain = match server_version(client, server)? {
+fn may_vacuum(client: &mut Client, table: &str) -> Result<bool, EngineError> {
+    let maintain = match server_version(client)? {
         170_000.. => "has_table_privilege(c.oid, 'MAINTAIN')",
         _ => "false",
     };
@@ -277,8 +242,5 @@ fn may_vacuum(client: &mut Client, server: &str, table: &str) -> Result<bool, En
          FROM pg_class c, pg_database d \
          WHERE c.oid = $1::text::regclass AND d.datname = current_database()"
     );
-    client
-        .query_one(&sql, &[&table])
-        .map(|row| row.get(0))
-        .map_err(|error| engine_error(server, &format!("asking who may vacuum {table}"), &error))
+    client.ask_value(&format!("asking who may vacuum {table}"), &sql, &[&table])
 }

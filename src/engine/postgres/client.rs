@@ -1,9 +1,8 @@
-//! One connection. The thread that works with it sends a statement and waits for the answer; it alone
-//! polls the driver's future, so nothing goes on between two statements.
+//! One connection. The thread that sends a statement waits for the answer, and it alone polls the
+//! driver's future: nothing goes on between two statements.
 //!
-//! What this adds to a plain wait: a timeout policy, and the server's last words. A server that
-//! ends a session says why and closes; both may arrive at once, and the close must not hide the
-//! words.
+//! Beyond a plain wait it has a timeout policy, and keeps the server's last words: where a server
+//! says why it ends a session and closes at once, the close must not hide the words.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, BufRead, Read};
@@ -36,7 +35,7 @@ use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 /// How long closing a connection may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// Why there is no answer.
@@ -94,6 +93,8 @@ impl Error {
 
 /// One connection.
 pub struct Client {
+    /// The server's name, for messages.
+    pub server: String,
     // Dropped first: the connection then sends its end.
     asker: tokio_postgres::Client,
     wire: Wire,
@@ -115,6 +116,7 @@ struct Wire {
 impl Client {
     /// Connects and logs in within `limit`, name lookup and TLS included, unless it is interrupted.
     pub fn open(
+        server: &str,
         config: &Config,
         tls: MakeRustlsConnect,
         limit: Duration,
@@ -144,7 +146,7 @@ impl Client {
                 let (is_over, ended_by, monitor) = (false, None, None);
                 let wire =
                     Wire { runtime, connection, is_over, ended_by, watch, abort_handle, monitor };
-                Ok(Self { asker, wire })
+                Ok(Self { server: server.to_owned(), asker, wire })
             }
             Some(Ok(Err(error))) => Err(error.into()),
             Some(Err(_)) => {
@@ -232,8 +234,7 @@ impl Client {
         self.wire.wait(self.asker.simple_query(sql))
     }
 
-    /// COPY ... FROM STDIN. Dropped without [`CopyIn::finish`], it makes the server forget all of
-    /// it.
+    /// COPY ... FROM STDIN. Without [`CopyIn::finish`] the server forgets all of it.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
         let sink = self.wire.wait(self.asker.copy_in(sql))?;
         Ok(CopyIn { wire: &mut self.wire, sink: Box::pin(sink) })
@@ -347,8 +348,7 @@ fn poll(
     }
 }
 
-/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or a tick
-/// means that something did.
+/// Whether nothing happened for [`SILENCE`]: no poll but by its own clock or a tick.
 fn is_long(
     silence: &mut Option<Pin<Box<Sleep>>>,
     is_tick: bool,
@@ -448,12 +448,11 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// On a connection of its own. The server does not answer whether it did.
-    pub fn cancel(&self) -> Result<(), Error> {
-        let asked = self.token.cancel_query(self.tls.clone());
-        match runtime()?.block_on(async { timeout(self.limit, asked).await }) {
-            Ok(asked) => Ok(asked?),
-            Err(_) => Err(Error::Silent(format!("no answer within {} s", self.limit.as_secs()))),
+    /// On a connection of its own. Neither the server nor this says whether it did.
+    pub fn cancel(&self) {
+        if let Ok(runtime) = runtime() {
+            let asked = self.token.cancel_query(self.tls.clone());
+            let _ = runtime.block_on(async { timeout(self.limit, asked).await });
         }
     }
 }

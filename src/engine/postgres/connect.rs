@@ -1,5 +1,4 @@
-//! Connections, and what failures mean: every error names the server, the database's own words and
-//! code, and what to do; never the password.
+//! Connections; errors, which name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::{Config, SimpleQueryMessage};
+use tokio_postgres::types::FromSqlOwned;
+use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::Address;
-use super::client::{CancelToken, Client, Error};
+use super::client::{CancelToken, Client, Error, Parameters};
 use super::long_work;
 use super::options::{Options, SslMode, Wanted};
 use super::tls;
@@ -122,34 +122,28 @@ impl Endpoint {
         Ok(endpoints.collect())
     }
 
-    /// Connects under a name that the server's views show, for work that may be long: it is waited
-    /// for as long as the server lives.
+    /// Connects for work that may be long, under a name that the server's views show.
     pub fn connect(&self, application: &str) -> Result<Client, EngineError> {
         self.open(application).map(|opened| opened.client)
     }
 
-    /// Connects to read what the server reports. These questions are short, so no signal ends them:
-    /// a run that is interrupted still has its closing figures.
+    /// Connects for short questions, which no signal ends: closing figures are read after one.
     pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
-        let limit = self.connect_limit();
-        let mut client = self
-            .reach(application, limit, long_work::LOOK_LOCK_LIMIT, None)
-            .map_err(|error| self.refusal(&error))?
-            .client;
+        let opened =
+            self.reach(application, self.connect_limit(), long_work::LOOK_LOCK_LIMIT, None);
+        let mut client = opened.map_err(|error| self.refusal(&error))?.client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
     }
 
-    /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
-    /// is waited for.
+    /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
-        self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None)
-            .map(|opened| opened.client)
-            .map_err(|error| self.refusal(&error))
+        let opened = self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None);
+        opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
-    /// Connects for work that may be long, and returns the server's process too. A signal of the
-    /// caller's ends the waiting on this connection; the caller is told whose locks hold it up.
+    /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
+    /// the caller is told whose locks hold it up.
     pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
         let caller = self.caller.get();
         let mut opened = self
@@ -161,7 +155,7 @@ impl Endpoint {
         opened.client.set_monitor(WaitMonitor {
             server: self.name.clone(),
             caller: caller.cloned(),
-            cancel: Arc::new(move || drop(token.cancel())),
+            cancel: Arc::new(move || token.cancel()),
             who_blocks: Arc::new(move || blocked.who_blocks(process)),
             limit: opened.lock_limit,
             state: Default::default(),
@@ -192,7 +186,7 @@ impl Endpoint {
         let application = self.application_name.as_deref().unwrap_or(application);
         config.application_name(application).connect_timeout(limit.min(self.connect_timeout));
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened = Client::open(&config, self.tls.clone(), limit, &is_interrupted);
+        let opened = Client::open(&self.name, &config, self.tls.clone(), limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
             client.set_policy(TimeoutPolicy::AnswerSoon);
             let answer = client.simple_query(&first_question(lock_limit))?;
@@ -259,8 +253,7 @@ impl Endpoint {
             (EngineError::Environment(text), [note, ..]) => {
                 EngineError::Environment(format!("{text} ({note})"))
             }
-            // Whatever it is, such as a setting of PGOPTIONS that the server has not: petal cannot
-            // connect.
+            // Such as a setting of PGOPTIONS that the server has not: petal cannot connect.
             (EngineError::Database(text), _) => EngineError::Environment(text),
             (other, _) => other,
         }
@@ -301,6 +294,52 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
 }
 
+/// Questions and statements whose errors say what petal was `doing`.
+impl Client {
+    /// Every row of an answer.
+    pub fn ask(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, EngineError> {
+        self.query(sql, parameters).map_err(|error| self.error(doing, &error))
+    }
+
+    /// The one row of an answer.
+    pub fn ask_row<S: ?Sized + ToStatement>(
+        &mut self,
+        doing: &str,
+        statement: &S,
+        parameters: Parameters<'_>,
+    ) -> Result<Row, EngineError> {
+        self.query_one(statement, parameters).map_err(|error| self.error(doing, &error))
+    }
+
+    /// The one value of an answer.
+    pub fn ask_value<T: FromSqlOwned>(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<T, EngineError> {
+        self.ask_row(doing, sql, parameters).map(|row| row.get(0))
+    }
+
+    /// Executes statements without parameters.
+    pub fn run(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
+        self.batch_execute(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement, EngineError> {
+        self.prepare(sql).map_err(|error| self.error(doing, &error))
+    }
+
+    pub fn error(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.server, doing, error)
+    }
+}
+
 /// What the server or the system said.
 pub fn words(error: &Error) -> String {
     if let Some(database) = error.as_db_error() {
@@ -335,8 +374,7 @@ fn database_words(error: &DbError) -> String {
     text
 }
 
-/// Whether the other side went away without a message, as a server that is killed does. Under TLS
-/// that is another error than without.
+/// Whether the peer went away without a word; TLS has another error for that.
 fn is_cut_short(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -410,20 +448,19 @@ pub fn hint_of(code: &str) -> &'static str {
 }
 
 /// Such as 150018.
-pub fn server_version(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    let row = client
-        .query_one("SELECT current_setting('server_version_num')::integer", &[])
-        .map_err(|error| engine_error(server, "asking for its version", &error))?;
-    Ok(row.get::<_, i32>(0).cast_unsigned())
+pub fn server_version(client: &mut Client) -> Result<u32, EngineError> {
+    let sql = "SELECT current_setting('server_version_num')::integer";
+    client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)
 }
 
-pub fn check_version(client: &mut Client, server: &str) -> Result<(), EngineError> {
-    let version = server_version(client, server)?;
+pub fn check_version(client: &mut Client) -> Result<(), EngineError> {
+    let version = server_version(client)?;
     if version >= VERSION_MIN {
         return Ok(());
     }
     Err(EngineError::Environment(format!(
-        "{server}: PostgreSQL {} is too old: petal needs {} or later",
+        "{}: PostgreSQL {} is too old: petal needs {} or later",
+        client.server,
         version / 10_000,
         VERSION_MIN / 10_000
     )))

@@ -1,6 +1,5 @@
-//! What the server counts: its statistics views as they are, and the figures that every engine
-//! answers for, made from them. Which view says what differs from version to version; what a
-//! version does not count is unknown.
+//! What the server counts: its statistics views as they are, and the figures made from them that
+//! every engine has. Views differ by version; what a version does not count is unknown.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use serde_json::Value;
 use tokio_postgres::Statement;
 
 use super::client::Client;
-use super::connect::{Endpoint, FLUSH_VERSION_MIN, engine_error, server_version};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
 use super::waits::Waits;
 use crate::engine::EngineError;
@@ -25,8 +24,8 @@ pub const READ_EVENT: &str = "DataFileRead";
 pub const WRITE_EVENT: &str = "DataFileWrite";
 pub const LOG_EVENT: &str = "WALSync";
 
-/// Columns of pg_stat_io that are kept for sessions apart: petal has the server time its sessions,
-/// and their time must not be divided by what the checkpointer did as well.
+/// Columns of pg_stat_io that are kept for sessions apart: their time must not be divided by what
+/// the checkpointer did.
 const SESSION_COLUMNS: [&str; 6] =
     ["reads", "read_time", "writes", "write_time", "fsyncs", "fsync_time"];
 
@@ -66,10 +65,8 @@ struct Connected {
 impl Connected {
     fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
         let mut client = endpoint.connect_to_look("petal counters")?;
-        let timing = timing(&mut client, &endpoint.name)?;
-        let all = client
-            .prepare(&sql(timing.version))
-            .map_err(|error| engine_error(&endpoint.name, "preparing counters", &error))?;
+        let timing = timing(&mut client)?;
+        let all = client.prepare_for("preparing counters", &sql(timing.version))?;
         Ok(Self { client, timing, all })
     }
 }
@@ -89,9 +86,7 @@ impl CounterReader {
             return Err(EngineError::Database("no connection for counters".to_owned()));
         };
         let timing = *timing;
-        let row = client
-            .query_one(all, &[])
-            .map_err(|error| engine_error(&self.endpoint.name, "reading counters", &error))?;
+        let row = client.ask_row("reading counters", all, &[])?;
         let json: Value = serde_json::from_str(row.get(0)).map_err(|error| {
             EngineError::Database(format!("{}: odd counters: {error}", self.endpoint.name))
         })?;
@@ -104,15 +99,10 @@ impl CounterReader {
         }
         state.checkpoint = seen;
         let mut raw = flatten(&json);
-        raw.insert(CommonCounter::Checkpoints.name().to_owned(), state.checkpoints_ended);
+        let checkpoints = state.checkpoints_ended;
         drop(state);
-        if let Some(moved) = moved_rows(&raw) {
-            raw.insert(CommonCounter::RowsMoved.name().to_owned(), moved);
-        }
-        if let Some(requested) = requested_checkpoints(&raw) {
-            raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), requested);
-        }
-        raw.extend(named_rest(&raw));
+        raw.extend(common_counters(&raw, checkpoints));
+        raw.remove("tables.vacuums");
         let sync_is_counted = row.get::<_, bool>(4) && !row.get::<_, &str>(3).starts_with("open");
         let facts = Facts { raw: &raw, timing, block_bytes, sync_is_counted };
         let io = IoCounts {
@@ -124,16 +114,8 @@ impl CounterReader {
         all.extend(without(seen.waits, &all));
         raw.insert("petal_wait_samples".to_owned(), seen.samples);
         raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
-        if let Some(vacuums) = raw.remove("tables.vacuums") {
-            raw.insert(CommonCounter::Vacuums.name().to_owned(), vacuums);
-        }
-        Ok(Counters {
-            endpoint: self.endpoint.name.clone(),
-            io,
-            waits: all,
-            files: Vec::new(),
-            raw,
-        })
+        let endpoint = self.endpoint.name.clone();
+        Ok(Counters { endpoint, io, waits: all, raw, ..Counters::default() })
     }
 
     /// Tells of a standby that became a primary since it was first asked.
@@ -155,28 +137,19 @@ impl CounterReader {
         connected.is_some_and(|connected| connected.timing.version < FLUSH_VERSION_MIN)
     }
 
-    /// Ends the sessions of such a server, which then report all that they counted. Sessions of later
-    /// versions have reported when petal asked them to.
+    /// Ends the sessions of such a server, which then report. Later versions have reported.
     pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
         if !self.lags() {
             return Ok(());
         }
-        self.end(processes)
-    }
-
-    fn end(&self, processes: &[i32]) -> Result<(), EngineError> {
         let mut state = self.state.lock();
         let Some(Connected { client, .. }) = &mut state.client else { return Ok(()) };
-        let failed = |error| engine_error(&self.endpoint.name, "ending sessions", &error);
-        client
-            .execute(
-                "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid",
-                &[&processes],
-            )
-            .map_err(failed)?;
+        let doing = "ending sessions";
+        let end = "SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid";
+        client.ask(doing, end, &[&processes])?;
         let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
         let begin = Instant::now();
-        while client.query_one(left, &[&processes]).map_err(failed)?.get::<_, i64>(0) > 0
+        while client.ask_value::<i64>(doing, left, &[&processes])? > 0
             && begin.elapsed() < ENDING_LIMIT
         {
             std::thread::sleep(COLLECTOR_DELAY / 10);
@@ -192,14 +165,6 @@ impl CounterReader {
     }
 }
 
-/// Checkpoints that did not wait for their time. Within a run it is the log's size that asks for
-/// them, unless somebody else did.
-fn requested_checkpoints(raw: &BTreeMap<String, u64>) -> Option<u64> {
-    ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"]
-        .into_iter()
-        .find_map(|name| raw.get(name).copied())
-}
-
 /// What the database counted of petal's own tables: blocks found in its cache, and read.
 fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
     let sum = |what: &str| -> Option<u64> {
@@ -209,9 +174,9 @@ fn own_blocks(raw: &BTreeMap<String, u64>) -> Option<(u64, u64)> {
     sum("hit").zip(sum("read"))
 }
 
-/// The work in this database that was not on petal's tables, and all rows that anybody fetched from
-/// these, under names that every engine may use.
-fn named_rest(raw: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+/// Counters under the names that every engine may use: checkpoints, moved rows, vacuums, the work in
+/// this database that was not on petal's tables, and all rows that anybody fetched from these.
+fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String, u64)> {
     let get = |name: &str| raw.get(name).copied();
     let database = |name: &str| get(&format!("pg_stat_database.{name}"));
     let own = own_blocks(raw);
@@ -219,7 +184,15 @@ fn named_rest(raw: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let visited = database("blks_hit").zip(database("blks_read")).map(|(hit, read)| hit + read);
     let changed: Option<u64> =
         ["tup_inserted", "tup_updated", "tup_deleted"].into_iter().map(database).sum();
+    // Checkpoints before their time: in a run the log's size asks for them, unless somebody did.
+    let requested = ["pg_stat_checkpointer.num_requested", "pg_stat_bgwriter.checkpoints_req"];
+    // An UPDATE that is not HOT moves the row to another page: no indexed column changes.
+    let moved = rest(get("tables.n_tup_upd"), get("tables.n_tup_hot_upd"));
     let named = [
+        (CommonCounter::Checkpoints, Some(checkpoints)),
+        (CommonCounter::CheckpointsByLogSize, requested.into_iter().find_map(get)),
+        (CommonCounter::RowsMoved, moved),
+        (CommonCounter::Vacuums, get("tables.vacuums")),
         (CommonCounter::OtherLogicalReads, rest(visited, own.map(|(hit, read)| hit + read))),
         (CommonCounter::OtherReadBlocks, rest(database("blks_read"), own.map(|(_, read)| read))),
         (CommonCounter::OtherRowsChanged, rest(changed, get("tables.n_tup_upd"))),
@@ -231,24 +204,13 @@ fn named_rest(raw: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// An UPDATE that is not HOT puts the row's new version into another page: no indexed column
-/// changes.
-fn moved_rows(raw: &BTreeMap<String, u64>) -> Option<u64> {
-    let (all, hot) = raw.get("tables.n_tup_upd").zip(raw.get("tables.n_tup_hot_upd"))?;
-    Some(all.saturating_sub(*hot))
-}
-
 /// As a session of the run has it.
-fn timing(client: &mut Client, server: &str) -> Result<Timing, EngineError> {
-    let version = server_version(client, server)?;
-    plan::apply_privileged(client, server)?;
-    let row = client
-        .query_one(
-            "SELECT coalesce(current_setting('track_io_timing', true) = 'on', false), \
-                    coalesce(current_setting('track_wal_io_timing', true) = 'on', false)",
-            &[],
-        )
-        .map_err(|error| engine_error(server, "asking what it times", &error))?;
+fn timing(client: &mut Client) -> Result<Timing, EngineError> {
+    let version = server_version(client)?;
+    plan::apply_privileged(client)?;
+    let sql = "SELECT coalesce(current_setting('track_io_timing', true) = 'on', false), \
+                      coalesce(current_setting('track_wal_io_timing', true) = 'on', false)";
+    let row = client.ask_row("asking what it times", sql, &[])?;
     Ok(Timing { version, io: row.get(0), log: row.get(1) })
 }
 
@@ -509,12 +471,12 @@ mod tests {
         let facts = Facts { raw: &raw, timing, block_bytes: 8192, sync_is_counted: true };
         let io = facts.io();
         assert_eq!((io.logical_reads, io.physical_read_blocks), (Some(368), Some(87)));
-        let rest: BTreeMap<String, u64> = named_rest(&raw).into_iter().collect();
+        let rest: BTreeMap<String, u64> = common_counters(&raw, 0).into_iter().collect();
         assert_eq!(rest["other_logical_reads"] + 368, 1500);
         assert_eq!(rest["other_read_blocks"] + 87, 500);
         assert_eq!((rest["other_rows_changed"], rest["rows_fetched"]), (9, 90));
         raw.remove("cf2.heap_blks_hit");
-        assert!(named_rest(&raw).iter().all(|(name, _)| name != "other_read_blocks"));
+        assert!(common_counters(&raw, 0).iter().all(|(name, _)| name != "other_read_blocks"));
     }
 
     #[test]

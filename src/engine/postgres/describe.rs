@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::client::Client;
-use super::connect::{Endpoint, engine_error};
+use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
@@ -61,23 +61,25 @@ pub fn describe(
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
 ) -> Result<(Target, TargetDetails), EngineError> {
-    let server = endpoint.name.as_str();
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
-            "{server}: no petal schema is loaded there; load one (petal setup) or name the \
-             database that has some"
+            "{}: no petal schema is loaded there; load one (petal setup) or name the database that \
+             has some",
+            endpoint.name
         )));
     };
     let mut client = endpoint.connect("petal describe")?;
     // As a session has them.
-    plan::apply(&mut client, server, shared.prefetch)?;
-    let settings = settings(&mut client, server)?;
+    plan::apply(&mut client, shared.prefetch)?;
+    let settings = settings(&mut client)?;
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
+    let sql = "SELECT pg_size_bytes(current_setting('shared_buffers'))";
+    let cache_bytes: i64 = client.ask_value("asking for its cache", sql, &[])?;
     let target = Target {
         product: PRODUCT.to_owned(),
         version: get("server_version"),
         block_size: first.block_bytes.into(),
-        cache_bytes: Some(cache_bytes(&mut client, server)?),
+        cache_bytes: Some(cache_bytes.cast_unsigned()),
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = if endpoint.is_on_this_host() {
@@ -86,7 +88,7 @@ pub fn describe(
             true => servers::data_directory(&mut client).unwrap_or_default(),
             false => shown.clone(),
         };
-        let files = data_files(&mut client, server, &data_directory)?;
+        let files = data_files(&mut client, &data_directory)?;
         let why = files.is_empty().then(|| unseen(&shown));
         (files, why)
     } else {
@@ -98,22 +100,19 @@ pub fn describe(
         local: !data_files.is_empty(),
         host_unseen,
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
-        in_process: false,
-        session_cache_bytes: None,
         settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: match shared.loop_side {
             LoopSide::Client => 1,
             _ => CLOCK_RESOLUTION_NS,
         },
-        plan: Some(plan::check(&mut client, server, first.schema, shared.prefetch)?),
+        plan: Some(plan::check(&mut client, first.schema, shared.prefetch)?),
         compression_ratio: compression::ratio(&compression::sampled(
             (first.schema, first.rows),
             first.filler,
             first.block_bytes as usize,
             first.column_bytes(),
         )),
-        direct_io: None,
         durability: Some(Durability {
             durable: get("fsync") == "on" && !asynchronous,
             setting: format!(
@@ -131,30 +130,25 @@ pub fn describe(
                 _ => "the server: what reading ahead left to wait for".to_owned(),
             },
         },
-        sync_per_commit: false,
-        data_file_kind: None,
         advice: advice::advice(),
         checkpoint: Some(format!(
             "by the server, every {} or when the log nears {}",
             get("checkpoint_timeout"),
             get("max_wal_size")
         )),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }
 
-fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String>, EngineError> {
+fn settings(client: &mut Client) -> Result<BTreeMap<String, String>, EngineError> {
     // pg_settings leaves out what a role may not see.
     let names: Vec<&str> =
         SETTINGS.iter().copied().chain(["server_version", "data_directory"]).collect();
     let own: Vec<&str> = plan::session_settings(0).iter().map(|(name, _)| *name).collect();
-    let rows = client
-        .query(
-            "SELECT name, current_setting(name) FROM pg_settings \
-             WHERE name = ANY($1) OR name = ANY($2)",
-            &[&names, &own],
-        )
-        .map_err(|error| engine_error(server, "asking for its settings", &error))?;
+    let sql = "SELECT name, current_setting(name) FROM pg_settings \
+               WHERE name = ANY($1) OR name = ANY($2)";
+    let rows = client.ask("asking for its settings", sql, &[&names, &own])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
@@ -183,13 +177,6 @@ fn listed(
     listed
 }
 
-fn cache_bytes(client: &mut Client, server: &str) -> Result<u64, EngineError> {
-    client
-        .query_one("SELECT pg_size_bytes(current_setting('shared_buffers'))", &[])
-        .map(|row| row.get::<_, i64>(0).cast_unsigned())
-        .map_err(|error| engine_error(server, "asking for its cache", &error))
-}
-
 /// Why a server at one of this host's own addresses is not seen.
 fn unseen(data_directory: &str) -> String {
     match data_directory {
@@ -206,11 +193,7 @@ fn unseen(data_directory: &str) -> String {
 }
 
 /// Folders of data and log where they can be seen from here; empty where they cannot.
-fn data_files(
-    client: &mut Client,
-    server: &str,
-    data_directory: &str,
-) -> Result<Vec<PathBuf>, EngineError> {
+fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>, EngineError> {
     let data = Path::new(data_directory);
     if data_directory.is_empty() || !data.is_dir() {
         return Ok(Vec::new());
@@ -218,14 +201,10 @@ fn data_files(
     let mut folders = vec![data.to_owned()];
     let log = data.join("pg_wal");
     folders.extend(std::fs::canonicalize(&log).ok());
-    let rows = client
-        .query(
-            "SELECT DISTINCT pg_tablespace_location(c.reltablespace) FROM pg_class c \
-             JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0",
-            &[],
-        )
-        .map_err(|error| engine_error(server, "asking for its tablespaces", &error))?;
+    let sql = "SELECT DISTINCT pg_tablespace_location(c.reltablespace) FROM pg_class c \
+               JOIN pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
+    let rows = client.ask("asking for its tablespaces", sql, &[])?;
     let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
     folders.extend(tablespaces.filter(|folder| folder.is_dir()));
     Ok(folders)

@@ -1,5 +1,4 @@
-//! One schema made and filled, in one transaction: tables, rows, index, `petal_meta`. When it
-//! returns, all of it is durable.
+//! One schema made and filled in one transaction. When it returns, all of it is durable.
 //!
 //! Rows go by binary COPY (<https://www.postgresql.org/docs/current/sql-copy.html>), made on the fly
 //! in scattered order. Table and COPY are one transaction, with FREEZE: reads find nothing to write
@@ -18,8 +17,7 @@ use crate::workload::scatter::Permutation;
 /// What is sent at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// With wal_level=minimal the commit syncs the tables themselves: petal has the server begin
-/// writing while it copies, so that the commit need not wait for all of it.
+/// With wal_level=minimal the commit syncs the tables: the server begins to write while it copies.
 const WRITE_EARLY: &str = "SET LOCAL backend_flush_after = '1MB'";
 
 pub struct Filling<'a> {
@@ -37,24 +35,21 @@ impl Filling<'_> {
         let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let tablespace = self.tablespace;
-        let failed = |error| self.error("beginning", &error);
         // One that fails ends with its connection.
-        client.batch_execute("BEGIN").map_err(failed)?;
-        let level = client.query_one("SELECT current_setting('wal_level')", &[]);
-        if level.map_err(failed)?.get::<_, &str>(0) == "minimal" {
-            self.batch(client, "beginning", WRITE_EARLY)?;
+        client.run("beginning", "BEGIN")?;
+        let sql = "SELECT current_setting('wal_level')";
+        if client.ask_value::<String>("beginning", sql, &[])? == "minimal" {
+            client.run("beginning", WRITE_EARLY)?;
         }
-        let tables = schema::create_tables(&name, tablespace);
-        self.batch(client, "creating the tables", &tables)?;
+        client.run("creating the tables", &schema::create_tables(&name, tablespace))?;
         self.copy(client, "cf1", plan.rows)?;
         self.copy(client, "cf2", plan.scan_rows)?;
         self.index.begin();
         let index = schema::create_index(&name, plan.unique_index, tablespace);
-        self.batch(client, "creating the index", &index)?;
+        client.run("creating the index", &index)?;
         self.index.end(plan.rows * u64::from(plan.block_size));
-        schema::write_meta(client, plan, self.schema)
-            .map_err(|error| self.error("writing petal_meta", &error))?;
-        self.batch(client, "committing", "COMMIT")
+        schema::write_meta(client, plan, self.schema)?;
+        client.run("committing", "COMMIT")
     }
 
     /// Rows in the order of their blocks, keys scattered.
@@ -100,10 +95,6 @@ impl Filling<'_> {
             )));
         }
         Ok(())
-    }
-
-    fn batch(&self, client: &mut Client, doing: &str, sql: &str) -> Result<(), EngineError> {
-        client.batch_execute(sql).map_err(|error| self.error(doing, &error))
     }
 
     fn error(&self, doing: &str, error: &Error) -> EngineError {

@@ -1,13 +1,13 @@
-//! Who uses the data of a database: an advisory lock, which runs hold in shared mode and setup and
-//! drop alone. The server lets go of it when its connection ends, however that ends.
+//! Who uses a database's data: an advisory lock, shared by runs, held alone by setup and drop. The
+//! server lets go of it when its connection ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::client::{Client, Error};
-use super::connect::{Endpoint, engine_error};
+use super::client::Client;
+use super::connect::Endpoint;
 use super::schema;
 use crate::engine::EngineError;
 use crate::engine::in_use::DataUse;
@@ -15,6 +15,7 @@ use crate::engine::server::liveness::TimeoutPolicy;
 
 /// How long the lock of a petal that ended may still be held.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+const LOCKING: &str = "locking petal's data";
 const SHARED: &str = "SELECT pg_try_advisory_lock_shared(hashtext('petal setup'))";
 const ALONE: &str = "SELECT pg_try_advisory_lock(hashtext('petal setup'))";
 
@@ -35,23 +36,19 @@ SELECT n.nspname || '.' || c.relname, c.oid::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
 
-/// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
-/// long as the connection lives.
-pub fn hold_alone(client: &mut Client, server: &str) -> Result<(), EngineError> {
-    match try_lock(client, server, ALONE)? {
+/// Refuses while a run, setup or drop works here; then keeps them away until `client` closes.
+pub fn hold_alone(client: &mut Client) -> Result<(), EngineError> {
+    match try_lock(client, ALONE)? {
         true => Ok(()),
-        false => Err(refusal(client, server)),
+        false => Err(refusal(client)),
     }
 }
 
 /// The server lets go of a lock a moment after the petal before has left.
-fn try_lock(client: &mut Client, server: &str, lock: &str) -> Result<bool, EngineError> {
+fn try_lock(client: &mut Client, lock: &str) -> Result<bool, EngineError> {
     let begin = Instant::now();
     loop {
-        let row = client
-            .query_one(lock, &[])
-            .map_err(|error| engine_error(server, "locking petal's data", &error))?;
-        let is_held = row.get(0);
+        let is_held = client.ask_value(LOCKING, lock, &[])?;
         if is_held || begin.elapsed() > RELEASE_LIMIT {
             return Ok(is_held);
         }
@@ -59,18 +56,19 @@ fn try_lock(client: &mut Client, server: &str, lock: &str) -> Result<bool, Engin
     }
 }
 
-fn refusal(client: &mut Client, server: &str) -> EngineError {
-    let holders = holders(client).unwrap_or_default();
+fn refusal(client: &mut Client) -> EngineError {
+    let holders = holders(client, LOCKING).unwrap_or_default();
     let who: Vec<&str> = holders.iter().map(|(who, _)| who.as_str()).collect();
     let who = if who.is_empty() { "another petal".to_owned() } else { who.join(", ") };
     EngineError::Environment(format!(
-        "{server}: {who} works on petal's data in this database; wait until it is done, or stop it"
+        "{}: {who} works on petal's data in this database; wait until it is done, or stop it",
+        client.server
     ))
 }
 
 /// Each in words, and whether it holds the lock alone.
-fn holders(client: &mut Client) -> Result<Vec<(String, bool)>, Error> {
-    let rows = client.query(HOLDERS, &[])?;
+fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>, EngineError> {
+    let rows = client.ask(doing, HOLDERS, &[])?;
     let holders = rows.iter().map(|row| {
         let (process, name): (i32, String) = (row.get(0), row.get(1));
         let (address, since): (String, String) = (row.get(2), row.get(3));
@@ -100,49 +98,36 @@ pub struct TablesInUse {
 impl TablesInUse {
     pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self, EngineError> {
         let mut client = endpoint.connect("petal run")?;
-        let failed = |error| engine_error(&endpoint.name, "locking petal's data", &error);
         // It is asked twice in a run, and idle in between.
-        client
-            .simple_query(
-                "SELECT set_config(name, '0', false) FROM pg_settings \
-                 WHERE name = 'idle_session_timeout'",
-            )
-            .map_err(failed)?;
-        if !try_lock(&mut client, &endpoint.name, SHARED)? {
-            return Err(refusal(&mut client, &endpoint.name));
+        let sql = "SELECT set_config(name, '0', false) FROM pg_settings \
+                   WHERE name = 'idle_session_timeout'";
+        client.run(LOCKING, sql)?;
+        if !try_lock(&mut client, SHARED)? {
+            return Err(refusal(&mut client));
         }
         let schemas: Vec<String> = (1..=schemas).map(schema::name).collect();
-        let tables = tables(&mut client, &schemas).map_err(failed)?;
+        let tables = tables(&mut client, LOCKING, &schemas)?;
         // Looks from now on, also those of a run that a signal has ended.
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), schemas, tables })
-    }
-
-    fn ask<T>(&self, question: impl Fn(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
-        question(&mut self.client.lock())
     }
 }
 
 impl DataUse for TablesInUse {
     fn other_runs(&self) -> Result<Vec<String>, EngineError> {
-        let holders = self.ask(holders).map_err(|error| {
-            let doing =
-                "looking for other petal runs (the lock that keeps setup and drop away is lost)";
-            engine_error(&self.endpoint.name, doing, &error)
-        })?;
+        let doing =
+            "looking for other petal runs (the lock that keeps setup and drop away is lost)";
+        let holders = holders(&mut self.client.lock(), doing)?;
         Ok(holders.into_iter().filter(|(_, is_alone)| !is_alone).map(|(who, _)| who).collect())
     }
 
     fn vanished(&self) -> Result<Option<String>, EngineError> {
-        let now = match self.ask(|client| tables(client, &self.schemas)) {
+        let looked =
+            |client: &mut Client| tables(client, "looking for petal's tables", &self.schemas);
+        let now = match looked(&mut self.client.lock()) {
             Ok(now) => now,
             // The lock's connection may be gone, and the data still there.
-            Err(_) => {
-                let mut client = self.endpoint.connect_to_look("petal check")?;
-                tables(&mut client, &self.schemas).map_err(|error| {
-                    engine_error(&self.endpoint.name, "looking for petal's tables", &error)
-                })?
-            }
+            Err(_) => looked(&mut self.endpoint.connect_to_look("petal check")?)?,
         };
         let gone = self.tables.iter().find_map(|(name, oid)| match now.get(name) {
             Some(now) if now == oid => None,
@@ -153,7 +138,11 @@ impl DataUse for TablesInUse {
     }
 }
 
-fn tables(client: &mut Client, schemas: &Vec<String>) -> Result<BTreeMap<String, i64>, Error> {
-    let rows = client.query(TABLES, &[schemas])?;
+fn tables(
+    client: &mut Client,
+    doing: &str,
+    schemas: &Vec<String>,
+) -> Result<BTreeMap<String, i64>, EngineError> {
+    let rows = client.ask(doing, TABLES, &[schemas])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }

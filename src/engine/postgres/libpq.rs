@@ -2,56 +2,41 @@
 //! to be in force. A value that is libpq's own default asks for nothing, and passes.
 
 use super::address::Environment;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, url_option};
 
-/// An option, its variable, and the values that ask for nothing.
-struct Left {
-    option: &'static str,
-    variable: &'static str,
-    defaults: &'static [&'static str],
-}
-
-const fn left(
-    option: &'static str,
-    variable: &'static str,
-    defaults: &'static [&'static str],
-) -> Left {
-    Left { option, variable, defaults }
-}
-
-/// Where there is no Kerberos, `prefer` is the same as `disable`.
-const LEFT: [Left; 16] = [
-    left("gssencmode", "PGGSSENCMODE", &["disable", "prefer"]),
-    left("gssdelegation", "PGGSSDELEGATION", &["0"]),
-    left("load_balance_hosts", "PGLOADBALANCEHOSTS", &["disable"]),
-    left("max_protocol_version", "PGMAXPROTOCOLVERSION", &["3.0", "latest"]),
-    left("min_protocol_version", "PGMINPROTOCOLVERSION", &["3.0"]),
-    left("require_auth", "PGREQUIREAUTH", &[]),
-    left("requirepeer", "PGREQUIREPEER", &[]),
-    left("requiressl", "PGREQUIRESSL", &["0"]),
-    left("ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", &["TLSv1.3"]),
-    left("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
-    left("sslcertmode", "PGSSLCERTMODE", &["allow"]),
-    left("sslcompression", "PGSSLCOMPRESSION", &["0"]),
-    left("sslcrl", "PGSSLCRL", &[]),
-    left("sslcrldir", "PGSSLCRLDIR", &[]),
-    left("sslnegotiation", "PGSSLNEGOTIATION", &["postgres"]),
-    left("sslsni", "PGSSLSNI", &["1"]),
+/// Options, variables, values that ask for nothing. Without Kerberos `prefer` is `disable`.
+const LEFT: [(&str, &str, &[&str]); 16] = [
+    ("gssencmode", "PGGSSENCMODE", &["disable", "prefer"]),
+    ("gssdelegation", "PGGSSDELEGATION", &["0"]),
+    ("load_balance_hosts", "PGLOADBALANCEHOSTS", &["disable"]),
+    ("max_protocol_version", "PGMAXPROTOCOLVERSION", &["3.0", "latest"]),
+    ("min_protocol_version", "PGMINPROTOCOLVERSION", &["3.0"]),
+    ("require_auth", "PGREQUIREAUTH", &[]),
+    ("requirepeer", "PGREQUIREPEER", &[]),
+    ("requiressl", "PGREQUIRESSL", &["0"]),
+    ("ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", &["TLSv1.3"]),
+    ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
+    ("sslcertmode", "PGSSLCERTMODE", &["allow"]),
+    ("sslcompression", "PGSSLCOMPRESSION", &["0"]),
+    ("sslcrl", "PGSSLCRL", &[]),
+    ("sslcrldir", "PGSSLCRLDIR", &[]),
+    ("sslnegotiation", "PGSSLNEGOTIATION", &["postgres"]),
+    ("sslsni", "PGSSLSNI", &["1"]),
 ];
 
 /// Refuses an option: names its value, the rule and what to do.
 pub fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    EngineError::Setting(format!("DB=postgres:...?{key}={value}: {key} {rule}; {hint}"))
+    url_option::refused("postgres", key, value, rule, hint)
 }
 
 /// Whether an option of libpq's asks for nothing but its default.
 pub fn is_default(option: &str, value: &str) -> bool {
-    LEFT.iter().any(|left| left.option == option && left.defaults.contains(&value))
+    LEFT.iter().any(|(left, _, defaults)| *left == option && defaults.contains(&value))
 }
 
 /// Refuses an entry of a service file that asks for what petal does not do.
 pub fn check_entry(option: &str, value: &str) -> Result<(), EngineError> {
-    match LEFT.iter().any(|left| left.option == option) && !is_default(option, value) {
+    match LEFT.iter().any(|(left, ..)| *left == option) && !is_default(option, value) {
         false => Ok(()),
         true => Err(EngineError::Setting(format!(
             "{option}={value} in the service file: petal has no {option}, and does not connect as if \
@@ -62,8 +47,7 @@ pub fn check_entry(option: &str, value: &str) -> Result<(), EngineError> {
 
 /// Refuses the first variable that asks for what petal does not do.
 pub fn check_environment(environment: Environment<'_>) -> Result<(), EngineError> {
-    for left in &LEFT {
-        let Left { option, variable, defaults } = left;
+    for (option, variable, defaults) in LEFT {
         let Some(value) = environment(variable) else { continue };
         if !defaults.contains(&value.as_str()) {
             return Err(EngineError::Setting(format!(

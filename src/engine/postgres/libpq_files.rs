@@ -1,7 +1,6 @@
-//! libpq's files. The service file has sections `[name]` of `parameter=value` lines, so that a name
-//! stands for a server. The password file (`~/.pgpass` or PGPASSFILE) has lines
-//! `host:port:database:user:password`, where `*` matches all and a backslash takes the next character
-//! as it is.
+//! libpq's files. The service file has sections `[name]` of `parameter=value` lines: a name stands
+//! for a server. The password file has lines `host:port:database:user:password`, where `*` matches
+//! all and a backslash takes the next character as it is.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -1,16 +1,15 @@
-//! Loading: each schema under a name of its own, filled and indexed in one transaction, then
-//! proved; at the end one transaction gives all of them their names. A load that is cut off leaves
-//! at most schemas under their loading names, which nobody takes for data and which the next setup
-//! or drop removes.
+//! Loading: each schema is filled and indexed under a loading name in one transaction, then proved;
+//! at the end one transaction gives all their names. A load that is cut off leaves loading names,
+//! which nobody takes for data and the next setup or drop removes.
 //!
-//! What a load needs is asked before its first row is written: a server that takes writes,
-//! privileges, the tablespace, free space, and the locks on what it is going to replace.
+//! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
+//! space, and the locks on what is replaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::client::{Client, Error};
-use super::connect::{Endpoint, Opened, engine_error};
+use super::client::Client;
+use super::connect::{Endpoint, Opened};
 use super::filling::Filling;
 use super::load_progress::{IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
@@ -34,7 +33,7 @@ impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary, EngineError> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
-        in_use::hold_alone(&mut client, &self.endpoint.name)?;
+        in_use::hold_alone(&mut client)?;
         let (endpoint, plan, tablespace) = (self.endpoint, self.load.plan, self.tablespace);
         BeforeLoad { endpoint, plan, tablespace }.check(&mut client)?;
         self.check_names(&mut client)?;
@@ -67,7 +66,7 @@ impl Loader<'_> {
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it
     /// is to be replaced. Leftovers of a load that was cut off go.
     fn check_names(&self, client: &mut Client) -> Result<(), EngineError> {
-        let there = marked_schemas(client, &self.endpoint.name)?;
+        let there = marked_schemas(client)?;
         for &number in &self.load.plan.schemas {
             for (name, is_petals) in &there {
                 let is_final = *name == schema::name(number);
@@ -86,9 +85,7 @@ impl Loader<'_> {
         }
         for (name, _) in there.iter().filter(|(name, petals)| *petals && name.ends_with("_loading"))
         {
-            client
-                .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
-                .map_err(|error| self.error(&format!("removing {name}"), &error))?;
+            client.run(&format!("removing {name}"), &format!("DROP SCHEMA {name} CASCADE"))?;
         }
         Ok(())
     }
@@ -128,16 +125,14 @@ impl Loader<'_> {
     ) -> Result<LoadedSchemaSummary, EngineError> {
         let (plan, server, name) =
             (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
-        client
-            .batch_execute(&schema::analyze(&name))
-            .map_err(|error| self.error(&format!("analyzing {name}"), &error))?;
+        client.run(&format!("analyzing {name}"), &schema::analyze(&name))?;
         let read = |rows: u64| progress.read(rows * u64::from(plan.block_size));
-        let placement = placement::count(client, server, &name, plan.block_size, &read)?;
+        let placement = placement::count(client, &name, plan.block_size, &read)?;
         let otherwise = "please report this with the server's version";
         let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
         Ok(LoadedSchemaSummary {
-            schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, server, &name)?,
-            scan_bytes: relation_bytes(client, server, &format!("{name}.cf2"))?,
+            schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, &name)?,
+            scan_bytes: relation_bytes(client, &format!("{name}.cf2"))?,
             seconds: begin.elapsed().as_secs_f64(),
             placement,
         })
@@ -155,14 +150,13 @@ impl Loader<'_> {
         }
         sql.push_str("COMMIT");
         // All is loaded: it would be lost.
-        client
-            .raise_lock_limit(long_work::REPLACE_LOCK_LIMIT)
-            .map_err(|error| self.error("naming the schemas", &error))?;
-        client.batch_execute(&sql).map_err(|error| self.error("naming the schemas", &error))
+        let doing = "naming the schemas";
+        let raised = client.raise_lock_limit(long_work::REPLACE_LOCK_LIMIT);
+        raised.map_err(|error| client.error(doing, &error))?;
+        client.run(doing, &sql)
     }
 
-    /// Hint bits and visibility are settled, so that a read test does not write; the routine that
-    /// runs operations is made.
+    /// Settles hint bits and visibility, so that a read test does not write; makes the routine.
     fn finish(&self, client: &mut Client) -> Result<(), EngineError> {
         let tables = self.load.plan.schemas.len() as u64 * 2;
         self.load.progress.phase("vacuuming", tables, ProgressUnit::Items);
@@ -171,14 +165,12 @@ impl Loader<'_> {
                 let name = format!("{}.{table}", schema::name(number));
                 let is_over = || self.load.stop.is_requested();
                 long_work::until_over(self.endpoint, client, &is_over, &|| (), |client| {
-                    client
-                        .batch_execute(&format!("VACUUM (FREEZE) {name}"))
-                        .map_err(|error| self.error(&format!("vacuuming {name}"), &error))
+                    client.run(&format!("vacuuming {name}"), &format!("VACUUM (FREEZE) {name}"))
                 })?;
                 self.load.progress.advance(1);
             }
             // The data are there without it, and LOOP=client needs none.
-            if let Err(error) = make_routine(client, &self.endpoint.name, number) {
+            if let Err(error) = make_routine(client, number) {
                 self.load.progress.note(&error.to_string());
             }
         }
@@ -193,17 +185,12 @@ impl Loader<'_> {
             let _ = client.batch_execute(&format!("DROP SCHEMA IF EXISTS {name} CASCADE"));
         }
     }
-
-    fn error(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.endpoint.name, doing, error)
-    }
 }
 
-/// Drops every schema with petal's mark, each for itself, and returns what was dropped; an error names
-/// it too.
-pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, EngineError> {
+/// Drops every schema with petal's mark, one by one. An error names those that are gone, too.
+pub fn drop_marked(client: &mut Client) -> Result<Vec<String>, EngineError> {
     let mut dropped: Vec<String> = Vec::new();
-    for (name, is_petals) in marked_schemas(client, server)? {
+    for (name, is_petals) in marked_schemas(client)? {
         if !is_petals {
             continue;
         }
@@ -211,30 +198,21 @@ pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, Eng
         if !dropped.is_empty() {
             doing = format!("{doing} (dropped before it: {})", dropped.join(", "));
         }
-        client
-            .batch_execute(&format!("DROP SCHEMA {name} CASCADE"))
-            .map_err(|error| engine_error(server, &doing, &error))?;
-        dropped.push(format!("schema {name} in {server}"));
+        client.run(&doing, &format!("DROP SCHEMA {name} CASCADE"))?;
+        dropped.push(format!("schema {name} in {}", client.server));
     }
     Ok(dropped)
 }
 
 /// Schemas by names of petal's, and whether they carry the mark.
-pub fn marked_schemas(
-    client: &mut Client,
-    server: &str,
-) -> Result<Vec<(String, bool)>, EngineError> {
-    let rows = client
-        .query(&schema::schemas(), &[])
-        .map_err(|error| engine_error(server, "looking for petal's schemas", &error))?;
+pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>, EngineError> {
+    let rows = client.ask("looking for petal's schemas", &schema::schemas(), &[])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-pub fn block_bytes(client: &mut Client, server: &str) -> Result<u32, EngineError> {
-    let row = client
-        .query_one("SELECT current_setting('block_size')::integer", &[])
-        .map_err(|error| engine_error(server, "asking for its block size", &error))?;
-    Ok(row.get::<_, i32>(0).cast_unsigned())
+pub fn block_bytes(client: &mut Client) -> Result<u32, EngineError> {
+    let sql = "SELECT current_setting('block_size')::integer";
+    client.ask_value("asking for its block size", sql, &[]).map(i32::cast_unsigned)
 }
 
 /// The index has about so much of its table's bytes, at the smallest block size that servers have.
@@ -261,7 +239,7 @@ impl BeforeLoad<'_> {
         let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
                    has_database_privilege(current_database(), 'CREATE'), current_user::text, \
                    current_database()::text";
-        let row = client.query_one(sql, &[]).map_err(|error| self.failed("looking", &error))?;
+        let row = client.ask_row("looking", sql, &[])?;
         let (role, database): (&str, &str) = (row.get(3), row.get(4));
         if row.get(0) {
             return Err(self.refused("is a standby, which only reads; name its primary"));
@@ -291,13 +269,11 @@ impl BeforeLoad<'_> {
                        (SELECT spcname FROM pg_database d JOIN pg_tablespace t ON t.oid = dattablespace \
                         WHERE datname = current_database()))";
         let doing = "asking for the tablespace";
-        let rows =
-            client.query(sql, &[&self.tablespace]).map_err(|error| self.failed(doing, &error))?;
+        let rows = client.ask(doing, sql, &[&self.tablespace])?;
         let Some(row) = rows.first() else {
             let all = "SELECT string_agg(spcname, ', ' ORDER BY spcname) FROM pg_tablespace \
                        WHERE spcname <> 'pg_global'";
-            let there: Option<String> =
-                client.query_one(all, &[]).map_err(|error| self.failed(doing, &error))?.get(0);
+            let there: Option<String> = client.ask_value(doing, all, &[])?;
             return Err(self.refused(&format!(
                 "there is no tablespace {}; name one of {} (CREATE TABLESPACE makes one)",
                 self.tablespace.unwrap_or("of default_tablespace"),
@@ -318,9 +294,7 @@ impl BeforeLoad<'_> {
         for name in self.to_drop(client)? {
             let sql = "SELECT pg_has_role(nspowner, 'USAGE'), pg_get_userbyid(nspowner)::text \
                        FROM pg_namespace WHERE nspname = $1";
-            let rows = client
-                .query(sql, &[&name])
-                .map_err(|error| self.failed(&format!("asking who owns {name}"), &error))?;
+            let rows = client.ask(&format!("asking who owns {name}"), sql, &[&name])?;
             let Some(row) = rows.first().filter(|row| !row.get::<_, bool>(0)) else { continue };
             return Err(self.refused(&format!(
                 "schema {name} is in the way and belongs to role {}, who alone may drop it; load \
@@ -333,7 +307,7 @@ impl BeforeLoad<'_> {
 
     /// Schemas of petal's that this load drops.
     fn to_drop(&self, client: &mut Client) -> Result<Vec<String>, EngineError> {
-        let marked = marked_schemas(client, &self.endpoint.name)?;
+        let marked = marked_schemas(client)?;
         let replaced = |name: &str| {
             self.plan.replace
                 && schema::number(name).is_some_and(|number| self.plan.schemas.contains(&number))
@@ -343,8 +317,7 @@ impl BeforeLoad<'_> {
         Ok(names.map(|(name, _)| name).collect())
     }
 
-    /// Where the folder of the data is seen from here. The data that are replaced stay until the
-    /// new ones are there.
+    /// Where the data's folder is seen from here. Replaced data stay until the new are there.
     fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<(), EngineError> {
         let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
             return Ok(());
@@ -371,24 +344,19 @@ impl BeforeLoad<'_> {
     fn check_locks(&self, client: &mut Client) -> Result<(), EngineError> {
         for name in self.to_drop(client)? {
             let doing = format!("locking {name}, which is to be replaced");
-            let failed = |error: Error| self.failed(&doing, &error);
             let sql = "SELECT string_agg(format('%I.%I', $1::text, relname), ', ') FROM pg_class \
                        WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' \
                        AND pg_has_role(relowner, 'USAGE')";
-            let tables: Option<String> = client.query_one(sql, &[&name]).map_err(failed)?.get(0);
+            let tables: Option<String> = client.ask_value(&doing, sql, &[&name])?;
             let Some(tables) = tables else { continue };
             let sql = format!("BEGIN; LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE; ROLLBACK");
-            client.batch_execute(&sql).map_err(failed)?;
+            client.run(&doing, &sql)?;
         }
         Ok(())
     }
 
     fn refused(&self, why: &str) -> EngineError {
         EngineError::Environment(format!("{}: {why}", self.endpoint.name))
-    }
-
-    fn failed(&self, doing: &str, error: &Error) -> EngineError {
-        engine_error(&self.endpoint.name, doing, error)
     }
 }
 

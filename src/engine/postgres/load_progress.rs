@@ -1,5 +1,4 @@
-//! How far a load is, over all loaders together: first rows are copied, then indexes are made and
-//! rows proved, each with a rate and the time left.
+//! How far all loaders are: copying, then indexing and proving, with rate and time left.
 
 use parking_lot::Mutex;
 

@@ -8,13 +8,12 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::client::Client;
-use super::connect::{Endpoint, Opened, engine_error};
+use super::connect::{Endpoint, Opened};
 use crate::engine::EngineError;
 use crate::engine::server::liveness;
 use crate::engine::server::wait_monitor::LockWait;
 
-/// Lifts the role's limits for this connection alone; names that a version does not have are left
-/// out.
+/// Lifts the role's limits for this connection, as far as the version has them.
 const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings \
                          WHERE name IN ('statement_timeout', 'transaction_timeout', \
                          'idle_session_timeout', 'idle_in_transaction_session_timeout')";
@@ -28,10 +27,7 @@ const NOTICE_END: &str = "SELECT set_config(name, '1s', false) FROM pg_settings 
 pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened, EngineError> {
     let mut opened = endpoint.open(application)?;
     let _ = opened.client.query(NOTICE_END, &[]);
-    opened
-        .client
-        .query(NO_LIMITS, &[])
-        .map_err(|error| engine_error(&endpoint.name, "lifting time limits", &error))?;
+    opened.client.ask("lifting time limits", NO_LIMITS, &[])?;
     Ok(opened)
 }
 
@@ -44,15 +40,14 @@ pub fn until_over<T>(
     work: impl FnOnce(&mut Client) -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
     let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
-    let cancel = || drop(token.cancel());
+    let cancel = || token.cancel();
     liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))
 }
 
 /// The SQLSTATE of a statement that waited for a lock for too long.
 pub const LOCK_TIMEOUT: &str = "55P03";
 
-/// How long work outside of a run's operations waits for one lock, unless the role's or the URL's
-/// `lock_timeout` is shorter.
+/// How long work beside a run's operations waits for a lock; a shorter `lock_timeout` holds.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
 /// How long a load that is complete waits for the schemas that it replaces.
 pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);

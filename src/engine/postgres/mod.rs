@@ -166,23 +166,21 @@ impl Postgres {
         Ok(self.standbys.get_or_init(|| asked))
     }
 
-    fn connect_first(&self) -> Result<(Client, &str), EngineError> {
-        let endpoint = self.first()?;
-        let mut client = endpoint.connect("petal")?;
-        check_version(&mut client, &endpoint.name)?;
-        Ok((client, &endpoint.name))
+    fn connect_first(&self) -> Result<Client, EngineError> {
+        let mut client = self.first()?.connect("petal")?;
+        check_version(&mut client)?;
+        Ok(client)
     }
 
-    /// Every complete schema, or as many of them as the run asked for: what is beyond may be closed
-    /// to this role.
+    /// Every complete schema of the run: what is beyond may be closed to this role.
     fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
-        let (mut client, server) = self.connect_first()?;
-        let numbers = self.numbers(&mut client, server)?;
-        numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
+        let mut client = self.connect_first()?;
+        let numbers = self.numbers(&mut client)?;
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
     }
 
-    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>, EngineError> {
-        let marked = load::marked_schemas(client, server)?;
+    fn numbers(&self, client: &mut Client) -> Result<Vec<u32>, EngineError> {
+        let marked = load::marked_schemas(client)?;
         let numbers = marked.iter().filter(|(_, petals)| *petals);
         let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
         Ok(numbers.filter_map(|(name, _)| schema::number(name)).take(asked).collect())
@@ -193,8 +191,8 @@ impl Postgres {
         if let Some(bytes) = self.block_bytes.get() {
             return Ok(*bytes);
         }
-        let (mut client, server) = self.connect_first()?;
-        let bytes = load::block_bytes(&mut client, server)?;
+        let mut client = self.connect_first()?;
+        let bytes = load::block_bytes(&mut client)?;
         Ok(*self.block_bytes.get_or_init(|| bytes))
     }
 }
@@ -226,8 +224,8 @@ impl Engine for Postgres {
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
         let metas = self.metas()?;
-        let (mut client, server) = self.connect_first()?;
-        let of = |meta| schema::with_sizes(meta, &mut client, server, &schema::name(meta.schema));
+        let mut client = self.connect_first()?;
+        let of = |meta| schema::with_sizes(meta, &mut client, &schema::name(meta.schema));
         metas.iter().map(of).collect()
     }
 
@@ -276,7 +274,7 @@ impl Engine for Postgres {
 
     fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
         let endpoint = self.first()?;
-        let numbers = self.numbers(&mut endpoint.connect("petal")?, &endpoint.name)?;
+        let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
         before_run::privileges(endpoint, &numbers)
     }
 
@@ -285,7 +283,7 @@ impl Engine for Postgres {
         let mut least = None;
         for endpoint in self.servers.iter().take(self.endpoints) {
             let mut client = endpoint.connect("petal")?;
-            let free = free_connections(&mut client, &endpoint.name)?;
+            let free = free_connections(&mut client)?;
             least = Some(least.map_or(free, |least: u32| least.min(free)));
         }
         Ok(least)
@@ -344,32 +342,29 @@ impl Engine for Postgres {
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
-        let endpoint = self.first()?;
-        let (mut client, server) = (endpoint.connect_to_look("petal")?, endpoint.name.as_str());
+        let mut client = self.first()?.connect_to_look("petal")?;
         let mut bytes = 0;
-        for number in self.numbers(&mut client, server)? {
+        for number in self.numbers(&mut client)? {
             let name = schema::name(number);
             for relation in ["cf1", "cf1_custid"] {
-                bytes += relation_bytes(&mut client, server, &format!("{name}.{relation}"))?;
+                bytes += relation_bytes(&mut client, &format!("{name}.{relation}"))?;
             }
         }
         Ok(Some(bytes))
     }
 
     fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
-        let (mut client, server) = self.connect_first()?;
-        let block_bytes = load::block_bytes(&mut client, server)?;
-        placement::count(&mut client, server, &schema::name(schema), block_bytes, &|_| ())
+        let mut client = self.connect_first()?;
+        let block_bytes = load::block_bytes(&mut client)?;
+        placement::count(&mut client, &schema::name(schema), block_bytes, &|_| ())
     }
 
     fn drop_data(&self) -> Result<Vec<String>, EngineError> {
         self.shared.waits.stop();
-        let endpoint = self.first()?;
-        let server = endpoint.name.as_str();
-        let mut client = long_work::open(endpoint, "petal drop")?.client;
-        check_version(&mut client, server)?;
-        in_use::hold_alone(&mut client, server)?;
-        load::drop_marked(&mut client, server)
+        let mut client = long_work::open(self.first()?, "petal drop")?.client;
+        check_version(&mut client)?;
+        in_use::hold_alone(&mut client)?;
+        load::drop_marked(&mut client)
     }
 }
 

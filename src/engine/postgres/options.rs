@@ -10,7 +10,7 @@ use tokio_postgres::config::ChannelBinding;
 use super::address::{Address, Environment, process_environment};
 use super::libpq::refused;
 use super::{address, libpq, libpq_files};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, url_option};
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
@@ -35,8 +35,7 @@ impl SslMode {
     ];
 }
 
-/// What a server must be, by libpq's names. One host is all there is to prefer: `prefer-standby`
-/// takes it as it is.
+/// What a server must be, by libpq's names. `prefer-standby` takes the one host as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     Any,
@@ -114,8 +113,7 @@ impl Options {
         given.complete(environment)
     }
 
-    /// The server that a service of SLOB's parameters names, with all else as the URL says: an
-    /// entry of the service file, or else a host.
+    /// The server of a service of SLOB's parameters: a service file's, or else a host.
     pub fn of_service(
         url: &TargetUrl,
         name: &str,
@@ -155,12 +153,13 @@ impl Given {
         let Some(server) = url.server() else {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
         };
-        check_names(&url.options)?;
+        let is_known =
+            |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
+        url_option::check_names("postgres", &url.options, &NAMES, is_known)?;
         Ok(Self { server, options: url.options.clone(), password: url.password.clone() })
     }
 
-    /// A service's entries, where the URL does not say otherwise. Those that petal does not know
-    /// are psql's affair.
+    /// A service's entries, where the URL is silent. Unknown ones are psql's affair.
     fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<(), EngineError> {
         if let Some(password) = entries.remove("password") {
             self.password.get_or_insert_with(|| Secret::new(password));
@@ -195,7 +194,11 @@ impl Given {
         let passwords = passwords(password, environment, &addresses, &user, &database, &mut notes)?;
         Ok(Options {
             tls: tls(&given)?,
-            connect_timeout: connect_timeout(&given)?,
+            connect_timeout: url_option::connect_timeout(
+                "postgres",
+                given("connect_timeout", "PGCONNECT_TIMEOUT").as_deref(),
+                CONNECT_TIMEOUT_DEFAULT,
+            )?,
             channel_binding: one_of(
                 "channel_binding",
                 given("channel_binding", "PGCHANNELBINDING"),
@@ -238,20 +241,6 @@ const CHANNEL_BINDINGS: [(&str, ChannelBinding); 3] = [
     ("disable", ChannelBinding::Disable),
     ("require", ChannelBinding::Require),
 ];
-
-fn check_names(options: &BTreeMap<String, String>) -> Result<(), EngineError> {
-    let is_known =
-        |name: &str, value: &str| NAMES.contains(&name) || libpq::is_default(name, value);
-    match options.iter().find(|(name, value)| !is_known(name, value)) {
-        None => Ok(()),
-        Some((name, _)) => Err(refused(
-            name,
-            "...",
-            "is no option of postgres:",
-            &format!("it has {}", NAMES.join(", ")),
-        )),
-    }
-}
 
 /// Whether autovacuum is to work on petal's tables: petal's own option.
 pub fn autovacuum(url: &TargetUrl) -> Result<bool, EngineError> {
@@ -345,16 +334,6 @@ fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions, Engin
         certificate: given("sslcert", "PGSSLCERT").map(PathBuf::from),
         key: given("sslkey", "PGSSLKEY").map(PathBuf::from),
     })
-}
-
-fn connect_timeout(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<Duration, EngineError> {
-    match given("connect_timeout", "PGCONNECT_TIMEOUT") {
-        None => Ok(CONNECT_TIMEOUT_DEFAULT),
-        Some(text) => match text.parse::<u32>() {
-            Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds.into())),
-            _ => Err(refused("connect_timeout", &text, "is no time", "give whole seconds from 1")),
-        },
-    }
 }
 
 #[cfg(test)]

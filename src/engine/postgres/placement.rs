@@ -1,5 +1,4 @@
-//! How rows lie in pages, by the addresses that rows themselves have (`ctid`), all of them read
-//! from the server in the order of their pages.
+//! How rows lie in pages, by their addresses (`ctid`), read in the order of the pages.
 
 use std::io::{BufRead, Read as _};
 
@@ -18,24 +17,23 @@ const ADDRESS_BYTES: usize = 4 + 4 + 2;
 /// Reads the whole main table, and calls `read` with the rows that were read since it was last called.
 pub fn count(
     client: &mut Client,
-    server: &str,
     name: &str,
     block_bytes: u32,
     read: &dyn Fn(u64),
 ) -> Result<Placement, EngineError> {
     let doing = format!("counting pages of {name}.cf1");
-    let failed = |error| engine_error(server, &doing, &error);
+    let server = client.server.clone();
     // One that fails ends with its connection.
-    client.batch_execute("BEGIN").map_err(failed)?;
-    client.batch_execute(include_str!("sql/placement.sql")).map_err(failed)?;
+    client.run(&doing, "BEGIN")?;
+    client.run(&doing, include_str!("sql/placement.sql"))?;
     let sql = format!("COPY (SELECT ctid FROM {name}.cf1) TO STDOUT (FORMAT binary)");
-    let addresses = client.copy_out(&sql).map_err(failed)?;
+    let addresses = client.copy_out(&sql).map_err(|error| engine_error(&server, &doing, &error))?;
     let tally = Tally::of(addresses, read).map_err(|error| match error.downcast::<Error>() {
-        Ok(error) => engine_error(server, &doing, &error),
+        Ok(error) => engine_error(&server, &doing, &error),
         Err(error) => EngineError::Database(format!("{server}: {doing}: {error}")),
     })?;
-    let size = relation_bytes(client, server, &format!("{name}.cf1"))?;
-    client.batch_execute("COMMIT").map_err(failed)?;
+    let size = relation_bytes(client, &format!("{name}.cf1"))?;
+    client.run(&doing, "COMMIT")?;
     if tally.end > size / u64::from(block_bytes.max(1)) {
         return Err(EngineError::Database(format!(
             "{server}: {doing}: rows in block {}, but the table has {size} bytes",

@@ -1,11 +1,10 @@
-//! The plan of the SELECT: which settings force it in every session, and the check by EXPLAIN that
-//! they did.
+//! The plan of the SELECT: settings that force it in every session, and the check by EXPLAIN.
 
-use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::client::Client;
-use super::connect::engine_error;
+
 use super::schema;
 use crate::engine::EngineError;
 use crate::stats::target::PlanCheck;
@@ -29,19 +28,19 @@ pub fn session_settings(prefetch: u32) -> Vec<(&'static str, String)> {
 /// Settings that only some roles may change; without them a run measures less.
 const PRIVILEGED: [(&str, &str); 2] = [("track_io_timing", "on"), ("track_wal_io_timing", "on")];
 
+const SETTING_UP: &str = "setting up a session";
+
 /// Prepares a connection for the operations of a run.
-pub fn apply(client: &mut Client, server: &str, prefetch: u32) -> Result<(), EngineError> {
+pub fn apply(client: &mut Client, prefetch: u32) -> Result<(), EngineError> {
     let settings = session_settings(prefetch);
     let sql: Vec<String> =
         settings.iter().map(|(name, value)| format!("SET {name} = '{value}'")).collect();
-    client
-        .batch_execute(&sql.join("; "))
-        .map_err(|error| engine_error(server, "setting up a session", &error))?;
-    apply_privileged(client, server)
+    client.run(SETTING_UP, &sql.join("; "))?;
+    apply_privileged(client)
 }
 
 /// What only some roles may set: without it the server does not time its I/O for petal.
-pub fn apply_privileged(client: &mut Client, server: &str) -> Result<(), EngineError> {
+pub fn apply_privileged(client: &mut Client) -> Result<(), EngineError> {
     for (name, value) in PRIVILEGED {
         match client.batch_execute(&format!("SET {name} = {value}")) {
             Ok(()) => {}
@@ -52,36 +51,21 @@ pub fn apply_privileged(client: &mut Client, server: &str) -> Result<(), EngineE
                     Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE
                         || *code == SqlState::UNDEFINED_OBJECT
                 ) => {}
-            Err(error) => return Err(engine_error(server, "setting up a session", &error)),
+            Err(error) => return Err(client.error(SETTING_UP, &error)),
         }
     }
     Ok(())
 }
 
 /// The SELECT's plan as a session prepared by [`apply`] has it.
-pub fn check(
-    client: &mut Client,
-    server: &str,
-    number: u32,
-    prefetch: u32,
-) -> Result<PlanCheck, EngineError> {
+pub fn check(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanCheck, EngineError> {
     let select = schema::select(&schema::name(number));
-    let failed = |error| engine_error(server, "explaining the SELECT", &error);
-    client
-        .batch_execute(&format!("PREPARE petal_plan (bigint, bigint) AS {select}"))
-        .map_err(failed)?;
-    let lines =
-        client.simple_query("EXPLAIN (COSTS OFF) EXECUTE petal_plan (1, 2)").map_err(failed)?;
-    client.batch_execute("DEALLOCATE petal_plan").map_err(failed)?;
-    let lines: Vec<String> = lines
-        .iter()
-        .filter_map(|line| match line {
-            SimpleQueryMessage::Row(row) => {
-                row.get(0).map(|text| text.trim().trim_start_matches("->").trim().to_owned())
-            }
-            _ => None,
-        })
-        .collect();
+    let doing = "explaining the SELECT";
+    client.run(doing, &format!("PREPARE petal_plan (bigint, bigint) AS {select}"))?;
+    let lines = client.ask(doing, "EXPLAIN (COSTS OFF) EXECUTE petal_plan (1, 2)", &[])?;
+    client.run(doing, "DEALLOCATE petal_plan")?;
+    let text = |row: &Row| row.get::<_, &str>(0).trim().trim_start_matches("->").trim().to_owned();
+    let lines: Vec<String> = lines.iter().map(text).collect();
     let as_meant = is_as_meant(&lines, prefetch);
     Ok(PlanCheck { text: lines.join("; "), as_meant })
 }

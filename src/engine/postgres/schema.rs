@@ -3,8 +3,7 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::client::{Client, Error};
-use super::connect::engine_error;
+use super::client::Client;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::{EngineError, LoadPlan};
@@ -99,8 +98,8 @@ pub fn select(schema: &str) -> String {
     select_of(schema, "$1", "$2")
 }
 
-/// OFFSET 0 leaves the plan as it is, but the scan then hands only c2 to the aggregate. Without it
-/// the executor prepares for all columns at every execution, and copies the first row whole.
+/// OFFSET 0 keeps the plan, and hands only c2 to the aggregate: without it the executor prepares
+/// for all columns each time, and copies the first row whole.
 fn select_of(schema: &str, low: &str, high: &str) -> String {
     format!(
         "SELECT count(c2) FROM (SELECT c2 FROM {schema}.cf1 \
@@ -127,68 +126,58 @@ fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
 }
 
 /// Writes what a load of this plan leaves about itself.
-pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), Error> {
+pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), EngineError> {
     let name = loading_name(schema);
     let sql = format!("INSERT INTO {name}.petal_meta VALUES ($1, $2)");
     for (key, value) in SchemaMeta::entries(plan) {
-        client.execute(&sql, &[&key, &value])?;
+        client.ask("writing petal_meta", &sql, &[&key, &value])?;
     }
     Ok(())
 }
 
-pub fn read_meta(
-    client: &mut Client,
-    server: &str,
-    schema: u32,
-) -> Result<SchemaMeta, EngineError> {
+pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta, EngineError> {
     let name = name(schema);
     let rows = client.query(&format!("SELECT key, value FROM {name}.petal_meta"), &[]).map_err(
         |error| match error.code() {
-            Some(code) if *code == SqlState::UNDEFINED_TABLE => not_loaded(server, schema),
-            _ => engine_error(server, &format!("reading {name}.petal_meta"), &error),
+            Some(code) if *code == SqlState::UNDEFINED_TABLE => not_loaded(&client.server, schema),
+            _ => client.error(&format!("reading {name}.petal_meta"), &error),
         },
     )?;
     let values = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let of = format!("{name}.petal_meta");
-    SchemaMeta::read(schema, &MetaValues { values, place: server, of })
+    SchemaMeta::read(schema, &MetaValues { values, place: &client.server, of })
 }
 
 /// The schema under this name with its sizes as they are now.
 pub fn with_sizes(
     meta: &SchemaMeta,
     client: &mut Client,
-    server: &str,
     name: &str,
 ) -> Result<LoadedSchema, EngineError> {
-    let main = relation_bytes(client, server, &format!("{name}.cf1"))?;
-    let index = relation_bytes(client, server, &format!("{name}.cf1_custid"))?;
-    relation_bytes(client, server, &format!("{name}.cf2"))?;
+    let main = relation_bytes(client, &format!("{name}.cf1"))?;
+    let index = relation_bytes(client, &format!("{name}.cf1_custid"))?;
+    relation_bytes(client, &format!("{name}.cf2"))?;
     if main < meta.rows * u64::from(meta.block_bytes) {
         return Err(EngineError::Data(format!(
-            "{server}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it anew \
+            "{}: {name}.cf1 has {main} bytes, fewer than its {} rows take; load it anew \
              (petal setup --replace)",
-            meta.rows
+            client.server, meta.rows
         )));
     }
     Ok(meta.loaded(main, index))
 }
 
 /// Bytes of a table or index that must be there.
-pub fn relation_bytes(
-    client: &mut Client,
-    server: &str,
-    relation: &str,
-) -> Result<u64, EngineError> {
-    client
-        .query_one("SELECT pg_relation_size(to_regclass($1))", &[&relation])
-        .map_err(|error| engine_error(server, &format!("asking the size of {relation}"), &error))?
-        .get::<_, Option<i64>>(0)
-        .map(i64::cast_unsigned)
-        .ok_or_else(|| {
-            EngineError::Data(format!(
-                "{server}: {relation} is missing; load the data anew (petal setup --replace)"
-            ))
-        })
+pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64, EngineError> {
+    let sql = "SELECT pg_relation_size(to_regclass($1))";
+    let doing = format!("asking the size of {relation}");
+    let bytes: Option<i64> = client.ask_value(&doing, sql, &[&relation])?;
+    bytes.map(i64::cast_unsigned).ok_or_else(|| {
+        EngineError::Data(format!(
+            "{}: {relation} is missing; load the data anew (petal setup --replace)",
+            client.server
+        ))
+    })
 }
 
 #[cfg(test)]

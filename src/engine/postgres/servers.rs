@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::address::process_environment;
 use super::client::Client;
-use super::connect::{Endpoint, engine_error};
+use super::connect::Endpoint;
 use super::options::Options;
 use crate::engine::EngineError;
 use crate::settings::Settings;
@@ -24,8 +24,7 @@ pub struct Servers {
 
 impl Servers {
     /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
-    /// ADMIN_SQLNET_SERVICE, or else the host that the URL names beside such services, or else the
-    /// primary among the sessions'.
+    /// ADMIN_SQLNET_SERVICE, else the URL's host beside such services, else the primary.
     pub fn new(settings: &Settings) -> Result<Self, EngineError> {
         let (url, environment) = (&settings.db, &process_environment);
         let by_service =
@@ -55,21 +54,17 @@ impl Servers {
 }
 
 pub fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
-    endpoint
-        .connect("petal")?
-        .query_one("SELECT pg_is_in_recovery()", &[])
-        .map(|row| row.get(0))
-        .map_err(|error| engine_error(&endpoint.name, "asking whether it is a standby", &error))
+    let doing = "asking whether it is a standby";
+    endpoint.connect("petal")?.ask_value(doing, "SELECT pg_is_in_recovery()", &[])
 }
 
-/// Free for this role: what is kept for superusers, from 16 on for others too, and what others hold
-/// is not.
-pub fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+/// Connections free for this role: without those reserved for others or held by them.
+pub fn free_connections(client: &mut Client) -> Result<u32, EngineError> {
     // Counters, waits, the lock of a run, and whoever connects between two steps.
     const PETALS_OWN: i64 = 4;
-    let row = client
-        .query_one(
-            "SELECT current_setting('max_connections')::bigint \
+    let row = client.ask_row(
+        "asking how many sessions it admits",
+        "SELECT current_setting('max_connections')::bigint \
                  - CASE WHEN (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN 0 \
                    ELSE current_setting('superuser_reserved_connections')::bigint \
                    + CASE WHEN EXISTS (SELECT FROM pg_roles \
@@ -80,9 +75,8 @@ pub fn free_connections(client: &mut Client, server: &str) -> Result<u32, Engine
                  (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database)::bigint, \
                  (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)::bigint, \
                  (SELECT datconnlimit FROM pg_database WHERE datname = current_database())::bigint",
-            &[],
-        )
-        .map_err(|error| engine_error(server, "asking how many sessions it admits", &error))?;
+        &[],
+    )?;
     // This connection is counted, and goes.
     let taken: i64 = row.get::<_, i64>(1) - 1;
     let limits = [Some(row.get::<_, i64>(0) - taken), limit(row.get(2)), limit(row.get(3))];
@@ -140,8 +134,7 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
     is_its.then(|| folder.display().to_string())
 }
 
-/// The folder of a server on this host, where it can be seen from here: as the server tells it, or
-/// else as its process shows it.
+/// The folder of a server on this host, as the server tells it or its process shows it.
 pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
     if !endpoint.is_on_this_host() {
         return None;

@@ -9,9 +9,7 @@ use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
 use super::client::{Client, Error};
-use super::connect::{
-    Endpoint, FLUSH_VERSION_MIN, Opened, engine_error, hint, hint_of, server_version, words,
-};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, hint, hint_of, server_version, words};
 use super::session_client::{ClientLoop, SetLoop};
 use super::session_server::ServerLoop;
 use super::waits::Waits;
@@ -68,7 +66,6 @@ enum Side {
 pub struct Work {
     pub shared: Arc<Shared>,
     pub client: Client,
-    pub server: String,
     /// The number of the session's own schema.
     pub home: u32,
     metas: BTreeMap<u32, SchemaMeta>,
@@ -95,20 +92,18 @@ impl Connected {
     fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
         let Opened { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
-        let server = endpoint.name.clone();
-        let version = server_version(&mut client, &server)?;
-        plan::apply(&mut client, &server, shared.prefetch)?;
-        let failed = |error: Error| engine_error(&server, "preparing a session", &error);
+        let doing = "preparing a session";
+        let version = server_version(&mut client)?;
+        plan::apply(&mut client, shared.prefetch)?;
         let flush = match version >= FLUSH_VERSION_MIN {
-            true => Some(client.prepare("SELECT pg_stat_force_next_flush()").map_err(failed)?),
+            true => Some(client.prepare_for(doing, "SELECT pg_stat_force_next_flush()")?),
             false => None,
         };
         let token = endpoint.cancel_token(&client);
-        let control = SessionControl::new(client.abort_handle(), move || drop(token.cancel()));
+        let control = SessionControl::new(client.abort_handle(), move || token.cancel());
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
-            server,
             home: seat.schema,
             metas: BTreeMap::new(),
             control,
@@ -121,9 +116,7 @@ impl Connected {
             LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
         };
         // In a run a lock is waited for as long as the role says.
-        work.client
-            .batch_execute("RESET lock_timeout")
-            .map_err(|error| engine_error(&work.server, "preparing a session", &error))?;
+        work.client.run(doing, "RESET lock_timeout")?;
         shared.waits.watch(endpoint, process)?;
         Ok(Self { work, side, flush })
     }
@@ -203,9 +196,7 @@ impl Work {
     pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => {
-                Ok(place.insert(schema::read_meta(&mut self.client, &self.server, number)?))
-            }
+            Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
         }
     }
 
@@ -232,7 +223,7 @@ impl Work {
 
     /// The meaning of a failure that the routine noted.
     pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        let message = format!("{}: {message}; {}", self.server, hint_of(code));
+        let message = format!("{}: {message}; {}", self.client.server, hint_of(code));
         let (kind, code) = (kind_of(code), code.to_owned());
         self.control.failure(StatementError { kind, code, message }, stop)
     }
@@ -245,7 +236,7 @@ impl Work {
             None if matches!(error, Error::Interrupted) => INTERRUPTED,
             None => CONNECTION,
         };
-        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
+        let message = format!("{}: {}; {}", self.client.server, words(error), hint(error));
         SessionError { code: code.to_owned(), message }
     }
 

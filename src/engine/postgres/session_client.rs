@@ -1,9 +1,8 @@
 //! Loops on petal's side of the connection.
 //!
 //! LOOP=client sends one prepared statement per operation, as an application would. LOOP=set sends
-//! one statement for all the SELECTs of a batch that follow each other in one schema, with a clock
-//! read after each; UPDATEs and scans go one by one, because a single statement cannot give each
-//! UPDATE its own commit.
+//! one statement for SELECTs of a batch that follow each other in one schema, with a clock read
+//! after each; UPDATEs and scans go one by one, each UPDATE with its own commit.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +11,6 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
-use super::connect::engine_error;
 use super::schema;
 use super::session::Work;
 use super::session_server::Micros;
@@ -87,8 +85,7 @@ impl ClientLoop {
 }
 
 fn prepared(work: &mut Work, sql: &str) -> Result<Statement, EngineError> {
-    let prepared = work.client.prepare(sql);
-    prepared.map_err(|error| engine_error(&work.server, "preparing statements", &error))
+    work.client.prepare_for("preparing statements", sql)
 }
 
 fn count(

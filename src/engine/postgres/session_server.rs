@@ -10,7 +10,6 @@ use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
-use super::connect::engine_error;
 use super::schema::{self, ROUTINE_VERSION};
 use super::session::Work;
 use crate::engine::server::batch_loop::{
@@ -60,8 +59,7 @@ pub struct ServerLoop {
 /// The routine's arrays, reused from batch to batch.
 #[derive(Default)]
 struct Arguments {
-    /// Of each run of operations that are alike: what they do, how far their last key is from the
-    /// first, and which operation ends the run, from 1.
+    /// Of each run of like operations: what they do, last key less first, and its end, from 1.
     kinds: Vec<i16>,
     reaches: Vec<i64>,
     untils: Vec<i32>,
@@ -73,14 +71,8 @@ struct Arguments {
 
 impl ServerLoop {
     pub fn new(work: &mut Work) -> Result<Self, EngineError> {
-        let timeout_ms: i64 = work
-            .client
-            .query_one(
-                "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'",
-                &[],
-            )
-            .map_err(|error| engine_error(&work.server, "asking for its timeouts", &error))?
-            .get(0);
+        let sql = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
+        let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
         let budget_max = match timeout_ms.cast_unsigned() {
             0 => BUDGET_MAX,
             timeout_ms => Duration::from_millis(timeout_ms) / 2,
@@ -100,10 +92,7 @@ impl ServerLoop {
             "CALL {}.petal_run($1, $2, $3, $4, $5, $6, $7, $8, NULL, NULL, NULL, NULL, NULL)",
             schema::name(number)
         );
-        let call = work
-            .client
-            .prepare(&sql)
-            .map_err(|error| engine_error(&work.server, "preparing the routine", &error))?;
+        let call = work.client.prepare_for("preparing the routine", &sql)?;
         self.calls.insert(number, call.clone());
         Ok(call)
     }
@@ -151,20 +140,21 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
     if known.contains(&number) {
         return Ok(());
     }
-    make_routine(&mut work.client, &work.server, number)?;
+    make_routine(&mut work.client, number)?;
     known.insert(number);
     Ok(())
 }
 
 /// Makes the routine of a schema where it is missing or older than this petal.
-pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<(), EngineError> {
+pub fn make_routine(client: &mut Client, number: u32) -> Result<(), EngineError> {
     let name = schema::name(number);
-    match routine_version(client, server, &name)? {
+    match routine_version(client, &name)? {
         Some(version) if version == ROUTINE_VERSION => return Ok(()),
         Some(version) if version > ROUTINE_VERSION => {
             return Err(EngineError::Data(format!(
-                "{server}: {name}.petal_run is of a newer petal (version {version}, not \
-                 {ROUTINE_VERSION}); use that petal, or LOOP=client"
+                "{}: {name}.petal_run is of a newer petal (version {version}, not \
+                 {ROUTINE_VERSION}); use that petal, or LOOP=client",
+                client.server
             )));
         }
         _ => {}
@@ -176,23 +166,13 @@ pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()
          {} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'",
         schema::routine(&name)
     );
-    client.batch_execute(&sql).map_err(|error| {
-        engine_error(server, &format!("making {name}.petal_run (LOOP=client needs none)"), &error)
-    })
+    client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql)
 }
 
-fn routine_version(
-    client: &mut Client,
-    server: &str,
-    name: &str,
-) -> Result<Option<u32>, EngineError> {
-    let rows = client
-        .query(
-            "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
-             WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace",
-            &[&name],
-        )
-        .map_err(|error| engine_error(server, "looking for petal's routine", &error))?;
+fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>, EngineError> {
+    let sql = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
+               WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace";
+    let rows = client.ask("looking for petal's routine", sql, &[&name])?;
     let comment = rows.first().and_then(|row| row.get::<_, Option<String>>(0));
     Ok(comment.and_then(|comment| comment.strip_prefix(COMMENT)?.parse().ok()))
 }
@@ -305,18 +285,13 @@ impl Answer {
             begin = end;
             Executed {
                 latency_ns,
-                rows: rows.unwrap_or_else(|| expected(operation)),
+                rows: rows.unwrap_or(match operation.kind {
+                    Kind::Scan => 0,
+                    Kind::Select | Kind::Update => operation.rows.into(),
+                }),
                 failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
             }
         })
-    }
-}
-
-/// What the routine takes for granted, and does not return.
-fn expected(operation: &Operation) -> u64 {
-    match operation.kind {
-        Kind::Scan => 0,
-        Kind::Select | Kind::Update => operation.rows.into(),
     }
 }
 

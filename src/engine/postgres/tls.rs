@@ -128,9 +128,8 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> EngineError {
     ))
 }
 
-/// Checks as much as the mode says. Where nobody in particular is to answer, not even the
-/// certificate is read: whoever answers can make one, and those of version 1, as PostgreSQL's
-/// manual makes them, are beyond rustls.
+/// Checks as much as the mode says. Where whoever answers is taken, the certificate is not read:
+/// anybody can make one, and those of version 1, as in PostgreSQL's manual, are beyond rustls.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
@@ -158,8 +157,7 @@ impl Chain {
     }
 }
 
-/// What webpki says of an authority's certificate that a server shows; the crate is not petal's to
-/// name.
+/// What webpki says of an authority's certificate that a server shows; petal cannot name its type.
 const AUTHORITY_AS_SERVER: &str = "CaUsedAsEndEntity";
 
 impl ServerCertVerifier for Verifier {

@@ -1,5 +1,5 @@
-//! What petal's sessions wait for, by asking pg_stat_activity ten times a second on a connection of
-//! its own per server. Samples give shares of time, neither counts nor single waits.
+//! What petal's sessions wait for, by asking pg_stat_activity ten times a second per server.
+//! Samples give shares of time, neither counts nor single waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub const ON_CPU: &str = "on CPU";
 /// All sampling of an engine.
 #[derive(Default)]
 pub struct Waits {
-    shared: Arc<Mutex<Shared>>,
+    servers: Arc<Servers>,
     thread: Mutex<Option<Sampler>>,
 }
 
@@ -39,10 +39,8 @@ struct Sampler {
     handle: JoinHandle<()>,
 }
 
-#[derive(Default)]
-struct Shared {
-    endpoints: BTreeMap<String, Watched>,
-}
+/// By the server's name.
+type Servers = Mutex<BTreeMap<String, Watched>>;
 
 /// One server: whom to watch, and what was seen since petal began.
 struct Watched {
@@ -65,9 +63,8 @@ pub struct Seen {
 impl Waits {
     /// Watches one more server process, and begins if nothing is watched yet.
     pub fn watch(&self, endpoint: &Endpoint, process: i32) -> Result<(), EngineError> {
-        self.shared
+        self.servers
             .lock()
-            .endpoints
             .entry(endpoint.name.clone())
             .or_insert_with(|| Watched {
                 endpoint: endpoint.clone(),
@@ -83,8 +80,8 @@ impl Waits {
             return Ok(());
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let (shared, flag) = (Arc::clone(&self.shared), Arc::clone(&stop));
-        let handle = Thread::named("waits").start(move || sample_until(&shared, &flag))?;
+        let (servers, flag) = (Arc::clone(&self.servers), Arc::clone(&stop));
+        let handle = Thread::named("waits").start(move || sample_until(&servers, &flag))?;
         *thread = Some(Sampler { stop, handle });
         Ok(())
     }
@@ -96,21 +93,21 @@ impl Waits {
         sampler.handle.thread().unpark();
         // Its panic would be a fault of petal's that costs only samples.
         let _ = sampler.handle.join();
-        for watched in self.shared.lock().endpoints.values_mut() {
+        for watched in self.servers.lock().values_mut() {
             watched.processes.clear();
         }
     }
 
     /// The server processes that are watched.
     pub fn processes(&self, endpoint: &str) -> Vec<i32> {
-        let shared = self.shared.lock();
-        shared.endpoints.get(endpoint).map_or_else(Vec::new, |watched| watched.processes.clone())
+        let servers = self.servers.lock();
+        servers.get(endpoint).map_or_else(Vec::new, |watched| watched.processes.clone())
     }
 
     /// What was seen of one server so far.
     pub fn seen(&self, endpoint: &str) -> Seen {
-        let shared = self.shared.lock();
-        let Some(watched) = shared.endpoints.get(endpoint) else { return Seen::default() };
+        let servers = self.servers.lock();
+        let Some(watched) = servers.get(endpoint) else { return Seen::default() };
         let waits = watched.totals.iter().map(|((kind, event), &time_ns)| Wait {
             name: name(kind, event),
             class: class(kind, event),
@@ -129,7 +126,7 @@ fn prepared(endpoint: &Endpoint) -> Option<(Client, Statement)> {
     Some((client, sample))
 }
 
-fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
+fn sample_until(servers: &Servers, stop: &AtomicBool) {
     let mut clients: BTreeMap<String, Option<(Client, Statement)>> = BTreeMap::new();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -137,9 +134,8 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
         let now = Instant::now();
         let span = now - last;
         last = now;
-        let watched: Vec<(Endpoint, Vec<i32>)> = shared
+        let watched: Vec<(Endpoint, Vec<i32>)> = servers
             .lock()
-            .endpoints
             .values()
             .map(|watched| (watched.endpoint.clone(), watched.processes.clone()))
             .collect();
@@ -151,8 +147,8 @@ fn sample_until(shared: &Mutex<Shared>, stop: &AtomicBool) {
             let asking = Instant::now();
             match asked.query(sample, &[&processes]) {
                 Ok(rows) => {
-                    let mut shared = shared.lock();
-                    let Some(watched) = shared.endpoints.get_mut(&name) else { continue };
+                    let mut servers = servers.lock();
+                    let Some(watched) = servers.get_mut(&name) else { continue };
                     watched.samples += 1;
                     watched.asking_ns += asking.elapsed().as_nanos() as u64;
                     if span > GAP_MAX {

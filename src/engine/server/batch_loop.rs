@@ -1,9 +1,7 @@
-//! The frame of LOOP=server: petal hands the operations of a batch to a routine inside the server,
-//! which returns how long each of them took. There is one SQL execution per operation, and no round
-//! trip between them. LOOP=set uses it too, with another split.
+//! The frame of LOOP=server: a routine inside the server executes a batch, one SQL execution per
+//! operation and no round trip between them. LOOP=set uses it too, with another split.
 //!
-//! The server's clock measures how long an operation took. When it ended, on petal's clock, is
-//! counted back from the moment when the call returned.
+//! The server's clock measures how long an operation took; its end is counted back from the return.
 
 use std::time::{Duration, Instant};
 
@@ -32,16 +30,14 @@ pub struct Executed {
     pub failure: Option<Failure>,
 }
 
-/// Sends one part, to be executed for no longer than the budget, and reads back what ended, in
-/// order. A call that fails as a whole returns why.
+/// Sends one part, executed within the budget, and reads what ended, in order.
 pub type Call<'a> =
     dyn FnMut(&BatchPart<'_>, Duration, &mut Vec<Executed>) -> Result<(), Failure> + 'a;
 
 /// The schema that the next call works in, and how many of these operations it takes.
 pub type Split<'a> = dyn Fn(&[Operation]) -> (u32, usize) + 'a;
 
-/// Splits by schema, for a session whose own schema is `home`: a routine knows the tables of one
-/// schema, its home, and those of schema 1, the hot one.
+/// Splits by schema: a routine knows the tables of its home and of schema 1, the hot one.
 pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
     move |rest| {
         let of = |operation: &Operation| match operation.schema {

@@ -27,8 +27,7 @@ pub struct DetachedWorker<T> {
 }
 
 impl<T: Send + 'static> DetachedWorker<T> {
-    /// `connection`: with this other threads give the worker up. `end_limit`: how long dropping the
-    /// worker waits until `T` is dropped too.
+    /// `connection` gives the worker up; dropping waits `end_limit` until `T` is dropped, too.
     pub fn new(
         name: &str,
         value: T,

@@ -54,8 +54,7 @@ impl AbortHandle {
         Arc::new(Self { reason: OnceLock::new(), waiting: Mutex::default() })
     }
 
-    /// Gives the connection up: who waits on it, now or later, gets an error with this reason. The
-    /// first reason stays.
+    /// Gives the connection up: who waits on it gets this reason. The first reason stays.
     pub fn abort(&self, reason: impl Into<String>) {
         let _ = self.reason.set(reason.into());
         let waker = self.waiting.lock().take();

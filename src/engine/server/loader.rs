@@ -107,8 +107,8 @@ impl Loaded {
     }
 }
 
-/// Loads each schema of the plan and returns the results in the plan's order. The flag is set as soon
-/// as one loader fails; the first real reason is the error.
+/// Loads each schema; results are in the plan's order. One that fails sets the flag; the first real
+/// reason is the error.
 fn load_each<T: Send>(
     plan: &LoadPlan,
     failed: &AtomicBool,
@@ -175,8 +175,7 @@ pub fn without_mark(place: impl std::fmt::Display, what: &str, instead: &str) ->
     ))
 }
 
-/// Passes a placement on that has one row in each of as many blocks as were loaded. `otherwise`:
-/// what it means and what to do where it has not.
+/// Refuses all but one row in each of `rows` blocks. `otherwise`: what it means, what to do.
 pub fn prove(
     place: impl std::fmt::Display,
     table: &str,

@@ -1,5 +1,4 @@
-//! How another thread ends what a session does: cancelling asks the server, aborting gives the
-//! connection up without asking anybody.
+//! How another thread cancels what a session does, or aborts its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

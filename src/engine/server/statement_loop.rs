@@ -7,8 +7,7 @@ use super::failure::Failure;
 use crate::engine::{Outcome, Outcomes, SessionError, Stop};
 use crate::workload::op::Operation;
 
-/// Executes one operation, an UPDATE with its commit; returns the rows that it visited. Where it
-/// fails, it leaves no transaction open.
+/// Executes an operation, an UPDATE with its commit; returns its rows. Rolls a failure back.
 pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
 
 /// Executes a batch.

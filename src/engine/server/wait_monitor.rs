@@ -1,6 +1,5 @@
-//! What happens while a connection waits for an answer outside of a run's operations. A signal ends
-//! the wait and has the server cancel the statement. The caller is told of a wait for somebody's
-//! lock, and who holds it; the wait ends after a limit.
+//! Waits outside of a run's operations. A signal ends one and cancels the statement. The caller is
+//! told who holds the lock that is waited for; that wait has a limit.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,8 +108,7 @@ impl WaitMonitor {
         }
     }
 
-    /// Explains a statement that failed: whether by the server's own limit for locks, or because it
-    /// was cancelled.
+    /// Explains a failed statement: the server's own limit for locks, or a cancel.
     pub fn end(&mut self, is_lock_timeout: bool, is_cancelled: bool) -> WaitEnd {
         if self.is_interrupted() {
             WaitEnd::Interrupted

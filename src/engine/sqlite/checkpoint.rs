@@ -1,5 +1,4 @@
-//! Checkpoints: by petal, at a stated size of the WAL, on threads of their own and never inside an
-//! unlucky commit.
+//! Checkpoints by petal, at a stated size of the WAL, on own threads and never in a commit.
 //!
 //! A session that finds the WAL past the size asks; a checkpointer copies what it can beside
 //! readers and writers (PASSIVE), then waits for them and copies the rest, so that the next
@@ -16,14 +15,13 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::Shared;
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, open};
 use super::gate::Gate;
 use super::io::{Context, Count, Event, Recorder, Role};
 use crate::engine::EngineError;
 use crate::engine::threads::Thread;
 
-/// The longest wait of a checkpoint's RESTART for readers and writers; then it leaves the WAL as it
-/// is.
+/// The longest wait of a checkpoint's RESTART; then the WAL is left as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pass that copied no more than this was short: a few milliseconds.
@@ -153,7 +151,7 @@ impl Checkpointers {
         let checkpointed = opened.and_then(|checkpointer| {
             let path = shared.folder.database(schema);
             let run = checkpointer.run(&self.stopping);
-            run.map_err(|error| engine_error("a checkpoint", &path, &error))?;
+            run.at(&path, "a checkpoint")?;
             Ok(checkpointer)
         });
         match checkpointed {
@@ -179,9 +177,7 @@ impl Checkpointers {
 struct Checkpointer {
     connection: Connection,
     recorder: Arc<Recorder>,
-    gate: Arc<Gate>,
-    waited_ns: Arc<AtomicU64>,
-    begun: Arc<Mutex<Instant>>,
+    wait: Arc<Wait>,
     /// A WAL longer than this is reset now, whoever waits for it: twice the stated size.
     wal_frames_max: i64,
 }
@@ -192,33 +188,29 @@ impl Checkpointer {
         let recorder = shared.statistics.recorder(Role::Checkpoint);
         let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
         let mut connection = open_checkpoint(&path, &context, shared)?;
-        let (waited_ns, begun) =
-            (Arc::<AtomicU64>::default(), Arc::new(Mutex::new(Instant::now())));
-        let gate = shared.gate(schema);
-        let wait = Wait {
-            gate: Arc::clone(&gate),
+        let wait = Arc::new(Wait {
+            gate: shared.gate(schema),
             shared: Arc::downgrade(shared),
-            waited_ns: Arc::clone(&waited_ns),
-            begun: Arc::clone(&begun),
-        };
-        connection
-            .busy_handler(Some(move |_| wait.busy()))
-            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?;
+            waited_ns: AtomicU64::new(0),
+            begun: Mutex::new(Instant::now()),
+        });
+        let busy = Arc::clone(&wait);
+        connection.busy_handler(Some(move |_| busy.busy())).at(&path, "preparing checkpoints")?;
         let page_bytes: u64 = connection
             .pragma_query_value(None, "page_size", |row| row.get::<_, i64>(0))
-            .map_err(|error| engine_error("preparing checkpoints", &path, &error))?
+            .at(&path, "preparing checkpoints")?
             .cast_unsigned();
         let frames = 2 * shared.options.checkpoint_bytes / (page_bytes + FRAME_HEADER_BYTES);
         let wal_frames_max = frames.cast_signed();
-        Ok(Self { connection, recorder, gate, waited_ns, begun, wal_frames_max })
+        Ok(Self { connection, recorder, wait, wal_frames_max })
     }
 
     fn run(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let copied = self.copy_beside_writers(stopping);
-        *self.begun.lock() = Instant::now();
+        *self.wait.begun.lock() = Instant::now();
         let restart = copied.and_then(|()| checkpoint(&self.connection, "RESTART"));
-        self.gate.checkpoint_waits.store(false, Ordering::Release);
-        let waited_ns = self.waited_ns.swap(0, Ordering::Relaxed);
+        self.wait.gate.checkpoint_waits.store(false, Ordering::Release);
+        let waited_ns = self.wait.waited_ns.swap(0, Ordering::Relaxed);
         if waited_ns > 0 {
             self.recorder.record(Event::CheckpointWait, waited_ns, 0);
         }
@@ -232,12 +224,9 @@ impl Checkpointer {
         self.recorder.fold();
         restart.map(|_| ())
     }
-}
 
-impl Checkpointer {
-    /// A PASSIVE pass copies what was committed when it began, while more is committed. Passes
-    /// are repeated until one was short: RESTART copies the rest with the writer lock held, and
-    /// writers should not wait for more than that.
+    /// A PASSIVE pass copies what was committed before it. Passes repeat until one was short:
+    /// RESTART holds the writer lock while it copies the rest.
     fn copy_beside_writers(&self, stopping: &AtomicBool) -> rusqlite::Result<()> {
         let mut copied_frames = 0;
         for _ in 0..PASSES_MAX {
@@ -265,7 +254,7 @@ fn open_checkpoint(
             connection.pragma_update(None, "synchronous", shared.options.synchronous.name())?;
             connection.query_row("SELECT count(*) FROM petal_meta", [], |_| Ok(()))
         })
-        .map_err(|error| engine_error("opening for checkpoints", path, &error))?;
+        .at(path, "opening for checkpoints")?;
     Ok(connection)
 }
 
@@ -273,8 +262,8 @@ fn open_checkpoint(
 struct Wait {
     gate: Arc<Gate>,
     shared: std::sync::Weak<Shared>,
-    waited_ns: Arc<AtomicU64>,
-    begun: Arc<Mutex<Instant>>,
+    waited_ns: AtomicU64,
+    begun: Mutex<Instant>,
 }
 
 impl Wait {

@@ -1,5 +1,4 @@
-//! Opening a database file, the settings that every connection of petal's has, and what SQLite's
-//! error codes mean to a caller.
+//! Opening a database file, settings of all connections, and what SQLite's error codes mean.
 
 use std::path::Path;
 
@@ -34,11 +33,10 @@ pub fn open(path: &Path, access: Access, context: &Context) -> Result<Connection
         Access::Unchanging => Connection::open_with_flags_and_vfs(uri(path), flags, vfs::NAME),
         _ => Connection::open_with_flags_and_vfs(path, flags, vfs::NAME),
     });
-    opened.and_then(prepared).map_err(|error| engine_error("opening", path, &error))
+    opened.and_then(prepared).at(path, "opening")
 }
 
-/// petal checkpoints at its own time: not in a commit and not at the end of a connection. SQLite's
-/// default busy handler (1 to 100 ms sleeps) is off.
+/// petal checkpoints at its own time, not in a commit or at a close. No busy handler that sleeps.
 fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
     connection.busy_timeout(std::time::Duration::ZERO)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -122,6 +120,17 @@ pub fn in_words(error: &rusqlite::Error) -> String {
         )
     });
     said.map_or_else(|| error.to_string(), |said| format!("{error}: {said}"))
+}
+
+/// Turns a failure of SQLite's into the kind on which a caller acts.
+pub trait AtFile<T> {
+    fn at(self, path: &Path, doing: &str) -> Result<T, EngineError>;
+}
+
+impl<T> AtFile<T> for rusqlite::Result<T> {
+    fn at(self, path: &Path, doing: &str) -> Result<T, EngineError> {
+        self.map_err(|error| engine_error(doing, path, &error))
+    }
 }
 
 /// A failure of SQLite's as a caller acts on it.

@@ -6,10 +6,11 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::Shared;
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, open};
+use super::files::OnPath;
 use super::io::{Context, Event};
 use super::meta::Meta;
-use super::{advice, direct, files, layout};
+use super::{advice, direct, layout};
 use crate::engine::{EngineError, LoadPlan, Needs};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
@@ -46,8 +47,6 @@ pub fn describe(
     };
     let details = TargetDetails {
         local: true,
-        host_unseen: None,
-        io_untimed: None,
         in_process: true,
         session_cache_bytes: metas.iter().map(|meta| cache_bytes_of(shared, meta)).min(),
         settings: settings(shared, first, &direct_io),
@@ -69,13 +68,13 @@ pub fn describe(
             log: Event::WalSync.name().to_owned(),
             timed_by: "petal's VFS shim".to_owned(),
         },
-        sync_per_commit: false,
         data_file_kind: Some("main".to_owned()),
         advice: advice::advice(),
         checkpoint: Some(format!(
             "by petal, on threads of its own, when a WAL reaches {}: PASSIVE, then RESTART",
             format_bytes(shared.options.checkpoint_bytes)
         )),
+        ..TargetDetails::default()
     };
     Ok((target, details))
 }
@@ -84,8 +83,7 @@ pub fn describe(
 const FILES_PER_CONNECTION: u64 = 2;
 /// Open files of each schema: direct, buffered and shared memory, and a checkpointer's connection.
 const FILES_PER_SCHEMA: u64 = 5;
-/// Open files of each loader: the database file, its folder, and temporary files of SQLite's
-/// sorter.
+/// Open files of each loader: database file, folder, and the sorter's temporary files.
 const FILES_PER_LOADER: u64 = 5;
 
 /// Files and memory of the sessions' connections. A cache holds no more than there is.
@@ -133,7 +131,7 @@ fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo, EngineError> {
     if !shared.direct {
         return Ok(DirectIo::default());
     }
-    let found = direct::direct(path).map_err(|error| files::unusable(path, &error))?;
+    let found = direct::direct(path).on(path)?;
     Ok(DirectIo { asked: true, used: found.is_ok(), reason: found.err() })
 }
 
@@ -165,8 +163,7 @@ fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck, EngineError> 
         let lines = statement.query_map([1, 2], |row| row.get::<_, String>(3))?;
         lines.collect::<rusqlite::Result<Vec<_>>>()
     };
-    let text =
-        explain().map_err(|error| engine_error("explaining the SELECT", path, &error))?.join("; ");
+    let text = explain().at(path, "explaining the SELECT")?.join("; ");
     let as_meant = text.starts_with("SEARCH cf1 USING INDEX cf1_custid");
     Ok(PlanCheck { text, as_meant })
 }
@@ -175,8 +172,7 @@ const SAMPLES: u64 = 64;
 /// First byte of a leaf page of a table (<https://sqlite.org/fileformat2.html>, section 1.6).
 const TABLE_LEAF: u8 = 0x0D;
 
-/// Leaf pages spread evenly over the main table, which is the first thing in the file. Fewer where
-/// they cannot be read: a sample needs no error.
+/// Leaf pages spread over the main table, which comes first in the file, as far as readable.
 fn sample_blocks(path: &Path, meta: &Meta) -> Vec<Vec<u8>> {
     let Ok(file) = direct::buffered(path) else { return Vec::new() };
     let block = u64::from(meta.block_bytes);

@@ -10,23 +10,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, StatxFlags};
 
-/// A file by device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId(u64, u64);
-
-impl FileId {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let metadata = std::fs::metadata(path)?;
-        Ok(Self(metadata.dev(), metadata.ino()))
-    }
-}
+pub use crate::engine::in_use::FileId;
 
 #[derive(Default)]
 struct Entry {
@@ -74,8 +65,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     Ok(file)
 }
 
-/// The file's O_DIRECT descriptor, or why its file system has none. An error where the system
-/// fails: the next call tries again.
+/// The file's O_DIRECT descriptor, or why it has none. An error is tried again next time.
 pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     let id = FileId::of(path)?;
     let mut files = FILES.lock();
@@ -88,12 +78,11 @@ pub fn direct(path: &Path) -> io::Result<Result<Arc<DirectFile>, String>> {
     Ok(found)
 }
 
-/// The alignment that serves every common device, for kernels that do not name one (before 6.1).
+/// The alignment that serves every common device, for kernels before 6.1, which name none.
 const ALIGNMENT_DEFAULT: usize = 4096;
 /// Some file systems take O_DIRECT in open and refuse it in the first read.
 const PROBE_BYTES: usize = 4096;
-/// A call that was interrupted, refused for the moment or served in part is made so many times
-/// more.
+/// A call that was interrupted, refused for now or served in part is repeated so often.
 const TRIES_MORE: u32 = 3;
 
 /// An O_DIRECT descriptor, proved by a read.
@@ -105,8 +94,7 @@ pub struct DirectFile {
 }
 
 impl DirectFile {
-    /// The file if its file system has direct I/O; else why not. A descriptor that is of no use
-    /// goes to `unused`.
+    /// The file, or why there is no direct I/O. A useless descriptor goes to `unused`.
     fn open(path: &Path, unused: &mut Vec<File>) -> io::Result<Result<Arc<Self>, String>> {
         let file = match open_direct(path) {
             Ok(file) => file,

@@ -1,5 +1,4 @@
-//! The target folder: which files are petal's, where they are, whether there is room, and what a
-//! system error about them means to a person.
+//! The target folder: petal's files, where they are, room for them, and errors for a person.
 
 use std::fs::{self, File};
 use std::io;
@@ -54,11 +53,11 @@ impl Folder {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.unusable(&error)),
+            Err(error) => return Err(unusable(&self.path, &error)),
         };
         let mut named = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(|error| self.unusable(&error))?;
+            let entry = entry.on(&self.path)?;
             if let Some((schema, loading)) = entry.file_name().to_str().and_then(parse_name) {
                 named.push(Named { schema, path: entry.path(), loading });
             }
@@ -69,7 +68,7 @@ impl Folder {
 
     /// Makes the folder where it is missing.
     pub fn create(&self) -> Result<(), EngineError> {
-        fs::create_dir_all(&self.path).map_err(|error| self.unusable(&error))
+        fs::create_dir_all(&self.path).on(&self.path)
     }
 
     /// Removes the folder if nothing is left in it. True if it is gone.
@@ -79,7 +78,7 @@ impl Folder {
 
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
     pub fn lock(&self) -> Result<FileLock, EngineError> {
-        let folder = File::open(&self.path).map_err(|error| self.unusable(&error))?;
+        let folder = File::open(&self.path).on(&self.path)?;
         FileLock::on(folder).ok_or_else(|| {
             EngineError::Environment(format!(
                 "{}: another petal is loading or dropping data there; wait until it is done",
@@ -90,17 +89,14 @@ impl Folder {
 
     /// Makes renames in the folder durable.
     pub fn sync(&self) -> Result<(), EngineError> {
-        File::open(&self.path)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| self.unusable(&error))
+        File::open(&self.path).and_then(|folder| folder.sync_all()).on(&self.path)
     }
 
     /// Refuses if nothing can be written, or less than `needed_bytes` are free.
     pub fn check_room(&self, needed_bytes: u64) -> Result<(), EngineError> {
-        let room = rustix::fs::statvfs(&self.path)
-            .map_err(|error| self.unusable(&io::Error::from(error)))?;
+        let room = rustix::fs::statvfs(&self.path).on(&self.path)?;
         if room.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
-            return Err(self.unusable(&io::ErrorKind::ReadOnlyFilesystem.into()));
+            return Err(unusable(&self.path, &io::ErrorKind::ReadOnlyFilesystem.into()));
         }
         let available_bytes = room.f_bavail.saturating_mul(room.f_frsize);
         if available_bytes >= needed_bytes {
@@ -113,10 +109,6 @@ impl Folder {
             rounded(needed_bytes),
             rounded(available_bytes),
         )))
-    }
-
-    fn unusable(&self, error: &io::Error) -> EngineError {
-        unusable(&self.path, error)
     }
 }
 
@@ -133,6 +125,17 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
 
 /// Where to read about a device that failed.
 pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
+
+/// Names the path that a call of the system's failed on.
+pub trait OnPath<T> {
+    fn on(self, path: &Path) -> Result<T, EngineError>;
+}
+
+impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
+    fn on(self, path: &Path) -> Result<T, EngineError> {
+        self.map_err(|error| unusable(path, &error.into()))
+    }
+}
 
 /// A system error about a path, with what a person can do.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
@@ -176,14 +179,12 @@ pub enum Header {
 /// Reads a header, through the descriptor that is kept for that (see [`direct`]).
 pub fn header(path: &Path) -> Result<Header, EngineError> {
     // A folder, pipe or device of that name is not even opened.
-    let metadata = fs::metadata(path).map_err(|error| unusable(path, &error))?;
+    let metadata = fs::metadata(path).on(path)?;
     if !metadata.is_file() {
         return Ok(Header::Foreign);
     }
     let mut bytes = [0u8; 100];
-    let read = direct::buffered(path)
-        .and_then(|file| file.read_at(&mut bytes, 0))
-        .map_err(|error| unusable(path, &error))?;
+    let read = direct::buffered(path).and_then(|file| file.read_at(&mut bytes, 0)).on(path)?;
     Ok(if read == 0 { Header::Empty } else { parse_header(&bytes[..read]) })
 }
 
@@ -211,10 +212,9 @@ pub fn leave_page_cache(path: &Path) {
     }
 }
 
-/// Keeps other petals from a data file, by whatever path they come: the lock is the inode's. It
-/// goes through the descriptor that is kept (see [`direct`]).
+/// Locks a data file, whatever its path, through the descriptor that is kept (see [`direct`]).
 pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
-    let file = direct::buffered(path).map_err(|error| unusable(path, &error))?;
+    let file = direct::buffered(path).on(path)?;
     if !has_locks_apart(&file) {
         return Ok(None);
     }
@@ -240,26 +240,21 @@ fn has_locks_apart(file: &File) -> bool {
 pub fn remove(path: &Path) -> Result<(), EngineError> {
     let id = FileId::of(path).ok();
     remove_sides(path)?;
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
-        _ => {
-            id.into_iter().for_each(direct::forget);
-            Ok(())
-        }
-    }
+    remove_file(path)?;
+    id.into_iter().for_each(direct::forget);
+    Ok(())
 }
 
 pub fn remove_sides(path: &Path) -> Result<(), EngineError> {
-    for side in SIDES {
-        let side = beside(path, side);
-        match fs::remove_file(&side) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(unusable(&side, &error));
-            }
-            _ => {}
-        }
+    SIDES.into_iter().try_for_each(|side| remove_file(&beside(path, side)))
+}
+
+/// Removes a file, if it is there.
+fn remove_file(path: &Path) -> Result<(), EngineError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// The path with something after its name.

@@ -33,8 +33,7 @@ pub struct Gate {
     ended: Condvar,
     /// A checkpoint is asked for or at work.
     pub checkpoint_pending: AtomicBool,
-    /// A checkpoint waits for the writer lock. Without a pause of the writers it would not get
-    /// it, and the WAL would grow.
+    /// A checkpoint waits for the writer lock; without a pause of writers the WAL would grow.
     pub checkpoint_waits: AtomicBool,
     /// Sessions that have waited for [`STARVED`].
     starved: AtomicUsize,
@@ -63,8 +62,7 @@ impl Gate {
         self.checkpoint_waits.load(Ordering::Acquire) || self.starved.load(Ordering::Acquire) > 0
     }
 
-    /// Sleeps until something ended after `seen`, or it is time to look again. Returns what to
-    /// wait for next.
+    /// Sleeps until something ended after `seen`, or for [`RETRY`]. Returns what to wait for next.
     pub fn wait(&self, seen: u64) -> u64 {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut sleep = self.sleep.lock();
@@ -106,8 +104,7 @@ impl Waiter {
         *self.stop.lock() = Some(stop.clone());
     }
 
-    /// Before an operation asks for the lock: a checkpoint and sessions that starve go first. An
-    /// error as SQLite's own if the operation is cut meanwhile.
+    /// Lets a checkpoint and starving sessions go first. SQLite's own error if it is cut meanwhile.
     pub fn let_others_pass(&self) -> rusqlite::Result<()> {
         self.seen.store(self.gate.ends(), Ordering::Relaxed);
         while self.gate.must_let_pass() && !self.is_starved.load(Ordering::Relaxed) {

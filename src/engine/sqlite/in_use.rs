@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::direct::FileId;
 use super::files;
+use super::files::OnPath;
 use crate::engine::EngineError;
 use crate::engine::file_lock::FileLock;
-use crate::engine::in_use::DataUse;
+use crate::engine::in_use::{DataUse, FileId};
 
 /// SQLite's files of one run. A second run on them is refused: by another link to a file it would
 /// have a WAL of its own there, and both would destroy what they share.
@@ -20,7 +20,7 @@ impl FilesInUse {
         let mut begun = Self { files: Vec::new(), _locks: Vec::new() };
         for path in paths {
             begun._locks.extend(files::lock_file(&path)?);
-            let id = FileId::of(&path).map_err(|error| files::unusable(&path, &error))?;
+            let id = FileId::of(&path).on(&path)?;
             begun.files.push((path, id));
         }
         Ok(begun)
@@ -29,11 +29,6 @@ impl FilesInUse {
 
 impl DataUse for FilesInUse {
     fn vanished(&self) -> Result<Option<String>, EngineError> {
-        let gone = self.files.iter().find_map(|(path, id)| match FileId::of(path) {
-            Ok(now) if now == *id => None,
-            Ok(_) => Some(format!("{} is another file now", path.display())),
-            Err(error) => Some(format!("{}: {error}", path.display())),
-        });
-        Ok(gone)
+        Ok(self.files.iter().find_map(|(path, id)| id.vanished(path)))
     }
 }

@@ -1,8 +1,6 @@
-//! Events of the VFS shim, in safe code: their kinds, one recorder per connection, and
-//! the statistics of the engine that they are folded into.
+//! Events of the VFS shim, in safe code: kinds, a recorder per connection, and statistics.
 //!
-//! How events are kept and folded is [`crate::stats::event_stats`]'s affair. Nothing here knows
-//! SQLite's types.
+//! [`crate::stats::event_stats`] keeps and folds them. Nothing here knows SQLite's types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -84,8 +82,7 @@ impl Event {
     }
 }
 
-/// Cumulative figures that are no timed events, by the names under which the record keeps them.
-/// Those in capitals are SQLite's own.
+/// Cumulative figures without time, by their names in the record; capitals are SQLite's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     CacheHit,
@@ -235,8 +232,7 @@ fn files(totals: &[Totals]) -> Vec<FileCounts> {
     ]
 }
 
-/// Events of one connection. Only the connection itself records (SQLite allows one thread at a
-/// time in it); anybody may fold.
+/// Events of one connection, which alone records them (on one thread); anybody may fold.
 pub struct Recorder {
     pub role: Role,
     events: Arc<event_stats::Recorder>,
@@ -284,8 +280,7 @@ thread_local! {
     static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what the system said of a call that failed, for [`take_failure`]: SQLite's own codes do
-/// not tell it.
+/// Keeps what the system said of a failed call, which SQLite's codes do not tell.
 pub fn keep_failure(what: String) {
     FAILURE.with(|failure| *failure.borrow_mut() = Some(what));
 }

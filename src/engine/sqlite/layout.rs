@@ -1,5 +1,4 @@
-//! The shape of the data: how wide a row is, which SQL makes and touches it, and how much of it a
-//! session caches. Pure; no connection here.
+//! The shape of the data: a row's width, its SQL, what a session caches. No connection.
 
 use crate::settings::RedoStress;
 use crate::workload::row::{COLUMNS, changed_columns};

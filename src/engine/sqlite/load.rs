@@ -1,6 +1,5 @@
-//! Loading: each schema goes into a file of its own beside the final name, proved, then renamed. Until
-//! the last schema is proved nothing has its final name, so that a load that is cut off leaves
-//! only `.loading` files, which nobody takes for data.
+//! Loading: each schema goes into a file beside its final name and is proved. All are renamed at
+//! the end: a load that is cut off leaves `.loading` files, which nobody takes for data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,9 +7,9 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-use super::connection::{Access, engine_error, open};
+use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
-use super::files::{self, Folder, Header};
+use super::files::{self, Folder, Header, OnPath};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
@@ -64,8 +63,7 @@ impl Loader<'_> {
         Ok(loaded.summary())
     }
 
-    /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless
-    /// it is to be replaced.
+    /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
     fn check_names(&self) -> Result<(), EngineError> {
         let foreign = files::remove_leftovers(self.folder)?;
         for &schema in &self.load.plan.schemas {
@@ -96,8 +94,7 @@ impl Loader<'_> {
         Ok(locks?.into_iter().flatten().collect())
     }
 
-    /// A page for each row, interior pages, and the index at under 24 bytes a row with its pages'
-    /// slack.
+    /// A page per row, interior pages, and an index of under 24 bytes a row with pages' slack.
     fn bytes_needed(&self) -> u64 {
         let plan = self.load.plan;
         let block = u64::from(plan.block_size);
@@ -116,7 +113,7 @@ impl Loader<'_> {
             let mut connection = open(&path, Access::Create, &context)?;
             connection
                 .progress_handler(STEPS_PER_LOOK, Some(state.watcher()))
-                .map_err(|error| engine_error("setting up the load", &path, &error))?;
+                .at(&path, "setting up the load")?;
             let filling =
                 Filling { loader: self, schema, path: &path, connection: &connection, state };
             let (meta, placement) = filling.run()?;
@@ -135,8 +132,8 @@ impl Loader<'_> {
     }
 
     fn make_durable(&self, path: &Path) -> Result<(), EngineError> {
-        let file = direct::buffered(path).map_err(|error| files::unusable(path, &error))?;
-        file.sync_all().map_err(|error| files::unusable(path, &error))?;
+        let file = direct::buffered(path).on(path)?;
+        file.sync_all().on(path)?;
         if self.direct {
             files::leave_page_cache(path);
         }
@@ -151,7 +148,7 @@ impl Loader<'_> {
             if replaced.is_some() {
                 empty_wal(&to)?;
             }
-            std::fs::rename(&from, &to).map_err(|error| files::unusable(&to, &error))?;
+            std::fs::rename(&from, &to).on(&to)?;
             replaced.into_iter().for_each(direct::forget);
         }
         self.folder.sync()
@@ -175,7 +172,7 @@ fn set_wal_mode(path: &Path, context: &Context) -> Result<(), EngineError> {
     let connection = open(path, Access::Write, context)?;
     let mode: String = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-        .map_err(|error| engine_error("changing to WAL mode", path, &error))?;
+        .at(path, "changing to WAL mode")?;
     drop(connection);
     if mode != "wal" {
         return Err(EngineError::Environment(format!(

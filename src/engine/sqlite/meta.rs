@@ -1,13 +1,12 @@
-//! petal_meta, which a load leaves in each file, and the check of a database file before petal uses
-//! it.
+//! petal_meta, which a load leaves in each file, and the check of a file before it is used.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::connection::{Access, engine_error, open};
-use super::files::{Header, header};
+use super::connection::{Access, AtFile, open};
+use super::files::{Header, OnPath, header};
 use super::io::Context;
 use super::layout::FORMAT;
 use crate::engine::EngineError;
@@ -76,8 +75,7 @@ impl Meta {
     /// Reads petal_meta over any connection to the file.
     pub fn read(connection: &Connection, path: &Path) -> Result<Self, EngineError> {
         let place = path.display().to_string();
-        let values =
-            values(connection).map_err(|error| engine_error("reading petal_meta", path, &error))?;
+        let values = values(connection).at(path, "reading petal_meta")?;
         let values = MetaValues { values, place: &place, of: "its petal_meta".to_owned() };
         values.check_format(FORMAT)?;
         // SQLite's integers are signed: the bits are kept.
@@ -106,8 +104,7 @@ impl Meta {
             )));
         };
         let expected_bytes = page_bytes * pages;
-        let bytes =
-            std::fs::metadata(path).map_err(|error| super::files::unusable(path, &error))?.len();
+        let bytes = std::fs::metadata(path).on(path)?.len();
         if bytes != expected_bytes {
             return Err(EngineError::Data(format!(
                 "{}: it has {bytes} bytes where its header says {expected_bytes} ({pages} pages \

@@ -47,8 +47,8 @@ use crate::stats::counters::Counters;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
-use connection::{Access, engine_error, open};
-use files::{Folder, Header};
+use connection::{Access, AtFile, open};
+use files::{Folder, Header, OnPath};
 use gate::Gate;
 use io::{Context, Statistics};
 use meta::Meta;
@@ -128,12 +128,8 @@ impl Sqlite {
 
     /// Every complete schema, checked.
     fn metas(&self) -> Result<Vec<Meta>, EngineError> {
-        let files = self.shared.folder.named()?;
-        files
-            .iter()
-            .filter(|file| !file.loading)
-            .map(|file| Meta::inspect(&file.path, file.schema))
-            .collect()
+        let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
+        files.map(|file| Meta::inspect(&file.path, file.schema)).collect()
     }
 
     /// The schemas that a run touches.
@@ -153,7 +149,7 @@ impl Sqlite {
             let connection = open(&path, Access::Write, &context)?;
             let answer = context
                 .during(|| checkpoint::checkpoint(&connection, "TRUNCATE"))
-                .map_err(|error| engine_error("settling", &path, &error))?;
+                .at(&path, "settling")?;
             let emptied =
                 if answer.busy { "could not be emptied: it is in use" } else { "emptied" };
             line = Some(format!(
@@ -161,9 +157,7 @@ impl Sqlite {
                 meta.schema
             ));
         }
-        direct::buffered(&path)
-            .and_then(|file| file.sync_all())
-            .map_err(|error| files::unusable(&path, &error))?;
+        direct::buffered(&path).and_then(|file| file.sync_all()).on(&path)?;
         Ok(line)
     }
 }
@@ -270,8 +264,7 @@ impl Engine for Sqlite {
         let mut bytes = 0;
         for meta in self.metas_in_use()? {
             let path = self.shared.folder.database(meta.schema);
-            bytes +=
-                std::fs::metadata(&path).map_err(|error| files::unusable(&path, &error))?.len();
+            bytes += std::fs::metadata(&path).on(&path)?.len();
         }
         Ok(Some(bytes))
     }

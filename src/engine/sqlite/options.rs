@@ -31,8 +31,7 @@ impl Synchronous {
     }
 }
 
-/// Large enough that a checkpoint writes a page that was changed often once, small enough that a
-/// minute's run has many.
+/// Large enough to write often changed pages once, small enough for many in a minute.
 pub const CHECKPOINT_BYTES_DEFAULT: u64 = 16 << 20;
 const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
 const CHECKPOINT_BYTES_MAX: u64 = 64 << 30;

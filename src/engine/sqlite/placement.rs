@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::connection::engine_error;
+use super::connection::AtFile;
 use crate::engine::{EngineError, Placement};
 
 /// Pages of one table or index.
@@ -44,7 +44,7 @@ pub fn count_pages(connection: &Connection, path: &Path, name: &str) -> Result<P
                 cells_max: number(4)?,
             })
         })
-        .map_err(|error| engine_error("counting its pages", path, &error))
+        .at(path, "counting its pages")
 }
 
 impl From<Pages> for Placement {

@@ -1,4 +1,4 @@
-//! One session: its connections, the statements of the method, and what failures mean.
+//! One session: its connections, statements and failures.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,17 +8,19 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, InterruptHandle};
 
 use super::Shared;
-use super::connection::{Access, code_name, engine_error, hint, in_words, open, set_cache_pages};
+use super::connection::{Access, AtFile, code_name, hint, in_words, open, set_cache_pages};
 use super::gate::{Gate, Waiter};
 use super::io::{Context, Count, Event, Recorder, Role};
 use super::layout;
 use super::meta::Meta;
 use super::vfs::take_cache_counts;
+use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::{Failure, not_loaded};
+use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::statement_loop;
 use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
-use crate::workload::row::{COLUMNS, changed_columns};
+use crate::workload::row::changed_columns;
 
 /// The code of an operation that did not get the writer lock.
 const BUSY: &str = "busy";
@@ -30,8 +32,7 @@ pub struct SqliteSession {
     attached: Vec<Attached>,
     cancelling: Arc<Cancelling>,
     update: String,
-    /// The columns of an UPDATE, one after the other.
-    text: Vec<u8>,
+    text: UpdateText,
 }
 
 /// A connection to one schema.
@@ -54,7 +55,7 @@ impl SqliteSession {
             attached: Vec::with_capacity(1),
             cancelling: Arc::default(),
             update: layout::update(shared.redo_stress),
-            text: Vec::new(),
+            text: UpdateText::default(),
         };
         session.attach(home)?;
         Ok(session)
@@ -64,15 +65,9 @@ impl SqliteSession {
     fn attach(&mut self, schema: u32) -> Result<usize, EngineError> {
         let cancelled = &self.cancelling.requested;
         let attached = Attached::open(&self.shared, schema, self.access, cancelled)?;
-        let text_bytes = layout::column_bytes(attached.meta.block_bytes) * COLUMNS;
-        if self.text.len() < text_bytes {
-            self.text.resize(text_bytes, 0);
-        }
+
         for sql in [layout::SELECT, layout::SCAN, BEGIN, COMMIT, ROLLBACK, self.update.as_str()] {
-            attached
-                .connection
-                .prepare_cached(sql)
-                .map_err(|error| engine_error("preparing statements", &attached.path, &error))?;
+            attached.connection.prepare_cached(sql).at(&attached.path, "preparing statements")?;
         }
         self.cancelling.handles.lock().push(attached.connection.get_interrupt_handle());
         self.attached.push(attached);
@@ -92,28 +87,22 @@ impl SqliteSession {
     fn run(&mut self, operation: &Operation, stop: &Stop) -> Result<u64, Failure> {
         let position = self.position(operation.schema, stop)?;
         let attached = &self.attached[position];
+        let (first, last) = keys(operation);
         let result = match operation.kind {
-            Kind::Select => attached.count(layout::SELECT, &keys(operation)),
+            Kind::Select => attached.count(layout::SELECT, &[first, last]),
             Kind::Scan => attached.count(layout::SCAN, &[]),
             Kind::Update => {
                 let bytes = layout::column_bytes(attached.meta.block_bytes);
                 let columns = changed_columns(self.shared.redo_stress);
-                for (column, text) in self.text.chunks_exact_mut(bytes).take(columns).enumerate() {
-                    attached.meta.filler.fill(text, operation.stamp, column as u32 + 2);
-                }
-                let text = &self.text[..bytes * columns];
-                attached.update(&self.update, keys(operation), text, bytes)
+                let text = self.text.make(attached.meta.filler, operation.stamp, bytes, columns);
+                attached.update(&self.update, [first, last], text, bytes)
             }
         };
-        match result {
-            Ok(rows) => {
-                if operation.kind == Kind::Update {
-                    attached.ask_for_checkpoint(&self.shared);
-                }
-                Ok(rows)
-            }
-            Err(error) => Err(self.failure(attached, &error, stop)),
+        let rows = result.map_err(|error| self.failure(attached, &error, stop))?;
+        if operation.kind == Kind::Update {
+            attached.ask_for_checkpoint(&self.shared);
         }
+        Ok(rows)
     }
 
     fn failure(&self, attached: &Attached, error: &rusqlite::Error, stop: &Stop) -> Failure {
@@ -125,14 +114,8 @@ impl SqliteSession {
             Some(
                 ErrorCode::DatabaseBusy
                 | ErrorCode::DatabaseLocked
-                | ErrorCode::FileLockingProtocolFailed
-                | ErrorCode::OperationInterrupted,
-            ) if is_cut => Failure::Counted(CUT.into()),
-            Some(
-                ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
                 | ErrorCode::FileLockingProtocolFailed,
-            ) => Failure::Counted(BUSY.into()),
+            ) => Failure::Counted(if is_cut { CUT } else { BUSY }.into()),
             Some(ErrorCode::OperationInterrupted) => Failure::Counted(CUT.into()),
             _ => Failure::Fatal(SessionError {
                 code: code_name(error).into(),
@@ -140,11 +123,6 @@ impl SqliteSession {
             }),
         }
     }
-}
-
-/// The bounds of a range, as SQLite's signed integers.
-fn keys(operation: &Operation) -> [i64; 2] {
-    [operation.first.cast_signed(), operation.last().cast_signed()]
 }
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -175,10 +153,10 @@ impl Attached {
                     let synchronous = shared.options.synchronous.name();
                     connection.pragma_update(None, "synchronous", synchronous)
                 })
-                .map_err(|error| engine_error("preparing a session", &path, &error))?;
+                .at(&path, "preparing a session")?;
             let meta = Meta::read(&connection, &path)?;
             set_cache_pages(&connection, shared.cache_pages(&meta))
-                .map_err(|error| engine_error("sizing the cache", &path, &error))?;
+                .at(&path, "sizing the cache")?;
             Ok::<_, EngineError>(meta)
         })?;
         // What opening cost belongs to no operation.
@@ -202,13 +180,7 @@ impl Attached {
     }
 
     /// One UPDATE and its commit. `text` holds the new columns, `bytes` each.
-    fn update(
-        &self,
-        sql: &str,
-        keys: [i64; 2],
-        text: &[u8],
-        bytes: usize,
-    ) -> rusqlite::Result<u64> {
+    fn update(&self, sql: &str, keys: [i64; 2], text: &str, bytes: usize) -> rusqlite::Result<u64> {
         let locked = self.waiter.let_others_pass().and_then(|()| self.step(BEGIN));
         if let Some(wait) = self.waiter.take_wait() {
             self.recorder.record(Event::WriterLock, wait.as_nanos() as u64, 0);
@@ -217,8 +189,8 @@ impl Attached {
         let mut statement = self.connection.prepare_cached(sql)?;
         statement.raw_bind_parameter(1, keys[0])?;
         statement.raw_bind_parameter(2, keys[1])?;
-        for (index, column) in text.chunks_exact(bytes).enumerate() {
-            statement.raw_bind_parameter(index + 3, std::str::from_utf8(column)?)?;
+        for (at, parameter) in (0..text.len()).step_by(bytes).zip(3..) {
+            statement.raw_bind_parameter(parameter, text.get(at..at + bytes))?;
         }
         let rows = statement.raw_execute()?;
         self.step(COMMIT)?;

@@ -96,8 +96,7 @@ struct ShimFile {
     state: *mut FileState,
 }
 
-/// The offset of the real file's object: SQLite's file objects want eight bytes' alignment, which
-/// this is.
+/// The offset of the real file's object; SQLite wants an alignment of eight bytes.
 const SHIM_BYTES: usize = size_of::<ShimFile>();
 const _: () = assert!(SHIM_BYTES.is_multiple_of(8));
 
@@ -157,6 +156,18 @@ unsafe fn real(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
     unsafe { file.cast::<u8>().add(SHIM_BYTES).cast() }
 }
 
+/// Calls a method of the real file's; `else` is the answer where it has none. The caller's `unsafe`
+/// promises that the file is open, so that the real one has methods.
+macro_rules! call_real {
+    ($file:ident, $method:ident($($argument:expr),*) else $none:expr) => {{
+        let real_file = real($file);
+        match (*(*real_file).pMethods).$method {
+            Some(method) => method(real_file $(, $argument)*),
+            None => $none,
+        }
+    }};
+}
+
 fn kind_of(flags: c_int) -> FileKind {
     if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 {
         FileKind::Main
@@ -167,8 +178,7 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// The way a file is served, by this thread's context. An error where a direct descriptor could
-/// be had, and the system fails to give one.
+/// How a file is served, by this thread's context.
 fn describe(path: Option<&Path>, flags: c_int) -> std::io::Result<FileState> {
     let kind = kind_of(flags);
     let context = Context::current();
@@ -230,11 +240,7 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes a file once, and uses it no more; `state` came from Box::into_raw.
     unsafe {
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xClose {
-            Some(real_close) => real_close(real_file),
-            None => ffi::SQLITE_OK,
-        };
+        let code = call_real!(file, xClose() else ffi::SQLITE_OK);
         drop(Box::from_raw((*file.cast::<ShimFile>()).state));
         code
     }
@@ -270,18 +276,13 @@ unsafe extern "C" fn read(
                 }
             }
         }
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xRead {
-            Some(real_read) => real_read(real_file, buffer, bytes, offset),
-            None => ffi::SQLITE_IOERR_READ,
-        };
+        let code = call_real!(file, xRead(buffer, bytes, offset) else ffi::SQLITE_IOERR_READ);
         match code {
             ffi::SQLITE_OK => state.record(Call::Read, begin, bytes as u64),
             ffi::SQLITE_IOERR_SHORT_READ => {}
             _ => {
                 state.failed_below(&format!("reading at byte {offset} of"));
-                // The unix VFS has a code of its own for a device that fails, which SQLite tells as
-                // a malformed database.
+                // The unix VFS has another code for it, which SQLite calls a malformed database.
                 return ffi::SQLITE_IOERR_READ;
             }
         }
@@ -312,8 +313,7 @@ unsafe extern "C" fn write(
     }
 }
 
-/// Writes direct where that can be, else as the real VFS does. Keeps what the system said of a
-/// failure.
+/// Writes direct where possible, else as the real VFS. Keeps what the system said of a failure.
 ///
 /// # Safety
 /// The conditions of xWrite: `file` is open, `buffer` holds `bytes` bytes.
@@ -339,11 +339,7 @@ unsafe fn write_now(
                 _ => ffi::SQLITE_IOERR_WRITE,
             };
         }
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xWrite {
-            Some(real_write) => real_write(real_file, buffer, bytes, offset),
-            None => ffi::SQLITE_IOERR_WRITE,
-        };
+        let code = call_real!(file, xWrite(buffer, bytes, offset) else ffi::SQLITE_IOERR_WRITE);
         if code != ffi::SQLITE_OK {
             state.failed_below(&format!("writing at byte {offset} of"));
         }
@@ -355,11 +351,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: `file` is open.
     unsafe {
         let begin = Instant::now();
-        let real_file = real(file);
-        let code = match (*(*real_file).pMethods).xSync {
-            Some(real_sync) => real_sync(real_file, flags),
-            None => ffi::SQLITE_IOERR_FSYNC,
-        };
+        let code = call_real!(file, xSync(flags) else ffi::SQLITE_IOERR_FSYNC);
         let state = state(file);
         state.record(Call::Sync, begin, 0);
         if code != ffi::SQLITE_OK {
@@ -369,8 +361,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     }
 }
 
-/// The system's error (ENOLCK) where its table of locks is full, or a network's lock service is
-/// away.
+/// ENOLCK: the system's table of locks is full, or a network's lock service is away.
 const NO_LOCKS: Option<c_int> = Some(rustix::io::Errno::NOLCK.raw_os_error());
 
 fn last_errno() -> Option<c_int> {
@@ -383,13 +374,8 @@ macro_rules! forwarded {
         unsafe extern "C" fn $name(file: *mut ffi::sqlite3_file $(, $argument: $type)*) -> c_int {
             // SAFETY: `file` is open, so the real file has methods; arguments pass unchanged.
             unsafe {
-                let real_file = real(file);
-                let code = match (*(*real_file).pMethods).$method {
-                    Some(real_method) => real_method(real_file $(, $argument)*),
-                    None => $code,
-                };
-                // SQLite takes a system that has no locks to give for somebody else's lock, and would
-                // wait for it for ever.
+                let code = call_real!(file, $method($($argument),*) else $code);
+                // SQLite would take no locks to give for somebody's lock, and wait for ever.
                 let has_no_locks = code == ffi::SQLITE_BUSY && last_errno() == NO_LOCKS;
                 if has_no_locks || code & 0xff == ffi::SQLITE_IOERR {
                     state(file).failed_below(concat!("SQLite's ", stringify!($method), " on"));
@@ -418,10 +404,7 @@ forwarded! {
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
     // SAFETY: `file` is open, so the real file has methods.
     unsafe {
-        let real_file = real(file);
-        if let Some(real_barrier) = (*(*real_file).pMethods).xShmBarrier {
-            real_barrier(real_file);
-        }
+        call_real!(file, xShmBarrier() else ());
     }
 }
 

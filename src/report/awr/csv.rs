@@ -10,7 +10,6 @@ use crate::awr::report::Report;
 use super::super::csv_rows::CsvRows;
 use super::factor_names;
 
-/// The whole file.
 pub fn render(reports: &[Report]) -> Result<String, csv::Error> {
     let mut writer = CsvRows::new();
     let factors = factor_names(reports);

@@ -6,31 +6,14 @@ use crate::awr::figure::Figure;
 use crate::awr::report::{Event, Report};
 use crate::settings::printable::printable_line;
 
-pub const NAMES: [&str; 18] = [
-    "FILE",
-    "SESSIONS",
-    "ELAPSED",
-    "DB CPU",
-    "DB Tm",
-    "EXECUTES",
-    "LIO",
-    "PREADS",
-    "READ_MBS",
-    "PWRITES",
-    "WRITE_MBS",
-    "REDO_MBS",
-    "DFSR_LAT",
-    "DPR_LAT",
-    "DFPR_LAT",
-    "DFPW_LAT",
-    "LFPW_LAT",
-    "TOP WAIT",
-];
+/// The first line; the columns' names.
+pub const HEADING: &str = "FILE|SESSIONS|ELAPSED|DB CPU|DB Tm|EXECUTES|LIO|PREADS|READ_MBS|PWRITES|\
+    WRITE_MBS|REDO_MBS|DFSR_LAT|DPR_LAT|DFPR_LAT|DFPW_LAT|LFPW_LAT|TOP WAIT|";
 
 const MIB: f64 = 1_048_576.0;
 
 pub fn render(reports: &[Report]) -> String {
-    let mut lines = format!("{}|\n", NAMES.join("|"));
+    let mut lines = format!("{HEADING}\n");
     for report in reports {
         lines.push_str(&row(report).join("|"));
         lines.push_str("|\n");

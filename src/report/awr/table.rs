@@ -39,7 +39,8 @@ pub fn render(reports: &[Report], is_quiet: bool) -> String {
         };
         let mut row = vec![short(&report.file)];
         row.extend(factors.iter().map(|name| report.factor(name).unwrap_or(UNKNOWN).to_owned()));
-        row.push(or_dash(text("begin_iso"), |begin| minute(&begin)));
+        // `2014-04-23T18:30:05` without its seconds.
+        row.push(or_dash(text("begin_iso"), |iso| iso.get(..16).unwrap_or(&iso).replace('T', " ")));
         row.push(or_dash(text("instance"), |name| cut(&name, INSTANCE_MAX)));
         row.extend([
             shown("elapsed_min", |minutes| decimal(minutes, 2)),
@@ -65,19 +66,19 @@ pub fn render(reports: &[Report], is_quiet: bool) -> String {
 }
 
 /// A finding of one id, and the reports that have it.
-struct Group<'r> {
+struct FindingGroup<'r> {
     finding: &'r Finding,
     files: Vec<&'r str>,
 }
 
 /// The gravest first, then those of the most reports.
-fn groups(reports: &[Report]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(reports: &[Report]) -> Vec<FindingGroup<'_>> {
+    let mut groups: Vec<FindingGroup<'_>> = Vec::new();
     for report in reports {
         for finding in &report.findings {
             match groups.iter_mut().find(|group| group.finding.id == finding.id) {
                 Some(group) => group.files.push(&report.file),
-                None => groups.push(Group { finding, files: vec![&report.file] }),
+                None => groups.push(FindingGroup { finding, files: vec![&report.file] }),
             }
         }
     }
@@ -90,7 +91,7 @@ fn groups(reports: &[Report]) -> Vec<Group<'_>> {
     groups
 }
 
-impl Group<'_> {
+impl FindingGroup<'_> {
     fn shown(&self, of: usize) -> String {
         let Finding { id, severity, message, advice, .. } = self.finding;
         let mark = match severity {
@@ -114,11 +115,6 @@ impl Group<'_> {
         }
         shown
     }
-}
-
-/// `2014-04-23T18:30:05` without its seconds.
-fn minute(iso: &str) -> String {
-    iso.get(..16).unwrap_or(iso).replace('T', " ")
 }
 
 fn cut(name: &str, most: usize) -> String {

@@ -20,6 +20,11 @@ struct Patch {
 }
 
 impl Patch {
+    /// So far to each side of a point.
+    fn about(x: f64, y: f64, across: f64, up: f64) -> Self {
+        Self { left: x - across, top: y - up, right: x + across, bottom: y + up }
+    }
+
     fn overlap(&self, other: &Self) -> f64 {
         let width = self.right.min(other.right) - self.left.max(other.left);
         let height = self.bottom.min(other.bottom) - self.top.max(other.top);
@@ -56,9 +61,7 @@ impl Labels {
 
     /// A marker's place, which words should leave free.
     pub fn marker(&mut self, x: f64, y: f64, radius: f64) {
-        let patch =
-            Patch { left: x - radius, top: y - radius, right: x + radius, bottom: y + radius };
-        self.markers.push(patch);
+        self.markers.push(Patch::about(x, y, radius, radius));
     }
 
     /// A line, which words had better leave free.
@@ -69,7 +72,7 @@ impl Labels {
             let share = piece as f64 / pieces as f64;
             let x = from.0 + (to.0 - from.0) * share;
             let y = from.1 + (to.1 - from.1) * share;
-            Patch { left: x - 2.5, top: y - 2.5, right: x + 2.5, bottom: y + 2.5 }
+            Patch::about(x, y, 2.5, 2.5)
         }));
     }
 
@@ -123,13 +126,7 @@ fn places(x: f64, y: f64, width: f64, height: f64) -> impl Iterator<Item = (f64,
         about.into_iter().map(move |(right, down)| {
             let middle = x + right * (gap + width / 2.0);
             let level = y + down * (gap + height / 2.0);
-            let patch = Patch {
-                left: middle - width / 2.0,
-                top: level - height / 2.0,
-                right: middle + width / 2.0,
-                bottom: level + height / 2.0,
-            };
-            (gap, patch)
+            (gap, Patch::about(middle, level, width / 2.0, height / 2.0))
         })
     })
 }

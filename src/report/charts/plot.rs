@@ -7,7 +7,6 @@ use super::palette::Color;
 use super::scale::{Scale, tick_label};
 use super::svg::{LETTER, escape, fill, path, pixels, stroke, tenth};
 
-/// Where a drawing is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Inside a page whose script shows the values of what is under the pointer.
@@ -71,7 +70,6 @@ pub struct Plot {
 const TEXT: f64 = 12.0;
 const TITLE: f64 = 17.0;
 
-/// Where a word has its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Left,
@@ -213,7 +211,6 @@ impl Plot {
         self.write(&format!("{}{}/>", rect(edges), fill(color, opacity)));
     }
 
-    /// A line in pixels.
     pub fn pixel_line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {
         let points = path(points.iter().copied());
         self.write(&format!("<path d=\"{points}\" fill=\"none\"{}/>", stroke(color, width)));
@@ -249,20 +246,17 @@ impl Plot {
     pub fn reach(&mut self, at: (f64, f64), across: Option<f64>, up: Option<f64>, color: Color) {
         const CAP: f64 = 3.0;
         // One stroke each, back over itself at the caps: a third of the markup.
+        let cap = |scale: &Scale, end: f64| if scale.shows(end) { CAP } else { 0.0 };
         if let Some(half) = across.filter(|&half| half > 0.0) {
             let ((from, y), (to, _)) = (self.at(at.0 - half, at.1), self.at(at.0 + half, at.1));
-            let scale = &self.x;
-            let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
-            let (low, high) = (cap(at.0 - half), cap(at.0 + half));
+            let (low, high) = (cap(&self.x, at.0 - half), cap(&self.x, at.0 + half));
             let lower = [(from, y - low), (from, y + low), (from, y)];
             let upper = [(to, y), (to, y - high), (to, y + high)];
             self.pixel_line(&[lower, upper].concat(), color, 1.0);
         }
         if let Some(half) = up.filter(|&half| half > 0.0) {
             let ((x, from), (_, to)) = (self.at(at.0, at.1 - half), self.at(at.0, at.1 + half));
-            let scale = &self.y;
-            let cap = |end: f64| if scale.shows(end) { CAP } else { 0.0 };
-            let (low, high) = (cap(at.1 - half), cap(at.1 + half));
+            let (low, high) = (cap(&self.y, at.1 - half), cap(&self.y, at.1 + half));
             let lower = [(x - low, from), (x + low, from), (x, from)];
             let upper = [(x, to), (x - high, to), (x + high, to)];
             self.pixel_line(&[lower, upper].concat(), color, 1.0);
@@ -335,7 +329,6 @@ impl Plot {
         self.write(&element);
     }
 
-    /// The whole drawing.
     pub fn finish(mut self) -> String {
         self.write("</svg>");
         self.out

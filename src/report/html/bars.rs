@@ -1,5 +1,7 @@
 //! The run as a whole: how latency is spread, and the same work on every layer.
 
+use std::collections::BTreeSet;
+
 use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Series, Use, Variant, Word};
 use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
 use super::super::sources;
@@ -12,73 +14,62 @@ const SPREADS_MAX: usize = 7;
 /// How latency is spread: operations, and waits that were timed one by one.
 pub(super) fn histogram(run: &Run) -> Option<Figure> {
     let spreads = spreads(run);
-    let bars = || spreads.iter().flat_map(|(_, bars)| bars.iter());
-    let most = bars().map(|bar| bar.upper_us).max()?;
-    let least = bars().map(|bar| bar.upper_us).min().unwrap_or(1);
-    let from = (least as f64 / 2.0).max(0.5);
-    let top = spreads
-        .iter()
-        .flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars) * 100.0))
-        .fold(0.0, f64::max);
-    let lowest = spreads
-        .iter()
-        .flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars) * 100.0))
-        .fold(100.0, f64::min);
-    let scales = [
-        ("linear", Scale::linear([top])),
-        ("log", Scale::log([10_f64.powf(lowest.max(1e-6).log10().floor()), top])),
-    ];
-    let mut variants = Vec::new();
-    for (name, y) in scales {
+    let uppers = uppers(&spreads);
+    let (&least, &most) = uppers.first().zip(uppers.last())?;
+    let shares = spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| share(bar, bars)));
+    let (lowest, top) = shares
+        .map(|share| share * 100.0)
+        .fold((100.0, 0.0), |(low, high): (f64, f64), share| (low.min(share), high.max(share)));
+    let floor = 10_f64.powf(lowest.max(1e-6).log10().floor());
+    let (title, description) = ("How latency is spread", described(&spreads));
+    let svg = |is_log: bool| {
+        let y = if is_log { Scale::log([floor, top]) } else { Scale::linear([top]) };
         let floor = y.from();
         let mut plot = Plot::new(&Frame {
-            id: &format!("histogram-{name}"),
-            title: "How latency is spread",
-            description: &described(&spreads),
+            id: if is_log { "histogram-log" } else { "histogram-linear" },
+            title,
+            description: &description,
             width: 1080.0,
             height: 330.0,
-            x: Axis::new(Scale::doublings(from, most as f64), "latency, us"),
+            x: Axis::new(
+                Scale::doublings((least as f64 / 2.0).max(0.5), most as f64),
+                "latency, us",
+            ),
             y: Axis::new(y, "per cent of a series"),
             shown: Use::Page,
         });
         for (number, (_, bars)) in spreads.iter().enumerate() {
-            plot.series(number, |plot| {
-                draw_spread(plot, bars, Color::Series(number), floor);
-            });
+            plot.series(number, |plot| draw_spread(plot, bars, Color::Series(number), floor));
         }
-        for (row, upper) in uppers(&spreads).into_iter().enumerate() {
+        for (row, &upper) in uppers.iter().enumerate() {
             plot.hit_column(upper as f64 / 2.0, upper as f64, row);
         }
-        variants.push(Variant { name, svg: plot.finish() });
-    }
+        plot.finish()
+    };
     let names = spreads.iter().enumerate();
     let series = names.map(|(number, (name, _))| Series::area(number, name, Color::Series(number)));
-    let mut head = vec!["up to us".to_owned()];
-    for (name, _) in &spreads {
-        head.extend([format!("{name} %"), format!("{name} count")]);
-    }
-    let row = |upper: u64| {
-        let mut cells = vec![whole(upper)];
-        for (_, bars) in &spreads {
+    let heads = spreads.iter().flat_map(|(name, _)| [format!("{name} %"), format!("{name} count")]);
+    let row = |&upper: &u64| {
+        let cells = spreads.iter().flat_map(|(_, bars)| {
             let bar = bars.iter().find(|bar| bar.upper_us == upper);
-            cells.push(percent(bar.map_or(0.0, |bar| share(bar, bars))));
-            cells.push(whole(bar.map_or(0, |bar| bar.count)));
-        }
-        cells
+            let (part, count) = bar.map_or((0.0, 0), |bar| (share(bar, bars), bar.count));
+            [percent(part), whole(count)]
+        });
+        std::iter::once(whole(upper)).chain(cells).collect()
     };
     Some(Figure {
         id: "histogram".to_owned(),
-        title: "How latency is spread".to_owned(),
+        title: title.to_owned(),
         note: format!(
             "By their source ({}). A bar counts what took longer than half its right edge, up to \
              that edge.",
             sources::of(run).histograms
         ),
         is_wide: true,
-        variants,
+        variants: Variant::linear_and_log(svg),
         series: series.collect(),
-        head,
-        rows: uppers(&spreads).into_iter().map(row).collect(),
+        head: std::iter::once("up to us".to_owned()).chain(heads).collect(),
+        rows: uppers.iter().map(row).collect(),
     })
 }
 
@@ -97,13 +88,9 @@ fn spreads(run: &Run) -> Vec<Spread<'_>> {
         .collect()
 }
 
-/// The right edges of all bars, in order.
 fn uppers(spreads: &[Spread<'_>]) -> Vec<u64> {
-    let mut uppers: Vec<u64> =
-        spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| bar.upper_us)).collect();
-    uppers.sort_unstable();
-    uppers.dedup();
-    uppers
+    let all = spreads.iter().flat_map(|(_, bars)| bars.iter().map(|bar| bar.upper_us));
+    all.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn share(bar: &Bar, bars: &[Bar]) -> f64 {
@@ -155,21 +142,19 @@ pub(super) fn layers(run: &Run) -> Option<Figure> {
     let mut plot = Plot::new(&Frame {
         id: "layers",
         title: "The same work on every layer",
-        description: &told(&layers),
+        description: &layers_described(&layers),
         width: 1080.0,
         height: 72.0 + 58.0 * count,
         x: Axis::new(x, "MB over the run (millions of bytes)"),
         y: Axis { words: Some(words.collect()), ..Axis::new(Scale::between(0.0, count), "") },
         shown: Use::Page,
     });
-    let sides: [(&str, Color, f64); 2] =
-        [("read", Color::Series(0), 0.17), ("written", Color::Series(1), -0.17)];
-    for (number, (_, color, shift)) in sides.iter().enumerate() {
+    for (number, shift) in [0.17, -0.17].into_iter().enumerate() {
         plot.series(number, |plot| {
             for (at, layer) in layers.iter().enumerate() {
                 let level = count - at as f64 - 0.5 + shift;
                 let bytes = if number == 0 { layer.read } else { layer.written };
-                draw_bar(plot, bytes, level, *color);
+                draw_bar(plot, bytes, level, Color::Series(number));
             }
         });
     }
@@ -183,6 +168,7 @@ pub(super) fn layers(run: &Run) -> Option<Figure> {
         let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
         vec![layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
     };
+    let area = |(number, name)| Series::area(number, name, Color::Series(number));
     Some(Figure {
         id: "layers".to_owned(),
         title: "The same work on every layer".to_owned(),
@@ -192,10 +178,7 @@ pub(super) fn layers(run: &Run) -> Option<Figure> {
             .to_owned(),
         is_wide: true,
         variants: vec![Variant { name: "linear", svg: plot.finish() }],
-        series: vec![
-            Series::area(0, "read", Color::Series(0)),
-            Series::area(1, "written", Color::Series(1)),
-        ],
+        series: ["read", "written"].into_iter().enumerate().map(area).collect(),
         head: ["layer", "read MB", "written MB"].map(str::to_owned).into(),
         rows: layers.iter().map(row).collect(),
     })
@@ -217,37 +200,25 @@ fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
 }
 
 fn layers_of(run: &Run) -> Vec<Layer> {
-    let (summary, io) = (&run.summary, &run.details.io);
-    let block = summary.target.block_size;
-    let device = run.details.device.as_ref();
-    let layer = |name: &str, read, written| Layer { name: name.to_owned(), read, written };
-    let log = io.log_read_blocks.map(|blocks| blocks * block);
+    let (rows, io) = (&run.summary.rows, &run.details.io);
+    let bytes = |blocks: u64| blocks * run.summary.target.block_size;
+    let (device_read, device_written) =
+        run.details.device.map(|device| (device.read_bytes, device.write_bytes)).unzip();
     let above = sources::of(run).name;
+    let layer = |name: String, read, written| Layer { name, read, written };
     vec![
-        layer(
-            "visited by petal",
-            Some(summary.rows.total() * block),
-            Some(summary.rows.update * block),
-        ),
-        layer(&format!("{above}, logical"), io.logical_reads.map(|blocks| blocks * block), None),
-        layer(&format!("{above}, physical"), io.physical_read_bytes, io.physical_write_bytes),
-        layer(&format!("{above}, log"), log, io.redo_bytes),
-        layer(
-            &format!("device {}", run.details.devices.join(", ")),
-            device.map(|device| device.read_bytes),
-            device.map(|device| device.write_bytes),
-        ),
+        layer("visited by petal".into(), Some(bytes(rows.total())), Some(bytes(rows.update))),
+        layer(format!("{above}, logical"), io.logical_reads.map(bytes), None),
+        layer(format!("{above}, physical"), io.physical_read_bytes, io.physical_write_bytes),
+        layer(format!("{above}, log"), io.log_read_blocks.map(bytes), io.redo_bytes),
+        layer(format!("device {}", run.details.devices.join(", ")), device_read, device_written),
     ]
 }
 
-fn told(layers: &[Layer]) -> String {
+fn layers_described(layers: &[Layer]) -> String {
     let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 0));
-    let each: Vec<String> = layers
-        .iter()
-        .map(|layer| {
-            let (read, written) = (megabytes(layer.read), megabytes(layer.written));
-            format!("{}: read {read} MB, written {written} MB.", layer.name)
-        })
-        .collect();
-    each.join(" ")
+    let each = layers.iter().map(|Layer { name, read, written }| {
+        format!("{name}: read {} MB, written {} MB.", megabytes(*read), megabytes(*written))
+    });
+    each.collect::<Vec<_>>().join(" ")
 }

@@ -13,7 +13,6 @@ const DESCRIPTION: &str = "A line for each of reads, mix and writes over the req
 const NOTE: &str = "Requests in flight as they were asked for. Latency is petal's clock, from \
      submit to completion; all rounds together.";
 
-/// The page of a calibration.
 pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     let mut measured = vec![Part::Table(figures(calibration).captioned("What one asks for first"))];
     let under = unders(calibration);

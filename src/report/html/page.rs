@@ -31,7 +31,6 @@ pub(super) struct Page {
     pub(super) version: String,
 }
 
-/// One figure of the verdict.
 #[derive(Debug)]
 pub(super) struct Tile {
     pub(super) label: &'static str,
@@ -42,7 +41,6 @@ pub(super) struct Tile {
     pub(super) is_text: bool,
 }
 
-/// A finding as a page shows it.
 #[derive(Debug)]
 pub(super) struct ShownFinding {
     pub(super) severity: &'static str,
@@ -103,7 +101,6 @@ impl ShownFinding {
     }
 }
 
-/// The worst severity among findings.
 pub(super) fn worst<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Option<Severity> {
     findings.into_iter().map(|finding| finding.severity).max()
 }

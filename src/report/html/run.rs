@@ -14,21 +14,26 @@ use crate::analysis::server_report::compare;
 use crate::record::server_report::SeenReport;
 use crate::record::{Run, Severity, Status, as_text};
 
-/// The page of a run.
 pub fn run(run: &Run) -> Result<String, HtmlError> {
     let summary = &run.summary;
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let mut sections = vec![over_time(run), layer_by_layer(&counted)];
+    let over_time = time::figures(run).into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let facts = vec![Part::Facts(joined(tested::facts(run)))];
+    let mut sections =
+        vec![section("time", "Over time", "", over_time.collect()), layer_by_layer(&counted)];
     sections.extend(calibrated::of_run(run));
-    sections.push(timed_events(&counted));
-    sections.push(own_report(&counted));
-    sections.push(work(run));
-    sections.push(host_seen(run));
-    sections.push(what_was_tested(run));
-    sections.push(settings(run));
-    sections.push(besides(run));
+    sections.extend([
+        timed_events(&counted),
+        own_report(&counted),
+        work(run),
+        host_seen(run),
+        section("tested", "What was tested", "as it was before the run", facts),
+        settings(run),
+        besides(run),
+    ]);
     sections.retain(|section| !section.parts.is_empty());
     let page = Page {
         title: format!("petal: {heading}"),
@@ -104,11 +109,6 @@ fn findings(run: &Run) -> Vec<ShownFinding> {
     let mut shown: Vec<_> = run.summary.findings.iter().collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     shown.into_iter().map(ShownFinding::of).collect()
-}
-
-fn over_time(run: &Run) -> Section {
-    let parts = time::figures(run).into_iter().map(|figure| Part::Figure(Box::new(figure)));
-    Section { id: "time", title: "Over time", layer: "", parts: parts.collect() }
 }
 
 fn layer_by_layer(run: &Run) -> Section {
@@ -213,11 +213,6 @@ fn joined(facts: Facts) -> Vec<(String, String)> {
         }
     }
     joined
-}
-
-fn what_was_tested(run: &Run) -> Section {
-    let parts = vec![Part::Facts(joined(tested::facts(run)))];
-    Section { id: "tested", title: "What was tested", layer: "as it was before the run", parts }
 }
 
 fn settings(run: &Run) -> Section {

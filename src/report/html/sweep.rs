@@ -4,6 +4,7 @@
 use super::super::charts::Figure;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
+use super::super::sweep::{findings::grouped, not_in_means};
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Part, Section, ShownFinding, Tile, link, moment, worst};
 use super::run::READING;
@@ -13,26 +14,19 @@ use crate::record::observation::{Observation, metric};
 use crate::record::sweep::Swept;
 use crate::record::{Severity, Status, as_text};
 
-/// The page of a sweep, in the sweep's own folder.
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let sweep = &swept.sweep;
     let target = swept.runs.first().map(|run| &run.summary.target);
-    let axes: Vec<String> = sweep
-        .plan
-        .axes
-        .iter()
-        .map(|axis| format!("{} {}", axis.key, axis.values.join(", ")))
-        .collect();
-    let product = target.map_or_else(
-        || sweep.engine.clone(),
-        |target| format!("{} {}", target.product, target.version),
-    );
+    let axes = sweep.plan.axes.iter();
+    let axes = axes.map(|axis| format!("{} {}", axis.key, axis.values.join(", ")));
+    let axes: Vec<String> = axes.collect();
+    let product = target.map(|target| format!("{} {}", target.product, target.version));
+    let product = product.unwrap_or_else(|| sweep.engine.clone());
     let mut sections = petal_sections(petals);
     sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
-    let findings = findings(swept);
     let failed = swept.runs.iter().flat_map(|run| &run.summary.findings);
     let class = match (sweep.status, worst(failed)) {
         (Status::Failed, _) | (_, Some(Severity::Error)) => "error",
@@ -50,10 +44,10 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         ],
         status: Some((class, sweep.status.name().to_owned())),
         tiles: tiles(petals),
-        line: None,
-        findings: Some(findings),
+        findings: Some(findings(swept)),
         sections,
         version: sweep.petal_version.clone(),
+        ..Page::default()
     };
     Ok(page.render()?)
 }
@@ -64,18 +58,7 @@ pub fn petals(
     petals: &Petals,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    let mut sections = petal_sections(petals);
-    sections.push(cells(observations, None));
-    let page = Page {
-        title: format!("petal: {title}"),
-        heading: title.to_owned(),
-        facts: vec![format!("{} observations", observations.len())],
-        tiles: tiles(petals),
-        sections,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        ..Page::default()
-    };
-    Ok(page.render()?)
+    of_observations(title, tiles(petals), petal_sections(petals), observations)
 }
 
 /// The page of reports of which no number of sessions is known.
@@ -85,21 +68,29 @@ pub fn reports(
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
     let parts = vec![Part::Figure(Box::new(figure))];
+    let section = Section { id: "petals", title: "Latency by physical I/O", layer: "", parts };
+    of_observations(title, Vec::new(), vec![section], observations)
+}
+
+fn of_observations(
+    title: &str,
+    tiles: Vec<Tile>,
+    mut sections: Vec<Section>,
+    observations: &[Observation],
+) -> Result<String, HtmlError> {
+    sections.push(cells(observations, None));
     let page = Page {
         title: format!("petal: {title}"),
         heading: title.to_owned(),
         facts: vec![format!("{} observations", observations.len())],
-        sections: vec![
-            Section { id: "petals", title: "Latency by physical I/O", layer: "", parts },
-            cells(observations, None),
-        ],
+        tiles,
+        sections,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Page::default()
     };
     Ok(page.render()?)
 }
 
-/// The best of all lines.
 fn tiles(petals: &Petals) -> Vec<Tile> {
     let best = petals
         .lines
@@ -157,44 +148,19 @@ fn folded_notes(notes: &[String]) -> Table {
             None => kinds.push((kind, 1)),
         }
     }
-    let told: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let mut table = Table::headed("note");
     notes.iter().for_each(|note| table.row([note.as_str()]));
-    let caption = format!("{} notes to read before comparing: {}", notes.len(), told.join(", "));
+    let caption = format!("{} notes to read before comparing: {}", notes.len(), counts.join(", "));
     table.captioned(caption).folded()
 }
 
 fn line_section(petals: &Petals) -> Section {
-    let mut table = Table::headed(
-        "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | saturated from | knee | bends back | evidence",
-    );
-    for line in drawn::summary(petals) {
-        let bend = if line.bend.is_empty() { "not in these points".to_owned() } else { line.bend };
-        table.row([
-            line.name,
-            line.peak_piops,
-            line.peak_half,
-            line.peak_mb,
-            line.peak_us,
-            line.peak_sessions,
-            if line.saturated_from.is_empty() {
-                "the peak".to_owned()
-            } else {
-                line.saturated_from
-            },
-            line.knee,
-            bend,
-            line.evidence.join("; "),
-        ]);
-    }
+    let mut table = Table::headed(drawn::SUMMARY);
+    drawn::summary(petals).into_iter().for_each(|line| table.row(line));
     let table = table.captioned("Peak, knee and bend-back of each line");
-    let layer = "the engine's counts and timing";
-    Section {
-        id: "lines",
-        title: "What each line comes to",
-        layer,
-        parts: vec![Part::Table(table)],
-    }
+    let (layer, parts) = ("the engine's counts and timing", vec![Part::Table(table)]);
+    Section { id: "lines", title: "What each line comes to", layer, parts }
 }
 
 type Show = fn(f64) -> String;
@@ -232,47 +198,26 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
     columns.push((if swept.is_some() { "report" } else { "source" }, Align::Left));
     let mut table = Table::new(&columns);
     for (at, seen) in observations.iter().enumerate() {
-        let mut row: Vec<Cell> = factors
-            .iter()
-            .map(|key| Cell::from(or_dash(seen.factor(key), str::to_owned)))
-            .collect();
-        row.push(Cell::from(or_dash(seen.repeat, |repeat| repeat.to_string())));
-        row.extend(
-            metrics.iter().map(|(_, name, show)| Cell::from(or_dash(seen.metric(name), show))),
-        );
-        row.push(match swept {
+        let of_factors = factors.iter().map(|key| or_dash(seen.factor(key), str::to_owned));
+        let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
+        let figures = metrics.iter().map(|(_, name, show)| or_dash(seen.metric(name), show));
+        let last = match swept {
             Some(swept) => linked(swept, at),
-            None => Cell::from(seen.source.clone()),
-        });
-        table.row(row);
+            None => seen.source.clone().into(),
+        };
+        let row = of_factors.chain([repeat]).chain(figures).map(Cell::from);
+        table.row(row.chain([last]));
     }
     let table = table.captioned("Every cell, in the order of time").with_note(
         "Rates and latencies of each run's steady window, but for those that the note whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
     let mut parts = vec![Part::Table(table)];
-    let missing = swept.map(missing).unwrap_or_default();
+    let missing = swept.map(not_in_means).unwrap_or_default();
     if !missing.is_empty() {
         parts.push(Part::Notes(missing));
     }
     Section { id: "cells", title: "Cells", layer: "", parts }
-}
-
-/// Cells that are in no mean, or measured nothing, or lost sessions.
-fn missing(swept: &Swept) -> Vec<String> {
-    let cells = swept.sweep.cells.iter().zip(&swept.runs).filter_map(|(cell, run)| {
-        let lost = run.summary.sessions_lost.len();
-        match run.summary.status {
-            Status::Complete if lost == 0 => None,
-            Status::Complete => Some(format!("{}: {lost} sessions were lost.", cell.folder)),
-            other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
-        }
-    });
-    let failures = swept.sweep.failures.iter().map(|failure| {
-        let (number, repeat) = (failure.number, failure.repeat);
-        format!("cell {number} of round {repeat} has no figures: {}", failure.message)
-    });
-    cells.chain(failures).collect()
 }
 
 /// A cell's own report; with its status where it is not complete.
@@ -303,8 +248,7 @@ fn settings(swept: &Swept) -> Section {
 
 /// Each finding once, with the cells in which it was found; the message is that of the first.
 fn findings(swept: &Swept) -> Vec<ShownFinding> {
-    let grouped = super::super::sweep::findings::grouped(swept);
-    let shown = grouped.into_iter().map(|found| ShownFinding {
+    let shown = grouped(swept).into_iter().map(|found| ShownFinding {
         place: format!("in {}; told of the first", found.place()),
         ..ShownFinding::of(found.finding)
     });

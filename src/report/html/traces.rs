@@ -15,7 +15,6 @@ pub(super) struct Row {
     pub(super) cells: Vec<String>,
 }
 
-/// Points that belong together.
 pub(super) struct Trace {
     pub(super) name: String,
     pub(super) color: Color,
@@ -57,7 +56,6 @@ pub(super) struct Subject<'a> {
     pub(super) rows: &'a [Row],
 }
 
-/// One of these charts.
 pub(super) struct Chart<'a> {
     pub(super) id: &'a str,
     pub(super) title: &'a str,

@@ -1,43 +1,30 @@
 //! Petals in words: the marks, the table of values, what is said of a point and of the whole.
 
-use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate};
+use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::What;
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 
 /// What a point is: `peak`, `knee`, `bends back: processor`.
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
-    let mut marks = Vec::new();
-    if line.peak == Some(position) {
-        marks.push("peak".to_owned());
-    }
-    if line.saturated_from == Some(position) {
-        marks.push("saturated from here".to_owned());
-    }
-    if line.knee == Some(position) {
-        marks.push("knee".to_owned());
-    }
-    if line.within_objective == Some(position) {
-        marks.push("within the objective".to_owned());
-    }
-    if let Some(bend) = line.bend_back.as_ref().filter(|bend| bend.at == position) {
-        marks.push(format!("bends back: {}", bend.cause));
-    }
-    marks
+    let at = |place: Option<usize>| place == Some(position);
+    let bend = line.bend_back.as_ref().filter(|bend| bend.at == position);
+    let marks = [
+        at(line.peak).then(|| "peak".to_owned()),
+        at(line.saturated_from).then(|| "saturated from here".to_owned()),
+        at(line.knee).then(|| "knee".to_owned()),
+        at(line.within_objective).then(|| "within the objective".to_owned()),
+        bend.map(|bend| format!("bends back: {}", bend.cause)),
+    ];
+    marks.into_iter().flatten().collect()
 }
 
 pub(super) fn head(what: What) -> Vec<String> {
-    let columns: &[&str] = match what {
-        What::Piops => {
-            &["line", "sessions", "PIOPS", "+-", "single-block read us", "+-", "repeats", "mark"]
-        }
-        What::Megabytes => {
-            &["line", "sessions", "MB/s", "+-", "single-block read us", "+-", "repeats"]
-        }
-        What::Operations => {
-            &["line", "sessions", "operations/s", "+-", "p50 us", "+-", "p99 us", "+-", "repeats"]
-        }
+    let columns = match what {
+        What::Piops => "line|sessions|PIOPS|+-|single-block read us|+-|repeats|mark",
+        What::Megabytes => "line|sessions|MB/s|+-|single-block read us|+-|repeats",
+        What::Operations => "line|sessions|operations/s|+-|p50 us|+-|p99 us|+-|repeats",
     };
-    columns.iter().map(|name| (*name).to_owned()).collect()
+    columns.split('|').map(str::to_owned).collect()
 }
 
 pub(super) fn rows(petals: &Petals, what: What) -> Vec<Vec<String>> {
@@ -85,83 +72,67 @@ pub(super) fn description(petals: &Petals, what: What) -> String {
         what.x_title(),
         petals.lines.len()
     );
-    if what == What::Piops {
-        for line in summary(petals) {
-            said.push_str(&format!(
-                " {}: peak {} PIOPS at {} sessions, {} us.",
-                line.name, line.peak_piops, line.peak_sessions, line.peak_us
-            ));
-        }
+    for line in petals.lines.iter().filter(|_| what == What::Piops) {
+        let peak = at(line, line.peak);
+        let (piops, us) = (mean(peak, PIOPS, rate), mean(peak, READ_US, micros));
+        let sessions = or_dash(peak, |point| point.sessions.to_string());
+        said.push_str(&format!(
+            " {}: peak {piops} PIOPS at {sessions} sessions, {us} us.",
+            line.name
+        ));
     }
     said
 }
 
-/// A line in figures, `-` for what is unknown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
-    pub name: String,
-    pub peak_piops: String,
-    pub peak_half: String,
-    pub peak_mb: String,
-    pub peak_us: String,
-    pub peak_sessions: String,
-    /// Empty where the peak is the first point within its interval.
-    pub saturated_from: String,
-    pub knee: String,
-    /// Empty where it neither bends back nor goes flat.
-    pub bend: String,
-    pub evidence: Vec<String>,
+type Pick = fn(&Point) -> Option<&Estimate>;
+
+const PIOPS: Pick = |point| point.piops.as_ref();
+const READ_US: Pick = |point| point.read_us.as_ref();
+
+fn at(line: &PetalLine, position: Option<usize>) -> Option<&Point> {
+    position.and_then(|position| line.points.get(position))
 }
 
-/// What each line comes to.
-pub fn summary(petals: &Petals) -> Vec<Summary> {
+fn mean(point: Option<&Point>, pick: Pick, show: fn(f64) -> String) -> String {
+    or_dash(point.and_then(pick), |seen| show(seen.mean))
+}
+
+/// What each line comes to, in the columns of [`SUMMARY`].
+pub fn summary(petals: &Petals) -> Vec<[String; 10]> {
     petals.lines.iter().map(line_summary).collect()
 }
 
-fn line_summary(line: &PetalLine) -> Summary {
-    let at = |position: Option<usize>| position.and_then(|position| line.points.get(position));
-    let (peak, saturated) = (at(line.peak), at(line.saturated_from));
-    let mean =
-        |point: Option<&Point>, pick: fn(&Point) -> Option<&Estimate>, show: fn(f64) -> String| {
-            or_dash(point.and_then(pick), |seen| show(seen.mean))
-        };
-    let piops = |point: &Point| -> Option<Estimate> { point.piops.clone() };
-    let knee = at(line.knee).map(|point| {
-        format!(
-            "{} sessions: {} PIOPS at {} us",
-            point.sessions,
-            mean(Some(point), |point| point.piops.as_ref(), rate),
-            mean(Some(point), |point| point.read_us.as_ref(), micros)
-        )
-    });
-    let bend = line.bend_back.as_ref();
-    let limit = line.limit.as_ref().filter(|_| bend.is_none());
-    Summary {
-        name: line.name.clone(),
-        peak_piops: mean(peak, |point| point.piops.as_ref(), rate),
-        peak_half: or_dash(peak.and_then(piops).and_then(|seen| seen.half_width), |half| {
-            decimal(half, 0)
-        }),
-        peak_mb: mean(peak, |point| point.mb_s.as_ref(), rate),
-        peak_us: mean(peak, |point| point.read_us.as_ref(), micros),
-        peak_sessions: or_dash(peak, |point| point.sessions.to_string()),
-        saturated_from: saturated.map_or_else(String::new, |point| {
-            let piops = mean(Some(point), |point| point.piops.as_ref(), rate);
-            format!("{} sessions: {piops} PIOPS", point.sessions)
-        }),
-        knee: knee.unwrap_or_else(|| UNKNOWN.to_owned()),
-        bend: match (bend, limit) {
-            (Some(bend), _) => {
-                let point = line.points.get(bend.at);
-                let sessions = or_dash(point, |point| point.sessions.to_string());
-                format!("from {sessions} sessions: {}", bend.cause)
-            }
-            (None, Some(limit)) => format!("no; flat from the knee on: {}", limit.cause),
-            (None, None) => String::new(),
-        },
-        evidence: bend
-            .map(|bend| bend.evidence.clone())
-            .or_else(|| limit.map(|limit| limit.evidence.clone()))
-            .unwrap_or_default(),
-    }
+pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | \
+                           saturated from | knee | bends back | evidence";
+
+fn line_summary(line: &PetalLine) -> [String; 10] {
+    let peak = at(line, line.peak);
+    let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
+    let piops_at = |point: &Point| {
+        format!("{} sessions: {} PIOPS", point.sessions, mean(Some(point), PIOPS, rate))
+    };
+    let knee_at =
+        |point| format!("{} at {} us", piops_at(point), mean(Some(point), READ_US, micros));
+    let (bends, evidence) = match (&line.bend_back, &line.limit) {
+        (Some(bend), _) => {
+            let sessions = or_dash(at(line, Some(bend.at)), |point| point.sessions.to_string());
+            (format!("from {sessions} sessions: {}", bend.cause), bend.evidence.join("; "))
+        }
+        (None, Some(limit)) => {
+            (format!("no; flat from the knee on: {}", limit.cause), limit.evidence.join("; "))
+        }
+        (None, None) => ("not in these points".to_owned(), String::new()),
+    };
+    [
+        line.name.clone(),
+        mean(peak, PIOPS, rate),
+        or_dash(half, |half| decimal(half, 0)),
+        mean(peak, |point| point.mb_s.as_ref(), rate),
+        mean(peak, READ_US, micros),
+        or_dash(peak, |point| point.sessions.to_string()),
+        at(line, line.saturated_from).map_or("the peak".to_owned(), piops_at),
+        or_dash(at(line, line.knee), knee_at),
+        bends,
+        evidence,
+    ]
 }

@@ -16,7 +16,6 @@ pub(super) struct Look {
 const DASHES: [&str; 5] = ["", "8 4", "2 4", "11 4 2 4", "5 2 5 6"];
 const UPDATE_PCT: &str = "update_pct";
 
-/// One for each line.
 pub(super) fn looks(lines: &[PetalLine]) -> Vec<Look> {
     let varied = varied(lines);
     let is_overlay = varied.len() > 1;

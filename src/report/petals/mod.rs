@@ -11,7 +11,7 @@ use super::charts::{
 use crate::analysis::petals::{Estimate, PetalLine, Petals, Point};
 use look::Look;
 
-pub use captions::summary;
+pub use captions::{SUMMARY, summary};
 
 /// Which figures are across and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,6 @@ const NOTE: &str = "Each point is a report. How many sessions ran is not known, 
 const NAMED_MAX: usize = 40;
 const NAME_SIZE: f64 = 11.0;
 
-/// A report, by its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spot {
     /// What it shares its color with.
@@ -23,7 +22,6 @@ pub struct Spot {
     pub read_us: f64,
 }
 
-/// A drawing of its own.
 pub fn svg(spots: &[Spot]) -> String {
     draw(spots, Use::Alone, false)
 }
@@ -33,6 +31,9 @@ pub fn figure(spots: &[Spot]) -> Figure {
     let series = groups(spots).into_iter().enumerate().map(|(number, group)| {
         Series::line(number, group, Color::Series(number), "", Some((Marker::of(number), false)))
     });
+    let row = |Spot { group, name, piops, read_us }: &Spot| {
+        vec![group.clone(), name.clone(), rate(*piops), micros(*read_us)]
+    };
     Figure {
         id: ID.to_owned(),
         title: TITLE.to_owned(),
@@ -43,10 +44,6 @@ pub fn figure(spots: &[Spot]) -> Figure {
         head: ["database", "report", "PIOPS", "single-block read us"].map(str::to_owned).into(),
         rows: spots.iter().map(row).collect(),
     }
-}
-
-fn row(spot: &Spot) -> Vec<String> {
-    vec![spot.group.clone(), spot.name.clone(), rate(spot.piops), micros(spot.read_us)]
 }
 
 /// In the order in which they first appear.

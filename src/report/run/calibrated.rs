@@ -4,7 +4,6 @@ use super::super::numbers::{decimal, or_dash};
 use super::super::table::Table;
 use crate::record::calibration::CalibratedShare;
 
-/// What it comes to.
 pub(in crate::report) fn line(share: &CalibratedShare) -> String {
     format!(
         "{} of the device at this depth, {} of its maximum",
@@ -53,7 +52,6 @@ pub(in crate::report) fn notes(share: &CalibratedShare) -> Vec<String> {
     [unknown, flushes, Some(whence(share))].into_iter().flatten().collect()
 }
 
-/// Which calibration it was.
 pub(in crate::report) fn whence(share: &CalibratedShare) -> String {
     format!(
         "calibrated {} on {} with blocks of {} bytes: {}",

@@ -53,15 +53,14 @@ fn read(run: &Run) -> Option<String> {
     let Some(own) = run.serving_bytes() else { return Some(read_unseen(run, asked, device)) };
     let who = run.serving_processes();
     let stored = differ(asked, own.read);
-    let storage = match stored {
+    let storage = match &stored {
         None => format!("physical reads against what {who} read from storage: alike in bytes"),
         Some(Differ::Less(missing)) => {
-            format!("physical reads: {} never left {}", megabytes(missing), cache_between(run))
+            format!("physical reads: {missing} never left {}", cache_between(run))
         }
         Some(Differ::More(extra)) => format!(
-            "{who} read {} more from storage than the physical reads, by read-ahead or from other \
-             files, such as the log's",
-            megabytes(extra)
+            "{who} read {extra} more from storage than the physical reads, by read-ahead or from \
+             other files, such as the log's"
         ),
     };
     let device = match differ(own.read, device) {
@@ -72,10 +71,10 @@ fn read(run: &Run) -> Option<String> {
         }
         None => "the device served them".to_owned(),
         Some(Differ::Less(missing)) => {
-            format!("{} of that were served by storage that is not counted", megabytes(missing))
+            format!("{missing} of that were served by storage that is not counted")
         }
         Some(Differ::More(extra)) => {
-            format!("the device read {} more for somebody else", megabytes(extra))
+            format!("the device read {extra} more for somebody else")
         }
     };
     Some(format!("{storage}; {device}"))
@@ -99,19 +98,16 @@ fn read_unseen(run: &Run, asked: u64, device: u64) -> String {
             "physical against device reads: alike in bytes, so the device served them".to_owned()
         }
         (Some(Differ::Less(missing)), _) if served::is_direct(run) => format!(
-            "physical less device reads: {} did not reach the device; past the page cache only \
-             reads of the log's file, or of files elsewhere, can be missing",
-            megabytes(missing)
+            "physical less device reads: {missing} did not reach the device; past the page cache \
+             only reads of the log's file, or of files elsewhere, can be missing"
         ),
         (Some(Differ::Less(missing)), _) => format!(
-            "physical less device reads: at least {} were served by the operating system's page \
-             cache",
-            megabytes(missing)
+            "physical less device reads: at least {missing} were served by the operating system's \
+             page cache"
         ),
         (Some(Differ::More(extra)), Ok(_)) => format!(
-            "device above physical reads: {} more, by read-ahead, the file system's own blocks, or \
-             somebody else",
-            megabytes(extra)
+            "device above physical reads: {extra} more, by read-ahead, the file system's own \
+             blocks, or somebody else"
         ),
     }
 }
@@ -131,14 +127,12 @@ fn changed(run: &Run) -> Option<String> {
     Some(match differ(changed, written) {
         None => format!("blocks changed against written: alike in bytes{checkpoints}"),
         Some(Differ::Less(missing)) => format!(
-            "blocks changed less written: {} were changed twice before a checkpoint wrote them, or \
-             not yet written at the end{checkpoints}",
-            megabytes(missing)
+            "blocks changed less written: {missing} were changed twice before a checkpoint wrote \
+             them, or not yet written at the end{checkpoints}"
         ),
         Some(Differ::More(extra)) => format!(
-            "blocks written above changed: {} more, of work before the run, index and inner \
-             blocks, or marks that reading left{checkpoints}",
-            megabytes(extra)
+            "blocks written above changed: {extra} more, of work before the run, index and inner \
+             blocks, or marks that reading left{checkpoints}"
         ),
     })
 }
@@ -179,16 +173,15 @@ fn written(run: &Run) -> Option<String> {
             let seen = run.database_host().and_then(|seen| seen.whole.ranges.dirty_bytes);
             let dirty = seen.map(|range| range.most);
             format!(
-                "physical writes and log less device writes: {} were not written by the end, or \
-                 overwritten in the page cache first (dirty pages at most {})",
-                megabytes(missing),
+                "physical writes and log less device writes: {missing} were not written by the end, \
+                 or overwritten in the page cache first (dirty pages at most {})",
                 or_dash(dirty, megabytes)
             )
         }
         Some(Differ::More(extra)) => format!(
-            "device writes above physical writes and log: {} more, by the file system's journal, \
-             log records rounded up to whole blocks, write-back of earlier work, or somebody else",
-            megabytes(extra)
+            "device writes above physical writes and log: {extra} more, by the file system's \
+             journal, log records rounded up to whole blocks, write-back of earlier work, or \
+             somebody else"
         ),
     })
 }
@@ -216,9 +209,10 @@ fn unseen(run: &Run) -> Option<String> {
     })
 }
 
+/// By how much a layer has less or more than the one above, in words.
 enum Differ {
-    Less(u64),
-    More(u64),
+    Less(String),
+    More(String),
 }
 
 /// True of so few bytes that they are no part of the whole.
@@ -231,9 +225,9 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
     if is_nothing_of(upper.abs_diff(lower), upper.max(lower)) {
         None
     } else if lower < upper {
-        Some(Differ::Less(upper - lower))
+        Some(Differ::Less(megabytes(upper - lower)))
     } else {
-        Some(Differ::More(lower - upper))
+        Some(Differ::More(megabytes(lower - upper)))
     }
 }
 

@@ -86,7 +86,6 @@ pub(in crate::report) fn files(run: &Run) -> Table {
     table
 }
 
-/// Each endpoint's share.
 pub(in crate::report) fn endpoints(run: &Run) -> Table {
     let mut table = Table::of_figures(
         "endpoint | sessions | read requests | read MB | read us | write requests | write MB | redo MB",

@@ -10,7 +10,6 @@ enum Unit {
     Bytes,
 }
 
-/// Totals, per second and per operation.
 pub(in crate::report) fn profile(run: &Run) -> Table {
     let (summary, io, per) = (&run.summary, &run.details.io, &run.summary.per_second);
     let device = run.details.device.as_ref();

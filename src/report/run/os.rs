@@ -50,7 +50,6 @@ pub(in crate::report) fn processors(seen: &HostSeen) -> Table {
     table.with_note(busiest_second(seen).unwrap_or_default())
 }
 
-/// The busiest second of one processor.
 fn busiest_second(seen: &HostSeen) -> Option<String> {
     let whole = seen.seconds.iter().filter(|second| second.interval.seconds > 0.5);
     let known = whole.filter_map(|second| Some((second.from_s, second.interval.busiest_cpu?)));
@@ -107,7 +106,6 @@ pub(in crate::report) fn gauges(seen: &HostSeen) -> Table {
     table
 }
 
-/// All else that it saw.
 pub(in crate::report) fn facts(seen: &HostSeen) -> Facts {
     let figures = HostFigures::of(seen);
     let (per, pressure) = (&figures.per_second, &figures.pressure_percent);

@@ -86,7 +86,6 @@ pub(in crate::report) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     table
 }
 
-/// The sessions that were lost, a line each.
 pub(in crate::report) fn lost(run: &Run) -> Vec<String> {
     let lost = run.summary.sessions_lost.iter().map(|lost| {
         let at = decimal(lost.at_s, 2);

@@ -5,7 +5,6 @@ use super::super::table::Table;
 use crate::analysis::server_report::Comparison;
 use crate::record::server_report::SeenReport;
 
-/// What it is and of which time.
 pub(in crate::report) fn heading(report: &SeenReport) -> String {
     if let Some(why) = &report.unread {
         return format!("not read: {why}");

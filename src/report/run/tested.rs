@@ -7,7 +7,6 @@ use crate::record::{Run, as_text};
 use crate::settings::{Given, Origin};
 use crate::stats::host::{Device, Host};
 
-/// What was tested, on what.
 pub(in crate::report) fn facts(run: &Run) -> Facts {
     [target(run), host(run), shape(run)].concat()
 }
@@ -147,7 +146,6 @@ pub(in crate::report) fn value(given: &Given) -> String {
     as_text(&given.value, "unset")
 }
 
-/// Who set it.
 fn origin(origin: &Origin) -> String {
     match origin {
         Origin::Flag => "flag".to_owned(),

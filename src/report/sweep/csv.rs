@@ -13,7 +13,6 @@ use crate::record::sweep::Swept;
 const KNOWN_OF_A_RUN: [&str; 8] =
     ["repeat", "cell", "status", "started_at", "elapsed_s", "active_bytes", "folder", "window"];
 
-/// The whole file of a sweep.
 pub fn sweep(swept: &Swept) -> Result<String, csv::Error> {
     table(&Rows::of(swept))
 }

@@ -6,14 +6,11 @@ use crate::analysis::petals::Petals;
 use crate::record::sweep::Swept;
 use crate::record::{Finding, Severity};
 
-/// A finding of some runs of a sweep.
 pub struct Grouped<'a> {
     /// Of the first run that has it.
     pub finding: &'a Finding,
-    /// The runs that have it.
     runs: usize,
     of_runs: usize,
-    /// Their cells, by number.
     cells: Vec<u32>,
 }
 

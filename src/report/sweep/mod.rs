@@ -98,24 +98,26 @@ fn fact(out: &mut String, name: &str, value: &str) {
     out.push_str(&paragraph(&format!("{name:<18}"), &" ".repeat(18), value));
 }
 
+/// Cells that are in no mean, or measured nothing, or lost sessions.
+pub(super) fn not_in_means(swept: &Swept) -> Vec<String> {
+    let cells = swept.sweep.cells.iter().zip(&swept.runs).filter_map(|(cell, run)| {
+        let lost = run.summary.sessions_lost.len();
+        match run.summary.status {
+            Status::Complete if lost == 0 => None,
+            Status::Complete => Some(format!("{}: {lost} sessions were lost.", cell.folder)),
+            other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
+        }
+    });
+    let failures = swept.sweep.failures.iter().map(|failure| {
+        let (number, repeat) = (failure.number, failure.repeat);
+        format!("cell {number} of round {repeat} has no figures: {}", failure.message)
+    });
+    cells.chain(failures).collect()
+}
+
 fn footnotes(out: &mut String, swept: &Swept) {
     section(out, "how to read this", "");
-    let mut notes: Vec<String> = Vec::new();
-    for (cell, run) in swept.sweep.cells.iter().zip(&swept.runs) {
-        let lost = run.summary.sessions_lost.len();
-        if run.summary.status != Status::Complete {
-            let status = run.summary.status.name();
-            notes.push(format!("{}: {status}; it is in no mean.", cell.folder));
-        } else if lost > 0 {
-            notes.push(format!("{}: {lost} sessions were lost.", cell.folder));
-        }
-    }
-    for failure in &swept.sweep.failures {
-        notes.push(format!(
-            "cell {} of round {} has no figures: {}",
-            failure.number, failure.repeat, failure.message
-        ));
-    }
+    let mut notes = not_in_means(swept);
     notes.extend(
         [
             "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",

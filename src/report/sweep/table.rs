@@ -11,7 +11,6 @@ use crate::record::{Run, Status};
 /// Factors that have a column of their own; all others head a table.
 const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
 
-/// One run as a row.
 pub struct Row {
     pub seen: Observation,
     /// Its place in the plan.
@@ -23,7 +22,6 @@ pub struct Row {
 /// The runs of a sweep, by cell and repeat.
 pub struct Rows(pub Vec<Row>);
 
-/// The repeats of one cell.
 pub struct CellRows<'a> {
     /// Those that count in means.
     rows: Vec<&'a Row>,
@@ -44,7 +42,6 @@ impl Rows {
         Self(rows)
     }
 
-    /// In the order given.
     pub fn of_runs(runs: &[&Run]) -> Self {
         // Where targets differ, each heads its rows.
         let first = runs.first().map(|run| &run.summary.target.url);
@@ -133,16 +130,14 @@ const OF_MEANS: [Figure; 8] = [
     IDLE,
 ];
 
-/// A row per run.
 pub fn runs(rows: &Rows) -> String {
     let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
-    grouped(&heading, rows.0.iter().map(|row| (title(&row.seen), cells_of(row))))
-}
-
-fn cells_of(row: &Row) -> Vec<String> {
-    let repeat = or_dash(row.seen.repeat, |repeat| repeat.to_string());
-    let figures = OF_RUNS.map(|(_, name, show)| or_dash(row.seen.metric(name), show));
-    [sessions_and_mix(&row.seen), vec![repeat], figures.to_vec()].concat()
+    let shown = rows.0.iter().map(|Row { seen, .. }| {
+        let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
+        let figures = OF_RUNS.map(|(_, name, show)| or_dash(seen.metric(name), show));
+        (title(seen), [sessions_and_mix(seen), vec![repeat], figures.to_vec()].concat())
+    });
+    grouped(&heading, shown)
 }
 
 /// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.

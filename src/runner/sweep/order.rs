@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::record::sweep::{Plan, Sweep};
+use crate::workload::deck::shuffle;
 use crate::workload::scatter::mix;
 
 /// Settling and connecting of a cell, where none was seen yet.
@@ -26,14 +27,11 @@ pub fn round(seed: u64, cells: u32, round: u32) -> Vec<u32> {
     order
 }
 
-/// Fisher and Yates's shuffle.
 fn shuffled(seed: u64, cells: u32, round: u32) -> Vec<u32> {
     let mut stream =
         Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ mix(ORDER ^ u64::from(round) << 48)));
     let mut order: Vec<u32> = (1..=cells).collect();
-    for last in (1..order.len()).rev() {
-        order.swap(last, stream.random_range(0..=last));
-    }
+    shuffle(&mut order, &mut stream);
     order
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::super::series::{UsedData, check_sessions, draw_seed, setup_command};
+use super::super::series::{UsedData, check_admission, draw_seed, setup_command};
 use super::super::{Context, RunError, load};
 use super::Request;
 use crate::engine::{self, Engine, Stop};
@@ -16,8 +16,9 @@ use crate::record::sweep::{Axis, Plan};
 use crate::report::numbers::bytes;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
-use crate::settings::size::Extent;
+use crate::settings::size::{Extent, format_bytes};
 use crate::stats::target::LoadedSchema;
+use crate::workload::plan::seats;
 
 /// A sweep that may begin.
 pub struct Planned {
@@ -66,7 +67,8 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         // A cell's own settings may be refused by its engine.
         let engine = context.open(cell)?;
         let data = UsedData::check(cell, target.loaded.clone())?;
-        admit(cell, engine.as_ref(), &data)?;
+        let sessions = seats(cell, data.schemas, 1).len() as u32;
+        check_admission(engine.as_ref(), cell, sessions)?;
         schemas.push(data.schemas);
     }
     let schemas = one_number(&schemas)?;
@@ -150,9 +152,7 @@ fn data_set_per_block_size(
                 cell.scale.map_or(String::new(), |scale| scale.to_string()),
             )));
         }
-        let size = cell
-            .block_sz
-            .map_or(String::new(), |size| crate::settings::size::format_bytes(u64::from(size)));
+        let size = cell.block_sz.map_or(String::new(), |size| format_bytes(size.into()));
         cell.db.rest = format!("{}-{size}", cell.db.rest.trim_end_matches('/'));
     }
     Ok(())
@@ -198,8 +198,7 @@ fn load_unless_there(
     if !may_load {
         let mut command = setup_command(settings, wanted);
         if let Some(size) = settings.block_sz {
-            let size = crate::settings::size::format_bytes(u64::from(size));
-            let _ = write!(command, " --block-sz {size}");
+            let _ = write!(command, " --block-sz {}", format_bytes(size.into()));
         }
         if let Some(scale) = settings.scale {
             let _ = write!(command, " --scale {scale}");
@@ -219,19 +218,6 @@ fn load_unless_there(
     let summary = load::load(engine.as_ref(), &setup.plan, context.watch, &stop)?;
     context.watch.note(&format!("{url}: loaded in {:.1} s", summary.seconds));
     Ok(())
-}
-
-/// Asks the server how many sessions it admits, before the first cell.
-fn admit(cell: &Settings, engine: &dyn Engine, data: &UsedData) -> Result<(), RunError> {
-    check_sessions(cell, data.schemas)?;
-    let wanted = crate::workload::plan::seats(cell, data.schemas, 1).len() as u32;
-    match engine.sessions_max()? {
-        Some(most) if wanted > most => Err(RunError::Setting(format!(
-            "{wanted} sessions: {} admits {most}; use fewer, or raise its limit",
-            cell.db.redacted(),
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// All targets must hold the same number of schemas, or -s says how many to use.

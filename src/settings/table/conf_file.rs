@@ -15,8 +15,8 @@ const INTRODUCTION: &str = "A slob.conf of petal. Every parameter stands here wi
 /// A slob.conf that changes nothing: as a file to begin with.
 pub fn conf_file() -> String {
     let mut text = comment(INTRODUCTION);
-    for group in Group::ALL {
-        let _ = write!(text, "\n{}", comment(&format!("== {} ==", group.title())));
+    for (group, title) in Group::ALL {
+        let _ = write!(text, "\n{}", comment(&format!("== {title} ==")));
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.group == group) {
             let _ =
                 write!(text, "\n{}#{}={}\n", about(parameter), parameter.key, parameter.default);

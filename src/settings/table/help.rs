@@ -12,8 +12,8 @@ pub fn help_text(width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let mut text = String::new();
     wrap(&mut text, 0, width, INTRODUCTION);
-    for group in Group::ALL {
-        let _ = write!(text, "\n{}\n", group.title());
+    for (group, title) in Group::ALL {
+        let _ = write!(text, "\n{title}\n");
         for parameter in of_group(group) {
             entry(&mut text, parameter, width);
         }
@@ -85,8 +85,8 @@ pub fn markdown() -> String {
     );
     page.push_str(INTRODUCTION);
     page.push_str("\n\nA secret written as `@FILE` is the first line of that file.\n");
-    for group in Group::ALL {
-        let _ = write!(page, "\n## {}\n\n", group.title());
+    for (group, title) in Group::ALL {
+        let _ = write!(page, "\n## {title}\n\n");
         page.push_str("| key | flag | default | values | means | commands |\n");
         page.push_str("|---|---|---|---|---|---|\n");
         for parameter in of_group(group) {

@@ -1,5 +1,5 @@
-//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: who takes it,
-//! its values, its default, what it sets, how its value in force is read for a record, what it means.
+//! The rows of the table. A parameter is one entry here, with a field in [`Settings`]: who takes
+//! it, its values, its default, what it sets, how a record shows it, and what it means.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -236,7 +236,8 @@ pub static PARAMETERS: &[Parameter] = parameters! {
             "service for statistics and loading",
         SQLNET_SERVICE_BASE(All, Text) => [endpoints.service_base: text?]
             "service of the sessions; with SQLNET_SERVICE_MAX the base to which a number is put",
-        SQLNET_SERVICE_MAX(All, Count { min: 0, max: 65_536 }, also: "only with SQLNET_SERVICE_BASE")
+        SQLNET_SERVICE_MAX(All, Count { min: 0, max: 65_536 },
+            also: "only with SQLNET_SERVICE_BASE")
             => [set: |settings, value| {
                 settings.endpoints.service_max = value.number().filter(|max| *max > 0)
             }, shown: |settings| json!(settings.endpoints.service_max)]

@@ -26,7 +26,7 @@ pub struct EngineSupport {
     /// Rows are filled with incompressible data unless the settings say otherwise.
     pub incompressible: bool,
     /// Parameters that it treats otherwise than the table of parameters says.
-    pub exceptions: &'static [(&'static str, Support)],
+    pub exceptions: &'static [Exceptions],
 }
 
 /// What follows the scheme of a URL.
@@ -66,6 +66,8 @@ impl EngineSupport {
     pub fn support(&self, parameter: &Parameter) -> Support {
         self.exceptions
             .iter()
+            .copied()
+            .flatten()
             .find(|(key, _)| *key == parameter.key)
             .map_or(Support::Full, |(_, support)| *support)
     }
@@ -100,7 +102,7 @@ pub static SQLITE: EngineSupport = EngineSupport {
     tablespaces: false,
     cache_per_session: true,
     incompressible: false,
-    exceptions: SQLITE_EXCEPTIONS,
+    exceptions: &[SQLITE_EXCEPTIONS, OF_DATABASES, OF_FILES, NOT_ORACLE],
 };
 
 pub static POSTGRES: EngineSupport = EngineSupport {
@@ -108,7 +110,7 @@ pub static POSTGRES: EngineSupport = EngineSupport {
     aliases: &["postgresql"],
     example: "postgres://user@host/db",
     product: "PostgreSQL",
-    exceptions: POSTGRES_EXCEPTIONS,
+    exceptions: &[POSTGRES_EXCEPTIONS, OF_DATABASES, OF_SERVERS, NOT_ORACLE],
     ..SERVER
 };
 
@@ -116,7 +118,7 @@ pub static ORACLE: EngineSupport = EngineSupport {
     scheme: "oracle",
     example: "oracle://user@host/service",
     product: "Oracle Database",
-    exceptions: ORACLE_EXCEPTIONS,
+    exceptions: &[ORACLE_EXCEPTIONS, OF_DATABASES, OF_SERVERS],
     ..SERVER
 };
 
@@ -141,7 +143,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
     tablespaces: false,
     cache_per_session: false,
     incompressible: true,
-    exceptions: DEVICE_EXCEPTIONS,
+    exceptions: &[DEVICE_EXCEPTIONS, OF_FILES, NOT_ORACLE],
 };
 
 /// The engines that petal knows, in the order in which people should read of them.
@@ -174,201 +176,162 @@ pub fn of(scheme: &str) -> Option<&'static EngineSupport> {
     found
 }
 
-const DEVICE_EXCEPTIONS: &[(&str, Support)] = &[
-    (
+/// Parameters that an engine treats otherwise, each with how.
+type Exceptions = &'static [(&'static str, Support)];
+
+const DEVICE_EXCEPTIONS: Exceptions = &[
+    only(
         "LOOP",
-        Support::Only {
-            values: &["client"],
-            rule: "must be client with the bare device: there is no server to loop in",
-            hint: "Leave it out, or write LOOP=client.",
-        },
+        &["client"],
+        "must be client with the bare device: there is no server to loop in",
+        "Leave it out, or write LOOP=client.",
     ),
-    (
+    only(
         "PREFETCH",
-        Support::Only {
-            values: &["0"],
-            rule: "must be 0 with the bare device, which has IO_DEPTH instead",
-            hint: "Leave it out; raise IO_DEPTH for more requests in flight.",
-        },
+        &["0"],
+        "must be 0 with the bare device, which has IO_DEPTH instead",
+        "Leave it out; raise IO_DEPTH for more requests in flight.",
     ),
-    (
+    refused(
         "PAGE_CACHE_LIMIT",
-        Support::Refused {
-            rule: "is for local servers; the device's reads can go past the page cache",
-            hint: "Leave it out and use DIRECT_IO=TRUE.",
-        },
+        "is for local servers; the device's reads can go past the page cache",
+        "Leave it out and use DIRECT_IO=TRUE.",
     ),
     ("OBFUSCATE_COLUMNS", Support::Remark("incompressible data unless FALSE is given")),
     ("UNIQUE_INDEX", Support::NoEffect { reason: "a device has no index" }),
-    (
-        "DATABASE_STATISTICS_TYPE",
-        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
-    ),
-    ("ADMIN_SQLNET_SERVICE", NO_SERVER),
-    ("SQLNET_SERVICE_BASE", NO_SERVER),
-    ("SQLNET_SERVICE_MAX", NO_SERVER),
-    ("DBA_PRIV_USER", NO_SERVER),
-    ("SYSDBA_PASSWD", NO_SERVER),
-    ("COMMIT_WAIT", ORACLES),
-    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const SQLITE_EXCEPTIONS: &[(&str, Support)] = &[
-    (
+const SQLITE_EXCEPTIONS: Exceptions = &[
+    only(
         "LOOP",
-        Support::Only {
-            values: &["client"],
-            rule: "must be client with SQLite, whose database lives in petal's own process: \
-                   there is no server to loop in",
-            hint: "Leave it out, or write LOOP=client.",
-        },
+        &["client"],
+        "must be client with SQLite, whose database lives in petal's own process: there is no \
+         server to loop in",
+        "Leave it out, or write LOOP=client.",
     ),
-    (
+    only(
         "PREFETCH",
-        Support::Only {
-            values: &["0"],
-            rule: "must be 0 with SQLite, which reads one block at a time and cannot read ahead",
-            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
-        },
+        &["0"],
+        "must be 0 with SQLite, which reads one block at a time and cannot read ahead",
+        "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
-    (
+    only(
         "IO_DEPTH",
-        Support::Only {
-            values: &["1"],
-            rule: "must be 1 with SQLite, where a session has one read in flight",
-            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
-        },
+        &["1"],
+        "must be 1 with SQLite, where a session has one read in flight",
+        "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
-    (
+    only(
         "VERIFY",
-        Support::Only {
-            values: &["header"],
-            rule: "must be header with SQLite: the other checks are the device engine's",
-            hint: "Leave it out.",
-        },
+        &["header"],
+        "must be header with SQLite: the other checks are the device engine's",
+        "Leave it out.",
     ),
-    (
+    refused(
         "PAGE_CACHE_LIMIT",
-        Support::Refused {
-            rule: "is for local servers; SQLite's reads can go past the page cache",
-            hint: "Leave it out and use DIRECT_IO=TRUE.",
-        },
+        "is for local servers; SQLite's reads can go past the page cache",
+        "Leave it out and use DIRECT_IO=TRUE.",
     ),
-    ("PRECONDITION", WRITTEN_ONCE),
     ("REDO_STRESS", Support::Remark("SQLite logs whole pages: LITE and HEAVY write the same log")),
-    (
-        "DATABASE_STATISTICS_TYPE",
-        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
-    ),
-    ("ADMIN_SQLNET_SERVICE", NO_SERVER),
-    ("SQLNET_SERVICE_BASE", NO_SERVER),
-    ("SQLNET_SERVICE_MAX", NO_SERVER),
-    ("DBA_PRIV_USER", NO_SERVER),
-    ("SYSDBA_PASSWD", NO_SERVER),
-    ("COMMIT_WAIT", ORACLES),
-    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const POSTGRES_EXCEPTIONS: &[(&str, Support)] = &[
+const POSTGRES_EXCEPTIONS: Exceptions = &[
     (
         "BLOCK_SZ",
         Support::Remark("the server's own, fixed when it was built: another value is refused"),
     ),
-    (
+    refused(
         "DIRECT_IO",
-        Support::Refused {
-            rule: "is not the client's to decide with PostgreSQL, which reads through the page \
-                   cache",
-            hint: "Leave it out; use PAGE_CACHE_LIMIT, or on a test server of version 16 or \
+        "is not the client's to decide with PostgreSQL, which reads through the page cache",
+        "Leave it out; use PAGE_CACHE_LIMIT, or on a test server of version 16 or \
                       later set debug_io_direct = 'data'.",
-        },
     ),
-    (
+    only(
         "IO_DEPTH",
-        Support::Only {
-            values: &["1"],
-            rule: "must be 1 with PostgreSQL, where reading ahead is PREFETCH",
-            hint: "Leave it out and use PREFETCH=n.",
-        },
+        &["1"],
+        "must be 1 with PostgreSQL, where reading ahead is PREFETCH",
+        "Leave it out and use PREFETCH=n.",
     ),
-    (
+    only(
         "VERIFY",
-        Support::Only {
-            values: &["header"],
-            rule: "must be header with PostgreSQL: the other checks are the device engine's",
-            hint: "Leave it out.",
-        },
-    ),
-    ("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host")),
-    ("PRECONDITION", WRITTEN_ONCE),
-    (
-        "DATABASE_STATISTICS_TYPE",
-        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+        &["header"],
+        "must be header with PostgreSQL: the other checks are the device engine's",
+        "Leave it out.",
     ),
     ("ADMIN_SQLNET_SERVICE", SERVICE_OR_HOST),
     ("SQLNET_SERVICE_BASE", SERVICE_OR_HOST),
     ("DBA_PRIV_USER", NAMED_IN_URL),
     ("SYSDBA_PASSWD", NAMED_IN_URL),
-    ("COMMIT_WAIT", ORACLES),
-    ("USE_SLOB_SCHEMAS", ORACLES),
 ];
 
-const ORACLE_EXCEPTIONS: &[(&str, Support)] = &[
+const ORACLE_EXCEPTIONS: Exceptions = &[
     ("BLOCK_SZ", Support::Remark("the tablespace's own: another value is refused")),
-    (
+    only(
         "LOOP",
-        Support::Only {
-            values: &["server", "client"],
-            rule: "must be server or client with Oracle Database: LOOP=set is not there",
-            hint: "Leave it out, or write LOOP=server.",
-        },
+        &["server", "client"],
+        "must be server or client with Oracle Database: LOOP=set is not there",
+        "Leave it out, or write LOOP=server.",
     ),
-    (
+    only(
         "PREFETCH",
-        Support::Only {
-            values: &["0"],
-            rule: "must be 0 with Oracle Database, which decides itself what it reads ahead",
-            hint: "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
-        },
+        &["0"],
+        "must be 0 with Oracle Database, which decides itself what it reads ahead",
+        "Leave it out; docs/engines/oracle.md names the parameters of the instance.",
     ),
-    (
+    refused(
         "DIRECT_IO",
-        Support::Refused {
-            rule: "is not the client's to decide with Oracle Database",
-            hint: "Leave it out; set filesystemio_options=SETALL, or use ASM.",
-        },
+        "is not the client's to decide with Oracle Database",
+        "Leave it out; set filesystemio_options=SETALL, or use ASM.",
     ),
-    (
+    only(
         "IO_DEPTH",
-        Support::Only {
-            values: &["1"],
-            rule: "must be 1 with Oracle Database, where a session has one read in flight",
-            hint: "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
-        },
+        &["1"],
+        "must be 1 with Oracle Database, where a session has one read in flight",
+        "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
-    (
+    only(
         "VERIFY",
-        Support::Only {
-            values: &["header"],
-            rule: "must be header with Oracle Database: the other checks are the device engine's",
-            hint: "Leave it out; db_block_checksum is the instance's own check.",
-        },
+        &["header"],
+        "must be header with Oracle Database: the other checks are the device engine's",
+        "Leave it out; db_block_checksum is the instance's own check.",
     ),
-    ("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host")),
-    ("PRECONDITION", WRITTEN_ONCE),
     (
         "DATABASE_STATISTICS_TYPE",
         Support::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
     ),
 ];
 
-const ORACLES: Support = Support::NoEffect { reason: "it is about Oracle's commits and schemas" };
+/// Databases decide themselves where they write.
+const OF_DATABASES: Exceptions = &[only(
+    "PRECONDITION",
+    &["1x"],
+    "must be 1x with a database, which decides itself where it writes",
+    "Leave it out; precondition the device with device: before the database is made.",
+)];
 
-const WRITTEN_ONCE: Support = Support::Only {
-    values: &["1x"],
-    rule: "must be 1x with a database, which decides itself where it writes",
-    hint: "Leave it out; precondition the device with device: before the database is made.",
-};
+const OF_SERVERS: Exceptions =
+    &[("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host"))];
+
+/// Engines without a server.
+const OF_FILES: Exceptions = &[
+    ("ADMIN_SQLNET_SERVICE", NO_SERVER),
+    ("SQLNET_SERVICE_BASE", NO_SERVER),
+    ("SQLNET_SERVICE_MAX", NO_SERVER),
+    ("DBA_PRIV_USER", NO_SERVER),
+    ("SYSDBA_PASSWD", NO_SERVER),
+];
+
+/// What is Oracle's alone.
+const NOT_ORACLE: Exceptions = &[
+    (
+        "DATABASE_STATISTICS_TYPE",
+        Support::NoEffect { reason: "Statspack and AWR are Oracle's reports" },
+    ),
+    ("COMMIT_WAIT", ORACLES),
+    ("USE_SLOB_SCHEMAS", ORACLES),
+];
+
+const ORACLES: Support = Support::NoEffect { reason: "it is about Oracle's commits and schemas" };
 
 const NAMED_IN_URL: Support = Support::NoEffect { reason: "the role is named in the URL" };
 
@@ -376,3 +339,20 @@ const SERVICE_OR_HOST: Support =
     Support::Remark("services are those of pg_service.conf; a name that is not there is a host's");
 
 const NO_SERVER: Support = Support::NoEffect { reason: "there is no server to connect to" };
+
+const fn only(
+    key: &'static str,
+    values: &'static [&'static str],
+    rule: &'static str,
+    hint: &'static str,
+) -> (&'static str, Support) {
+    (key, Support::Only { values, rule, hint })
+}
+
+const fn refused(
+    key: &'static str,
+    rule: &'static str,
+    hint: &'static str,
+) -> (&'static str, Support) {
+    (key, Support::Refused { rule, hint })
+}

@@ -185,21 +185,12 @@ impl ValueKind {
         }
     }
 
-    /// A value that it takes.
+    /// A value that it takes, for a kind that has parameters without a default.
     fn sample(self) -> String {
         match self {
-            Self::Percent | Self::WarmUp => "10".to_owned(),
-            Self::Count { min, max } | Self::Seconds { min, max } => {
-                min.max(10).min(max).to_string()
-            }
-            Self::Times { .. } => "2x".to_owned(),
+            Self::Count { min, max } => min.max(10).min(max).to_string(),
             Self::Decimal { min, .. } => format!("{:.1}", min.max(0.5) * 2.0),
-            Self::Extent | Self::Bytes => "64M".to_owned(),
-            Self::BlockSize => "8K".to_owned(),
-            Self::Boolean => "TRUE".to_owned(),
-            Self::OneOf(words) => words.first().copied().unwrap_or_default().to_owned(),
-            Self::Text | Self::User | Self::Path | Self::Secret => "name".to_owned(),
-            Self::Url => "sqlite:petal-data".to_owned(),
+            _ => "name".to_owned(),
         }
     }
 }

@@ -77,21 +77,12 @@ fn mount(line: &str) -> Option<Mount> {
 
 /// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
 fn plain(escaped: &str) -> PathBuf {
-    let mut bytes = Vec::with_capacity(escaped.len());
-    let mut rest = escaped.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..3).filter(|_| first == b'\\');
-        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
+    let mut parts = escaped.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(code.unwrap_or(b'\\'));
+        bytes.extend(&part.as_bytes()[if code.is_some() { 3 } else { 0 }..]);
     }
     OsString::from_vec(bytes).into()
 }

@@ -120,17 +120,17 @@ fn a_load_ends_in_our_words_with_place_and_code() {
             .answers("FROM user_users", &[&["IOPS"]])
             .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
     };
-    let told = |scripted: Scripted| {
+    let shown = |scripted: Scripted| {
         let engine = engine(&scripted, &settings());
         let error = engine.load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
         assert!(matches!(error, EngineError::Environment(_)), "{error:?}");
         error.to_string()
     };
     let full = "unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS";
-    insta::assert_snapshot!(told(base().fails("APPEND_VALUES", 1653, full)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01653: unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS; make room: add a data file to the tablespace or let it extend");
+    insta::assert_snapshot!(shown(base().fails("APPEND_VALUES", 1653, full)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01653: unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS; make room: add a data file to the tablespace or let it extend");
     let quota = "no privileges on tablespace 'IOPS'";
-    insta::assert_snapshot!(told(base().fails("INSERT INTO petal1", 1950, quota)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
-    insta::assert_snapshot!(told(base().answers("FROM user_tablespaces", &[])), @"db1:1521/svc: the user has no tablespace IOPS: it does not exist, or ALTER USER ... QUOTA UNLIMITED ON IOPS is missing");
+    insta::assert_snapshot!(shown(base().fails("INSERT INTO petal1", 1950, quota)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
+    insta::assert_snapshot!(shown(base().answers("FROM user_tablespaces", &[])), @"db1:1521/svc: the user has no tablespace IOPS: it does not exist, or ALTER USER ... QUOTA UNLIMITED ON IOPS is missing");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The engine's logic over a scripted database, and real failures to connect.
 
+mod grammar;
 mod load;
 mod operations;
 mod parameters;

@@ -141,7 +141,7 @@ fn some_errors_cost_an_operation_and_others_the_session() {
 
 #[test]
 fn a_killed_session_and_a_dying_instance_are_named() {
-    for (error, told) in [
+    for (error, shown) in [
         (error(28, "your session has been killed"), "ORA-00028"),
         (error(3113, "end-of-file on communication channel"), "ORA-03113"),
         (LinkError::connection("the database or network closed the connection"), "connection"),
@@ -152,7 +152,7 @@ fn a_killed_session_and_a_dying_instance_are_named() {
         let (ended, result) = execute(&engine, seat(1, 1), &[operation(Kind::Select, 1, 1, 4)]);
         assert!(ended.is_empty());
         let message = result.unwrap_err();
-        assert!(message.contains(told) && message.contains("db1:1521/svc"), "{message}");
+        assert!(message.contains(shown) && message.contains("db1:1521/svc"), "{message}");
         assert!(message.contains("the session was killed, the instance ended"), "{message}");
     }
 }
@@ -161,7 +161,7 @@ fn a_killed_session_and_a_dying_instance_are_named() {
 fn a_call_that_outlasts_the_stop_is_cut() {
     let scripted = loaded();
     let mut timed_out = LinkError::connection("the configured call timeout was exceeded");
-    timed_out.kind = super::link::Kind::TimedOut;
+    timed_out.kind = super::link::LinkErrorKind::TimedOut;
     scripted.0.lock().call_fails = Some(timed_out);
     let engine = engine(&scripted, &settings());
     let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
@@ -182,7 +182,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
 #[test]
 fn an_update_that_is_cut_loses_no_session_though_its_connection_is_gone() {
     let mut timed_out = LinkError::connection("recovery was not possible");
-    timed_out.kind = super::link::Kind::TimedOut;
+    timed_out.kind = super::link::LinkErrorKind::TimedOut;
     let scripted = loaded().fails_as("UPDATE", timed_out).fails("ROLLBACK", 3113, "end-of-file");
     let client = Settings { loop_side: Some(LoopSide::Client), ..settings() };
     let mut session = engine(&scripted, &client).connect(seat(1, 1)).unwrap();

@@ -61,8 +61,8 @@ fn sizes(scripted: &Scripted) -> (String, u64, u64, Option<u64>) {
     let engine = engine(scripted, &settings);
     let first = engine.loaded().unwrap()[0].clone();
     let (_, details) = engine.describe(2, 2).unwrap();
-    let told = details.settings.into_iter().find(|(name, _)| name == "sizes").unwrap().1;
-    (told, first.bytes, first.index_bytes, engine.data_bytes().unwrap())
+    let shown = details.settings.into_iter().find(|(name, _)| name == "sizes").unwrap().1;
+    (shown, first.bytes, first.index_bytes, engine.data_bytes().unwrap())
 }
 
 #[test]
@@ -84,16 +84,16 @@ fn sizes_are_those_of_segments_where_they_can_be_seen_and_the_record_says_so() {
     // Its blocks are not those of the tablespace that the user may see.
     let settings = Settings { use_slob_schemas: true, ..settings() };
     assert_eq!(engine(&seen, &settings).loaded().unwrap()[0].block_size, 168_000_000 / 10_254);
-    let (told, bytes, index, all) = sizes(&version(slobs()));
-    assert!(told.starts_with("from the dictionary's statistics, which may be old"), "{told}");
+    let (shown, bytes, index, all) = sizes(&version(slobs()));
+    assert!(shown.starts_with("from the dictionary's statistics, which may be old"), "{shown}");
     assert_eq!((bytes, index, all), (10_100 * 8192, 20 * 8192, None));
     // Statistics that know fewer blocks than there are rows are none.
     let never = version(slobs()).answers(
         "FROM all_tables",
         &[&["USER1", "CF1", "0", "IOPS"], &["USER2", "CF1", "0", "IOPS"]],
     );
-    let (told, bytes, ..) = sizes(&never);
-    assert!(told.starts_with("from the rows counted"), "{told}");
+    let (shown, bytes, ..) = sizes(&never);
+    assert!(shown.starts_with("from the rows counted"), "{shown}");
     assert_eq!(bytes, 10_000 * 8192);
 }
 

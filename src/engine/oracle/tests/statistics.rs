@@ -78,7 +78,7 @@ fn views_that_may_not_be_seen_leave_figures_unknown() {
     }
 }
 
-/// Names and commits of what is told, with the sessions of each endpoint on these instances.
+/// Names and commits of what is shown, with the sessions of each endpoint on these instances.
 fn told_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
     let endpoints = Endpoints {
         service_base: Some("slob".to_owned()),
@@ -93,8 +93,8 @@ fn told_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
         let _ = scripted.clone().answers("'INSTANCE'", &[&[instance]]);
         drop(engine.connect(Seat { endpoint, ..seat(endpoint + 1, 1) }).unwrap());
     }
-    let told = engine.snapshot().unwrap();
-    told.into_iter().map(|counters| (counters.endpoint, counters.io.commits)).collect()
+    let shown = engine.snapshot().unwrap();
+    shown.into_iter().map(|counters| (counters.endpoint, counters.io.commits)).collect()
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn describing_tells_commits_files_and_redo() {
     assert!(!target.url.contains("s3cret"));
     assert!(details.plan.unwrap().as_meant && details.sync_per_commit);
     assert_eq!(details.durability.map(|d| d.durable), Some(true));
-    let told: Vec<String> =
+    let shown: Vec<String> =
         details.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     for expected in [
         "filesystemio_options: SETALL",
@@ -146,7 +146,7 @@ fn describing_tells_commits_files_and_redo() {
         "redo: the database archives its redo",
         "commit: COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
     ] {
-        assert!(told.iter().any(|line| line.starts_with(expected)), "{expected} in {told:#?}");
+        assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected} in {shown:#?}");
     }
     let not_waiting = Settings { commit_wait: false, ..settings() };
     let (_, details) = engine(&scripted, &not_waiting).describe(1, 1).unwrap();
@@ -164,9 +164,9 @@ fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
     let with = |name: &str, value: &str| loaded().answers("v$parameter", &[&[name, value]]);
     let (waits, words) = durable(with("commit_wait", "")).unwrap();
     assert!(waits && words.starts_with("a client's COMMIT"), "{words}");
-    let told = |words: &str| Some((false, words.to_owned()));
-    assert_eq!(durable(with("commit_wait", "NOWAIT")), told("commit_wait=NOWAIT"));
-    assert_eq!(durable(with("commit_write", "BATCH,NOWAIT")), told("commit_write=BATCH,NOWAIT"));
+    let shown = |words: &str| Some((false, words.to_owned()));
+    assert_eq!(durable(with("commit_wait", "NOWAIT")), shown("commit_wait=NOWAIT"));
+    assert_eq!(durable(with("commit_write", "BATCH,NOWAIT")), shown("commit_write=BATCH,NOWAIT"));
     let unseen = loaded().fails("v$parameter", 942, "table or view does not exist");
     assert_eq!(durable(unseen), None);
 }

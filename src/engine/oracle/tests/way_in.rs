@@ -76,7 +76,7 @@ fn a_peer_that_speaks_garbage_is_no_database() {
         let port = peer(serve);
         let text = really(&format!("oracle://u:s3cret@127.0.0.1:{port}/svc?connect_timeout=600"));
         assert!(text.starts_with(&format!("127.0.0.1:{port}/svc: connecting: ")), "{text}");
-        assert!(!text.contains("no answer"), "told by what it said: {text}");
+        assert!(!text.contains("no answer"), "shown by what it said: {text}");
     }
 }
 

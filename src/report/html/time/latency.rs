@@ -7,7 +7,6 @@ use crate::analysis::steady::median;
 use crate::record::Run;
 use crate::stats::histogram::LatencySummary;
 
-/// The percentiles of one piece.
 #[derive(Debug, Clone, Copy)]
 struct Percentiles {
     p50: f64,

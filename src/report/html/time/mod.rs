@@ -15,7 +15,6 @@ const PIECES_MAX: usize = 180;
 const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 275.0;
 
-/// Some seconds in a row.
 struct Piece<'a> {
     seconds: &'a [Second],
 }
