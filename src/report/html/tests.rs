@@ -177,7 +177,7 @@ fn pages_and_drawings_are_written_to_their_end() {
     ];
     for what in super::super::petals::ALL {
         let drawn = super::super::petals::svg(&made::petals(), what);
-        files.push((format!("{}.svg", what.name()), drawn));
+        files.push((format!("{}.svg", what.name), drawn));
     }
     for (name, text) in files {
         let end = if name.ends_with(".svg") { "</svg>" } else { "</html>" };
