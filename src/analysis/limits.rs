@@ -70,6 +70,17 @@ struct Granted {
 }
 
 impl Granted {
+    /// What it granted `on` a host, and how much of that was used.
+    fn words(&self, on: &str) -> String {
+        format!(
+            "control group granted {:.2} processors{on}: it used {} of them and was made to wait in \
+             {} of its periods",
+            self.quota,
+            percent_or_dash(self.used_share),
+            percent_or_dash(self.throttled_share)
+        )
+    }
+
     /// None where it was not used up.
     fn used_up(group: &GroupFigures) -> Option<Self> {
         let quota = group.granted_processors;
@@ -125,20 +136,14 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
         Some(Full::All { busy }) => all_busy(run, busy, &on, whose).with(json!({
             "busy_percent": busy,
         })),
-        Some(Full::Group(Granted { quota, used_share, throttled_share })) => warning(
+        Some(Full::Group(granted)) => warning(
             ID,
-            format!(
-                "{}'s control group granted {quota:.2} processors{on}: it used {} of \
-                 them and was made to wait in {} of its periods{whose}",
-                run.reported_by(),
-                percent_or_dash(used_share),
-                percent_or_dash(throttled_share)
-            ),
+            format!("{}'s {}{whose}", run.reported_by(), granted.words(&on)),
             "Raise the control group's limit (cpu.max), or use fewer sessions.",
         )
         .with(json!({
-            "group_quota_processors": quota, "group_used_share": used_share,
-            "throttled_periods_share": throttled_share,
+            "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
+            "throttled_periods_share": granted.throttled_share,
         })),
         Some(Full::LogWriter { cpu, busy, share }) => warning(
             ID,
@@ -214,21 +219,17 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
         };
         return unknown(ID, why);
     }
-    if let Some(Granted { quota, used_share, throttled_share }) = petal_throttled(run) {
+    if let Some(granted) = petal_throttled(run) {
         return warning(
             ID,
-            format!(
-                "petal's own control group granted {quota:.2} processors: it used {} of them and \
-                 was made to wait in {} of its periods",
-                percent_or_dash(used_share),
-                percent_or_dash(throttled_share)
-            ),
+            format!("petal's own {}", granted.words("")),
             "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
              outside of it.",
         )
         .with(json!({
-            "petal_group_quota_processors": quota, "petal_group_used_share": used_share,
-            "petal_throttled_periods_share": throttled_share,
+            "petal_group_quota_processors": granted.quota,
+            "petal_group_used_share": granted.used_share,
+            "petal_throttled_periods_share": granted.throttled_share,
         }));
     }
     // No more than its control group grants.

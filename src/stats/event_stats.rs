@@ -1,9 +1,10 @@
-//! Timed events of an engine that does its own I/O: one recorder per writer, and the statistics that
+//! Timed events and plain counts of an engine that does its own I/O: one recorder per writer, and the statistics that
 //! all of them are folded into. Which events there are, and what they mean, is the engine's.
 //!
 //! An event costs its recorder two stores into its own ring: no lock, no histogram. The ring is
 //! folded when it is full, when its writer asks, when a snapshot is taken and when it is dropped.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -80,10 +81,12 @@ pub struct EventStats {
     recorders_made: AtomicU64,
     /// Those whose rings a snapshot must fold first.
     recorders: Mutex<Vec<Weak<Recorder>>>,
+    count_names: &'static [&'static str],
+    counts: Vec<AtomicU64>,
 }
 
 impl EventStats {
-    pub fn new(events: &'static [EventName]) -> Self {
+    pub fn new(events: &'static [EventName], count_names: &'static [&'static str]) -> Self {
         let shard = || Shard {
             totals: vec![Totals::default(); events.len()],
             latencies: events.iter().map(|_| None).collect(),
@@ -93,7 +96,24 @@ impl EventStats {
             shards: std::array::from_fn(|_| Mutex::new(shard())),
             recorders_made: AtomicU64::new(0),
             recorders: Mutex::default(),
+            count_names,
+            counts: count_names.iter().map(|_| AtomicU64::new(0)).collect(),
         }
+    }
+
+    /// Adds to a count, by its place in their list.
+    pub fn count(&self, count: usize, more: u64) {
+        self.counts[count].fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub fn counted(&self, count: usize) -> u64 {
+        self.counts[count].load(Ordering::Relaxed)
+    }
+
+    /// All counts by their names.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let names = self.count_names.iter().map(|name| (*name).to_owned());
+        names.zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed))).collect()
     }
 
     /// A recorder for one more writer.
@@ -249,5 +269,17 @@ macro_rules! timed_events {
         }
     };
 }
+/// An enum `Count` of what is counted without time, and in `COUNTS` the names under which the record
+/// keeps it.
 #[cfg(any(feature = "sqlite", feature = "device"))]
-pub(crate) use timed_events;
+macro_rules! plain_counts {
+    ($($(#[$doc:meta])* $count:ident $name:expr),+ $(,)?) => {
+        /// Cumulative figures that are no timed events.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Count { $($(#[$doc])* $count),+ }
+
+        const COUNTS: &[&str] = &[$($name),+];
+    };
+}
+#[cfg(any(feature = "sqlite", feature = "device"))]
+pub(crate) use {plain_counts, timed_events};

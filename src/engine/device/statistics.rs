@@ -1,11 +1,11 @@
 //! Statistics of the engine: its timed events, and the counters that come from them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
-use crate::stats::event_stats::{EventStats, Recorder, Totals, file_counts, timed_events};
+use crate::stats::event_stats::{
+    EventStats, Recorder, Totals, file_counts, plain_counts, timed_events,
+};
 
 timed_events! {
     BlockRead "block read" UserIo,
@@ -19,62 +19,46 @@ timed_events! {
     RowLock "row lock" Application,
 }
 
-/// Cumulative figures that are no timed events, by the names under which the record keeps them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+plain_counts! {
     /// Blocks visited.
-    Visited,
+    Visited "blocks_visited",
     /// Reads that found their block among those still to be written.
-    DirtyHits,
-    Commits,
+    DirtyHits "dirty_hits",
+    Commits "commits",
     /// Blocks read once more because the first read met a write.
-    Rereads,
-    BadBlocks,
+    Rereads "blocks_reread",
+    BadBlocks CommonCounter::BadBlocks.name(),
     /// Queues that the kernel did not register: too little locked memory is allowed for all.
-    UnregisteredQueues,
+    UnregisteredQueues "queues_unregistered",
     /// Blocks whose checksum was computed, and the time of all verifying in sessions' threads.
-    BlocksVerified,
-    VerifyNs,
+    BlocksVerified CommonCounter::BlocksVerified.name(),
+    VerifyNs CommonCounter::VerifyNs.name(),
 }
 
-const COUNTS: [&str; 8] = [
-    "blocks_visited",
-    "dirty_hits",
-    "commits",
-    "blocks_reread",
-    CommonCounter::BadBlocks.name(),
-    "queues_unregistered",
-    CommonCounter::BlocksVerified.name(),
-    CommonCounter::VerifyNs.name(),
-];
-
-pub struct Statistics {
-    stats: Arc<EventStats>,
-    counts: [AtomicU64; COUNTS.len()],
-}
+pub struct Statistics(Arc<EventStats>);
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { stats: Arc::new(EventStats::new(Event::NAMES)), counts: Default::default() }
+        Self(Arc::new(EventStats::new(Event::NAMES, COUNTS)))
     }
 }
 
 impl Statistics {
     pub fn recorder(&self) -> Arc<Recorder> {
-        self.stats.recorder()
+        self.0.recorder()
     }
 
     pub fn count(&self, count: Count, more: u64) {
-        self.counts[count as usize].fetch_add(more, Ordering::Relaxed);
+        self.0.count(count as usize, more);
     }
 
     pub fn counted(&self, count: Count) -> u64 {
-        self.counts[count as usize].load(Ordering::Relaxed)
+        self.0.counted(count as usize)
     }
 
     /// Counters of all work so far; with single waits if asked.
     pub fn collect(&self, endpoint: &str, block_bytes: u64, with_latencies: bool) -> Counters {
-        let (totals, latencies) = self.stats.collect(with_latencies);
+        let (totals, latencies) = self.0.collect(with_latencies);
         let of = |event: Event| totals[event as usize];
         let (blocks, scans) = (of(Event::BlockRead), of(Event::ScanRead));
         let writes = of(Event::BackgroundWrite);
@@ -92,17 +76,12 @@ impl Statistics {
             commits: Some(self.counted(Count::Commits)),
             log_syncs: Some(of(Event::LogSync).calls),
         };
-        let raw: BTreeMap<String, u64> = COUNTS
-            .iter()
-            .zip(&self.counts)
-            .map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)))
-            .collect();
         Counters {
             endpoint: endpoint.to_owned(),
             io,
             files: files(&totals),
-            waits: self.stats.waits(&totals, latencies),
-            raw,
+            waits: self.0.waits(&totals, latencies),
+            raw: self.0.counts(),
         }
     }
 }

@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use super::client::Client;
 use super::connect::{Endpoint, Opened};
-use super::filling::Filling;
-use super::load_progress::{IndexWatch, LoadProgress};
+use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
 use super::{in_use, long_work, placement, schema, servers};

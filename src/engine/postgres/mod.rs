@@ -1,12 +1,12 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
-//! - `options`, `libpq`, `tls`, `connect`, `servers`: how petal connects, and what errors mean
+//! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length, and
 //!   whose locks they wait for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
-//! - `schema`, `load`, `filling`, `load_progress`, `placement`: the data, how they are made, how far
+//! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
 //!   that is, their proof
-//! - `before_run`, `plan`: what is asked and paid before a run
+//! - `servers`, `plan`: what is asked and paid before a run
 //! - `session` with `session_server`, `session_client`: a session, and the sides of its loop
 //! - `counters`, `waits`, `describe`: what the server reports
 //!
@@ -15,7 +15,6 @@
 //! which report when petal asks them to. And the first change of a block after a checkpoint logs all of it.
 
 mod advice;
-mod before_run;
 mod client;
 mod connect;
 mod counters;
@@ -24,7 +23,6 @@ mod filling;
 mod in_use;
 mod libpq;
 mod load;
-mod load_progress;
 mod long_work;
 mod options;
 mod placement;
@@ -260,19 +258,19 @@ impl Engine for Postgres {
 
     fn check_run(&self, schemas: u32) -> Result<(), EngineError> {
         if self.servers.len() > 1 {
-            before_run::check_one_primary(&self.servers)?;
+            servers::check_one_primary(&self.servers)?;
         }
         if !self.writes {
             return Ok(());
         }
         let schemas: Vec<u32> = (1..=schemas).collect();
-        before_run::check_updates(self.server(self.primary()?)?, &schemas)
+        servers::check_updates(self.server(self.primary()?)?, &schemas)
     }
 
     fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
         let endpoint = self.first()?;
         let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
-        before_run::privileges(endpoint, &numbers)
+        servers::privileges(endpoint, &numbers)
     }
 
     /// Connections that are left for this role, petal's own aside.
@@ -292,13 +290,8 @@ impl Engine for Postgres {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        before_run::Settling {
-            endpoint: self.first()?,
-            autovacuum: self.autovacuum,
-            progress,
-            stop,
-        }
-        .run(&numbers)
+        servers::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
+            .run(&numbers)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {

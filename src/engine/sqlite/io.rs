@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
-use crate::stats::event_stats::{self, EventStats, Totals, timed_events};
+use crate::stats::event_stats::{self, EventStats, Totals, plain_counts, timed_events};
 
 /// Whose connection does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,49 +82,30 @@ impl Event {
     }
 }
 
-/// Cumulative figures without time, by their names in the record; capitals are SQLite's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    CacheHit,
-    CacheMiss,
-    CacheWrite,
-    CacheSpill,
-    Commits,
-    Checkpoints,
-    CheckpointErrors,
-    WalResets,
-    WalResetFailures,
+plain_counts! {
+    CacheHit "CACHE_HIT", // Capitals are SQLite's own.
+    CacheMiss "CACHE_MISS",
+    CacheWrite "CACHE_WRITE",
+    CacheSpill "CACHE_SPILL",
+    Commits "commits",
+    Checkpoints CommonCounter::Checkpoints.name(),
+    CheckpointErrors CommonCounter::CheckpointErrors.name(),
+    WalResets "wal_resets",
+    WalResetFailures CommonCounter::LogResetFailures.name(),
     /// Calls on files that failed, whoever made them.
-    IoErrors,
+    IoErrors CommonCounter::IoErrors.name(),
 }
-
-const COUNTS: [(Count, &str); 10] = [
-    (Count::CacheHit, "CACHE_HIT"),
-    (Count::CacheMiss, "CACHE_MISS"),
-    (Count::CacheWrite, "CACHE_WRITE"),
-    (Count::CacheSpill, "CACHE_SPILL"),
-    (Count::Commits, "commits"),
-    (Count::Checkpoints, CommonCounter::Checkpoints.name()),
-    (Count::CheckpointErrors, CommonCounter::CheckpointErrors.name()),
-    (Count::WalResets, "wal_resets"),
-    (Count::WalResetFailures, CommonCounter::LogResetFailures.name()),
-    (Count::IoErrors, CommonCounter::IoErrors.name()),
-];
 
 /// Counts of an engine since it was opened.
 pub struct Statistics {
     stats: Arc<EventStats>,
-    counts: [AtomicU64; COUNTS.len()],
     wal_bytes_max: AtomicU64,
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self {
-            stats: Arc::new(EventStats::new(Event::NAMES)),
-            counts: Default::default(),
-            wal_bytes_max: AtomicU64::new(0),
-        }
+        let stats = Arc::new(EventStats::new(Event::NAMES, COUNTS));
+        Self { stats, wal_bytes_max: AtomicU64::new(0) }
     }
 }
 
@@ -140,11 +121,11 @@ impl Statistics {
     }
 
     pub fn count(&self, count: Count, more: u64) {
-        self.counts[count as usize].fetch_add(more, Ordering::Relaxed);
+        self.stats.count(count as usize, more);
     }
 
     pub fn counted(&self, count: Count) -> u64 {
-        self.counts[count as usize].load(Ordering::Relaxed)
+        self.stats.counted(count as usize)
     }
 
     /// The largest WAL is a peak, not a sum: it starts anew with every run's settling.
@@ -189,8 +170,7 @@ impl Statistics {
     }
 
     fn raw(&self, totals: &[Totals]) -> BTreeMap<String, u64> {
-        let mut raw: BTreeMap<String, u64> =
-            COUNTS.iter().map(|&(count, name)| (name.to_owned(), self.counted(count))).collect();
+        let mut raw = self.stats.counts();
         raw.insert(
             CommonCounter::LogBytesMax.name().to_owned(),
             self.wal_bytes_max.load(Ordering::Relaxed),
