@@ -9,6 +9,9 @@ missing=""
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     missing="$missing postgresql"
 fi
+if ! command -v mariadbd >/dev/null && ! [ -x /usr/sbin/mariadbd ]; then
+    missing="$missing mariadb-server"
+fi
 if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     # Without a font a browser draws no letter.
     missing="$missing chromium fonts-dejavu-core"
@@ -27,6 +30,12 @@ fi
 mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+fi
+# MariaDB's would start a server at once: this is how a package asks whether it may.
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
 fi
 apt-get update -q
 # shellcheck disable=SC2086 # a list of names
