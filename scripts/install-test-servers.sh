@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing:
 # the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
-# opened, and strace, by which system calls are made to fail. Never starts or configures a server. Where it cannot install, it says so and leaves it
-# to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
+# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Never
+# starts or configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or
+# with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
@@ -19,6 +20,9 @@ fi
 if ! command -v strace >/dev/null; then
     missing="$missing strace"
 fi
+if ! command -v prometheus >/dev/null; then
+    missing="$missing prometheus"
+fi
 if [ -z "$missing" ]; then
     exit 0
 fi
@@ -31,7 +35,7 @@ mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
 fi
-# MariaDB's would start a server at once: this is how a package asks whether it may.
+# MariaDB's and Prometheus' would start one at once: this is how a package asks whether it may.
 if [ ! -e /usr/sbin/policy-rc.d ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

@@ -116,7 +116,7 @@ fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
     }
     let engine = open_with(&url, Settings::default());
     let (target, details) = engine.describe(2, 1).unwrap();
-    assert_eq!(target.cache_bytes, Some(192 << 20));
+    assert_eq!(target.cache_bytes, Some(256 << 20));
     assert!(details.local && details.durability.unwrap().durable);
     assert!(details.direct_io.unwrap().used && details.io_untimed.is_none());
     assert!(!engine.server_processes().is_empty());
@@ -279,8 +279,9 @@ fn a_server_without_tls_or_with_too_few_connections_is_refused_in_words() {
     }
     let server = Server::start(&["ssl=OFF", "max-connections=12"]);
     server.database("few");
+    server.sql("", "CREATE USER petal@'%'; GRANT ALL ON *.* TO petal@'%'");
     let work = Workplace::new();
-    let url = format!("mysql://root@127.0.0.1:{}/few", server.port);
+    let url = format!("mysql://petal@127.0.0.1:{}/few", server.port);
     let required = format!("{url}?ssl_mode=REQUIRED");
     work.petal(["check", "--db", &required]).exits(3).telling(&["SSL", "check ssl_mode"]);
     // Preferred, it is reached without.
