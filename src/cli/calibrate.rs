@@ -24,7 +24,7 @@ use crate::settings::url::{TargetUrl, redact_refused};
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::signals;
+use super::{metrics, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,6 +103,7 @@ pub fn command() -> Command {
             "Folder where later runs look [default: petal/calibrations in XDG_DATA_HOME]",
         ))
         .arg(args::destroy_data())
+        .arg(metrics::arg())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {

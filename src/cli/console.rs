@@ -12,12 +12,14 @@ use parking_lot::Mutex;
 
 use crate::engine::threads::Thread;
 use crate::engine::{Progress, ProgressUnit};
-use crate::record::Second;
+use crate::record::{Finding, Second};
 use crate::report::table;
-use crate::runner::Watch;
+use crate::runner::{Subject, Watch};
 use crate::settings::printable::{printable, printable_line};
+use crate::stats::timeline::Tally;
 
 use super::failure::Exit;
+use super::metrics::Metrics;
 
 /// Without a terminal a line of progress is written so often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -33,6 +35,8 @@ pub struct Console {
     /// A result could not be written to stdout.
     result_lost: Arc<AtomicBool>,
     state: Arc<Mutex<State>>,
+    /// Whoever else follows the work.
+    metrics: Option<Metrics>,
 }
 
 #[derive(Default)]
@@ -58,7 +62,19 @@ impl Console {
     /// `quiet` leaves only errors and results.
     pub fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { quiet, terminal, result_lost: Arc::default(), state: Arc::default() }
+        let (result_lost, state) = (Arc::default(), Arc::default());
+        Self { quiet, terminal, result_lost, state, metrics: None }
+    }
+
+    /// The same console; what it follows is served, too.
+    pub fn with_metrics(self, metrics: Option<Metrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    fn also(&self, tell: impl FnOnce(&dyn Watch)) {
+        if let Some(metrics) = &self.metrics {
+            tell(metrics);
+        }
     }
 
     /// A result, for a person or a pipe. A reader that went away is no error; anything else that
@@ -211,8 +227,8 @@ fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-impl Progress for Console {
-    fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+impl Console {
+    fn show_phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.clear();
         let bar = self.bar(total, unit);
         let mut state = self.state.lock();
@@ -223,8 +239,16 @@ impl Progress for Console {
         state.bar = Some(bar);
         state.phase = Some(phase);
     }
+}
+
+impl Progress for Console {
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+        self.also(|watch| watch.phase(what, total, unit));
+        self.show_phase(what, total, unit);
+    }
 
     fn advance(&self, units: u64) {
+        self.also(|watch| watch.advance(units));
         let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.inc(units);
@@ -263,8 +287,14 @@ impl Phase {
 }
 
 impl Watch for Console {
+    fn begins(&self, subject: &Subject) {
+        self.also(|watch| watch.begins(subject));
+    }
+
     fn triggered(&self, sessions: u32, seconds: f64) {
-        self.phase(&format!("running {sessions} sessions"), seconds as u64, ProgressUnit::Items);
+        self.also(|watch| watch.triggered(sessions, seconds));
+        let what = format!("running {sessions} sessions");
+        self.show_phase(&what, seconds as u64, ProgressUnit::Items);
         let mut state = self.state.lock();
         state.run_s = seconds;
         state.phase = None;
@@ -276,7 +306,8 @@ impl Watch for Console {
         }
     }
 
-    fn second(&self, second: &Second, left_s: f64) {
+    fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
+        self.also(|watch| watch.second(second, so_far, left_s));
         let state = self.state.lock();
         let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
@@ -290,7 +321,12 @@ impl Watch for Console {
     }
 
     fn ended(&self) {
+        self.also(|watch| watch.ended());
         self.clear();
+    }
+
+    fn judged(&self, findings: &[Finding]) {
+        self.also(|watch| watch.judged(findings));
     }
 
     fn error(&self, message: &str) {

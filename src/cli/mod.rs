@@ -13,6 +13,7 @@ mod drop;
 mod failure;
 mod help;
 mod man;
+mod metrics;
 mod os;
 mod report;
 mod run;
@@ -121,7 +122,10 @@ pub fn command() -> Command {
 fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
     match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
-        Some(entry) => (entry.run)(matches, console),
+        Some(entry) => {
+            let console = console.clone().with_metrics(metrics::of(matches)?);
+            (entry.run)(matches, &console)
+        }
         None => Err(Failure::usage(format!("there is no command {name}"))),
     }
 }

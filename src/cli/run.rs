@@ -16,7 +16,7 @@ use crate::settings::{Settings, UntilSteady};
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{signals, source};
+use super::{metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,6 +60,7 @@ pub fn command() -> Command {
             .value_parser(until_steady),
         )
         .arg(args::os_data())
+        .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Run)
 }

@@ -15,7 +15,7 @@ use crate::settings::table::CommandKind;
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{signals, source};
+use super::{metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,7 +42,8 @@ pub fn command() -> Command {
         ))
         .arg(flag("replace", "Load anew over petal's own schemas that are there already"))
         .arg(args::schemas("How many schemas [default: 1]"))
-        .arg(args::destroy_data());
+        .arg(args::destroy_data())
+        .arg(metrics::arg());
     args::with_settings(command, CommandKind::Setup)
 }
 

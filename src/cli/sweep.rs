@@ -19,7 +19,7 @@ use crate::settings::table::CommandKind;
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{signals, source};
+use super::{metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +51,7 @@ pub fn command() -> Command {
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
         .arg(args::objective())
         .arg(args::os_data())
+        .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Sweep)
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))

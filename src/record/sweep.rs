@@ -24,6 +24,18 @@ const REPLACED: &str = ".failed";
 /// Longest part of a cell's folder that tells its values.
 const SLUG_LETTERS_MAX: usize = 80;
 
+/// A run by its folder's name; a cell of a sweep by the sweep's folder and its own, also before it is
+/// done.
+pub fn run_name(folder: &Path, cell: u32) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let own = name(folder);
+    let own = own.strip_suffix(UNFINISHED).unwrap_or(&own);
+    match folder.parent().filter(|_| cell > 0) {
+        Some(sweep) => format!("{}/{own}", name(sweep)),
+        None => own.to_owned(),
+    }
+}
+
 /// One axis: a parameter in lower case (`update_pct`), `sessions` or `db`, and its values in the
 /// order in which they were asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -36,22 +36,38 @@ use std::sync::Arc;
 
 use crate::engine::threads::ThreadError;
 use crate::engine::{self, Caller, Engine, EngineError, Progress, Silent};
-use crate::record::{RecordError, Second};
+use crate::record::{Finding, RecordError, Second};
 use crate::settings::Settings;
 use crate::settings::error::SettingErrors;
+use crate::stats::timeline::Tally;
 
 /// Follows a run: progress, notes, errors, and each second as it ends.
 pub trait Watch: Progress {
+    /// What follows is about this.
+    fn begins(&self, subject: &Subject);
     /// The sessions were triggered; the run is to last `seconds`.
     fn triggered(&self, sessions: u32, seconds: f64);
-    /// A second is over. `left_s` until the planned end.
-    fn second(&self, second: &Second, left_s: f64);
+    /// A second is over; the totals since the trigger, and the time until the planned end.
+    fn second(&self, second: &Second, so_far: &Tally, left_s: f64);
     /// The last session ended.
     fn ended(&self);
+    /// The run was judged.
+    fn judged(&self, findings: &[Finding]);
     /// An error of one part of the work, which goes on.
     fn error(&self, message: &str);
     /// Sets the text before every line of progress; empty: none.
     fn heading(&self, heading: &str);
+}
+
+/// The work that is watched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The engine by the scheme of its URLs.
+    pub engine: &'static str,
+    /// The name of the run's folder; empty where it is no run.
+    pub run: String,
+    /// Of a sweep, from 1; 0: none.
+    pub cell: u32,
 }
 
 /// The signals and the display of the command that asked for a piece of work.
@@ -66,6 +82,7 @@ impl Context<'_> {
     pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
         let engine = engine::open(settings)?;
         engine.serve(&self.caller);
+        self.watch.begins(&Subject { engine: engine.support().scheme, ..Subject::default() });
         Ok(engine)
     }
 }
@@ -109,9 +126,11 @@ impl From<ThreadError> for RunError {
 }
 
 impl Watch for Silent {
+    fn begins(&self, _: &Subject) {}
     fn triggered(&self, _: u32, _: f64) {}
-    fn second(&self, _: &Second, _: f64) {}
+    fn second(&self, _: &Second, _: &Tally, _: f64) {}
     fn ended(&self) {}
+    fn judged(&self, _: &[Finding]) {}
     fn error(&self, _: &str) {}
     fn heading(&self, _: &str) {}
 }

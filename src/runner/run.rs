@@ -216,7 +216,7 @@ fn follow<'scope>(
             // A database that does not answer may hold this up: signals are heard meanwhile.
             attended(|| sampler.tick(&standing), || stop_control.apply(job, &mut pool, bounds));
             let new = sampler.timeline.get(known..).unwrap_or(&[]);
-            new.iter().for_each(|second| job.watch.second(second, left_s));
+            new.iter().for_each(|second| job.watch.second(second, &sampler.totals, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < stop_control.stop_at {
                 proven_from_s =
                     terms.as_ref().and_then(|terms| proof::proven(&sampler.timeline, terms));

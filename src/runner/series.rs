@@ -17,7 +17,7 @@ use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 use super::hook_group::HookGroup;
 use super::job::Job;
 use super::run::{call_hook, run as drive};
-use super::{Context, RunError, os_data};
+use super::{Context, RunError, Subject, os_data};
 
 /// Runs on one target under the same settings.
 pub struct Series<'a> {
@@ -150,6 +150,9 @@ impl<'a> Series<'a> {
             hooks: HookGroup::default(),
             watch: self.context.watch,
         };
+        let run = record::sweep::run_name(folder.path(), cell);
+        let engine = self.engine.support().scheme;
+        self.context.watch.begins(&Subject { engine, run, cell });
         let driven = drive(&job);
         if driven.is_err() {
             folder.remove_if_empty();
@@ -166,6 +169,7 @@ impl<'a> Series<'a> {
             }
         }
         run.summary.findings = findings::judge(&run);
+        self.context.watch.judged(&run.summary.findings);
         // After the hook, which may have fetched the file.
         failure = failure.or(self.merge_os_data(&mut run, &folder).err());
         failure = failure.or(write(&folder, &run).err().map(RunError::from));

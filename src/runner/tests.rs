@@ -82,7 +82,7 @@ fn the_mix_is_exact_over_whole_decks() {
     let run = drive(script(), &settings).unwrap();
     let summary = run.summary;
     assert_eq!((summary.ops.total, summary.ops.update), (8000, 1600));
-    assert_eq!(summary.counters.get("commits"), None);
+    assert_eq!(summary.counters.get("commits"), Some(&1600));
     assert_eq!(run.details.io.commits, Some(1600));
     assert_eq!(summary.rows.update, 1600 * 64);
 }

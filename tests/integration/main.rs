@@ -21,6 +21,7 @@ mod injector;
 mod json;
 mod killed_at_end;
 mod limits;
+mod metrics;
 mod not_loaded;
 mod oracle;
 mod os;

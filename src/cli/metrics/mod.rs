@@ -1,0 +1,172 @@
+//! `--metrics ADDRESS`: what goes on, for Prometheus, as OpenMetrics. Every figure is one that petal
+//! takes anyway: the newest totals of the run, when it is asked for.
+
+mod exposition;
+mod server;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::{Arg, ArgMatches};
+use parking_lot::Mutex;
+
+use crate::engine::{Progress, ProgressUnit};
+use crate::record::{Finding, Second};
+use crate::runner::{Subject, Watch};
+use crate::stats::counters::IoCounts;
+use crate::stats::os::{CpuShare, DeviceCounts};
+use crate::stats::timeline::Tally;
+
+use super::args::value;
+use super::failure::{Exit, Failure};
+
+/// For the commands that run or load.
+pub fn arg() -> Arg {
+    value(
+        "metrics",
+        "ADDRESS",
+        "Serve OpenMetrics while this goes on, at http://ADDRESS/metrics: 9464, or 127.0.0.1:9464. \
+         Other hosts see it only where ADDRESS is theirs to see, such as 0.0.0.0:9464",
+    )
+    .value_parser(address)
+}
+
+/// A port alone is one of this host's.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse::<u16>().ok().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    port.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "must be a port, or an address with a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
+    })
+}
+
+/// Begins to serve where the command was asked to.
+pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, Failure> {
+    // Only some commands have it.
+    let Ok(Some(address)) = matches.try_get_one::<SocketAddr>("metrics") else { return Ok(None) };
+    let metrics = Metrics(Arc::default());
+    let served = server::serve(*address, metrics.clone());
+    served.map_err(|error| {
+        Failure::new(
+            Exit::Environment,
+            format!("--metrics {address}: {error}; choose a free port of this host"),
+        )
+    })?;
+    Ok(Some(metrics))
+}
+
+/// What is known of the work at this moment.
+#[derive(Clone)]
+pub struct Metrics(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    subject: Subject,
+    phase: Option<Phase>,
+    run: Option<RunState>,
+    findings: Vec<Finding>,
+}
+
+struct Phase {
+    what: String,
+    done: u64,
+    total: u64,
+    unit: ProgressUnit,
+}
+
+/// A run since its trigger.
+#[derive(Default)]
+struct RunState {
+    planned_s: f64,
+    elapsed_s: f64,
+    sessions: u32,
+    totals: Tally,
+    /// None where the database does not tell it each second.
+    io: Option<IoCounts>,
+    device: Option<DeviceCounts>,
+    cpu: Option<CpuShare>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Progress for Metrics {
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+        self.0.lock().phase = Some(Phase { what: what.to_owned(), done: 0, total, unit });
+    }
+
+    fn advance(&self, units: u64) {
+        if let Some(phase) = &mut self.0.lock().phase {
+            phase.done += units;
+        }
+    }
+
+    fn note(&self, _: &str) {}
+}
+
+impl Watch for Metrics {
+    fn begins(&self, subject: &Subject) {
+        *self.0.lock() = State { subject: subject.clone(), ..State::default() };
+    }
+
+    fn triggered(&self, sessions: u32, planned_s: f64) {
+        let mut state = self.0.lock();
+        state.phase = Some(Phase {
+            what: "running".to_owned(),
+            done: 0,
+            total: planned_s as u64,
+            unit: ProgressUnit::Items,
+        });
+        state.run = Some(RunState { planned_s, sessions, ..RunState::default() });
+    }
+
+    fn second(&self, second: &Second, so_far: &Tally, _: f64) {
+        let mut state = self.0.lock();
+        let is_first = second.from_s == 0.0;
+        let elapsed_s = second.from_s + second.length_s;
+        if let Some(phase) = &mut state.phase {
+            phase.done = elapsed_s as u64;
+        }
+        let Some(run) = &mut state.run else { return };
+        run.elapsed_s = elapsed_s;
+        run.sessions = second.sessions;
+        run.totals = so_far.clone();
+        run.cpu = second.cpu;
+        // A total of which a second is missing is none.
+        if is_first {
+            (run.io, run.device) = (second.io, second.device);
+        } else {
+            run.io = run.io.zip(second.io).map(|(sum, new)| sum.plus(&new));
+            run.device = run.device.zip(second.device).map(|(sum, new)| sum.plus(&new));
+        }
+    }
+
+    fn ended(&self) {
+        self.0.lock().phase = None;
+    }
+
+    fn judged(&self, findings: &[Finding]) {
+        self.0.lock().findings = findings.to_vec();
+    }
+
+    fn error(&self, _: &str) {}
+
+    fn heading(&self, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_of_this_host() {
+        assert_eq!(address("9464"), Ok("127.0.0.1:9464".parse().unwrap()));
+        assert_eq!(address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
+        for text in ["", ":9464", "localhost:9464", "70000"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}
