@@ -1,13 +1,17 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing:
 # the database servers (own data folder, own port, own user), Chromium, in which the HTML report is
-# opened, and strace, by which system calls are made to fail. Never starts or configures a server. Where it cannot install, it says so and leaves it
-# to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
+# opened, Prometheus, which scrapes a run, and strace, by which system calls are made to fail. Never
+# starts or configures a server. Where it cannot install, it says so and leaves it to the tests to skip, or
+# with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
 if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     missing="$missing postgresql"
+fi
+if ! command -v mariadbd >/dev/null && ! [ -x /usr/sbin/mariadbd ]; then
+    missing="$missing mariadb-server"
 fi
 if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     # Without a font a browser draws no letter.
@@ -15,6 +19,9 @@ if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; th
 fi
 if ! command -v strace >/dev/null; then
     missing="$missing strace"
+fi
+if ! command -v prometheus >/dev/null; then
+    missing="$missing prometheus"
 fi
 if [ -z "$missing" ]; then
     exit 0
@@ -27,6 +34,12 @@ fi
 mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+fi
+# MariaDB's and Prometheus' would start one at once: this is how a package asks whether it may.
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
 fi
 apt-get update -q
 # shellcheck disable=SC2086 # a list of names

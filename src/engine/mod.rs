@@ -10,6 +10,8 @@ mod contract;
 pub mod device;
 pub mod file_lock;
 pub mod in_use;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]

@@ -20,6 +20,8 @@ static ENTRIES: &[Entry] = &[
         support: &support::POSTGRES,
         open: |s| Ok(Arc::new(super::postgres::Postgres::open(s)?)),
     },
+    #[cfg(feature = "mysql")]
+    Entry { support: &support::MYSQL, open: |s| Ok(Arc::new(super::mysql::Mysql::open(s)?)) },
     #[cfg(feature = "oracle")]
     Entry { support: &support::ORACLE, open: |s| Ok(Arc::new(super::oracle::Oracle::open(s)?)) },
     #[cfg(feature = "device")]

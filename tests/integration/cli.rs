@@ -67,7 +67,7 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--external-script", "/etc/passwd"]), @"petal: EXTERNAL_SCRIPT=/etc/passwd (--external-script): is not executable: Permission denied (os error 13). Make it executable with chmod +x.");
     assert_snapshot!(run(&["--db", "mongo:x"]), @"
     petal: what may be a password on the command line was readable by every user until now; it is overwritten. Better: a password file, the environment, or @FILE
-    petal: DB=*** (--db): names a kind of database that petal does not know. Write sqlite:DIR or postgres://user@host/db or oracle://user@host/service or device:PATH.
+    petal: DB=*** (--db): names a kind of database that petal does not know. Write sqlite:DIR or postgres://user@host/db or mysql://user@host/db or oracle://user@host/service or device:PATH.
     ");
     assert_snapshot!(run(&["--db", "sqlite:petal-data?journal=delete"]), @"petal: DB=sqlite:...?journal=delete: journal is no option: petal always uses WAL, the only mode in which readers and a writer work at once; leave it out");
     assert_snapshot!(run(&["--direct-io", "maybe"]), @"petal: DIRECT_IO=maybe (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.");

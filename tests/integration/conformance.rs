@@ -20,6 +20,7 @@ use petal::workload::plan::{Spot, Workload};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
+use crate::server_mysql;
 use crate::server_oracle;
 use crate::server_postgres;
 use crate::support::{Workplace, count};
@@ -427,13 +428,13 @@ const SQLITE_BUFFERED: Target = Target {
 };
 
 /// A database for each workplace.
-fn postgres_database(work: &Workplace) -> String {
+fn own_database(work: &Workplace) -> String {
     let name = work.path("").file_name().unwrap().to_str().unwrap().to_lowercase();
     name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '_' }).collect()
 }
 
 fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
-    let mut client = server_postgres::shared().client(&postgres_database(work));
+    let mut client = server_postgres::shared().client(&own_database(work));
     let rows = client.query(&format!("SELECT custid, c2 FROM petal{schema}.cf1"), &[]).unwrap();
     rows.iter().map(|row| (row.get::<_, i64>(0) as u64, row.get(1))).collect()
 }
@@ -441,14 +442,14 @@ fn postgres_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
 const POSTGRES: Target = Target {
     turn: nobody_waits,
     is_there: server_postgres::is_there,
-    url: |work| server_postgres::shared().url(&postgres_database(work)),
+    url: |work| server_postgres::shared().url(&own_database(work)),
     flags: &[],
     settings: Settings::default,
     block_size: 8192,
     commits: ("pg_stat_database.xact_commit", true),
     look: postgres_look,
     delete_half: Some(|work| {
-        let mut client = server_postgres::shared().client(&postgres_database(work));
+        let mut client = server_postgres::shared().client(&own_database(work));
         client.execute("DELETE FROM petal1.cf1 WHERE custid % 2 = 0", &[]).unwrap();
     }),
     broken: |_| {
@@ -471,6 +472,47 @@ const POSTGRES_SET: Target = Target {
         ..Settings::default()
     },
     ..POSTGRES
+};
+
+fn mysql_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
+    let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
+    let rows = server_mysql::shared().sql(&own_database(work), &sql);
+    rows.into_iter().map(|row| (row[0].parse().unwrap(), row[1].clone())).collect()
+}
+
+const MYSQL: Target = Target {
+    turn: nobody_waits,
+    is_there: server_mysql::is_there,
+    url: |work| server_mysql::shared().url(&own_database(work)),
+    flags: &[],
+    settings: Settings::default,
+    block_size: 16384,
+    commits: ("Handler_commit", true),
+    look: mysql_look,
+    delete_half: Some(|work| {
+        let sql = "DELETE FROM petal1_cf1 WHERE custid % 2 = 0";
+        server_mysql::shared().sql(&own_database(work), sql);
+    }),
+    broken: |_| {
+        // A port that nobody listens at.
+        ("mysql://petal:s3cret@127.0.0.1:1/x".to_owned(), "127.0.0.1:1".to_owned())
+    },
+};
+
+const MYSQL_CLIENT: Target = Target {
+    flags: &["--loop", "client"],
+    settings: || Settings { loop_side: Some(LoopSide::Client), ..Settings::default() },
+    ..MYSQL
+};
+
+const MYSQL_SET: Target = Target {
+    flags: &["--loop", "set", "--redo-stress", "HEAVY"],
+    settings: || Settings {
+        loop_side: Some(LoopSide::Set),
+        redo_stress: RedoStress::Heavy,
+        ..Settings::default()
+    },
+    ..MYSQL
 };
 
 /// What background writers have still to write takes them a moment: looked at until it stays.
@@ -630,6 +672,9 @@ targets! {
     postgres_server: super::POSTGRES;
     postgres_client: super::POSTGRES_CLIENT;
     postgres_set: super::POSTGRES_SET;
+    mysql_server: super::MYSQL;
+    mysql_client: super::MYSQL_CLIENT;
+    mysql_set: super::MYSQL_SET;
     device_direct: super::DEVICE;
     device_pread: super::DEVICE_PREAD;
     #[ignore = "needs a live Oracle Database: make test-oracle"]

@@ -74,16 +74,19 @@ pub fn is_there() -> bool {
     there
 }
 
-/// Numbers of the user that runs servers; None: whoever runs the tests.
 fn ordinary_user() -> Option<(u32, u32)> {
+    user_numbers(ORDINARY_USER)
+}
+
+/// Numbers of a user that runs servers, whom their package makes; None: whoever runs the tests.
+pub fn user_numbers(name: &str) -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
-    let line = accounts
-        .lines()
-        .find(|line| line.split(':').next() == Some(ORDINARY_USER))
-        .expect("the PostgreSQL package makes this user");
+    let mut lines = accounts.lines();
+    let line = lines.find(|line| line.split(':').next() == Some(name));
+    let line = line.expect("the server's package makes this user");
     let field = |at: usize| line.split(':').nth(at).unwrap().parse().unwrap();
     Some((field(2), field(3)))
 }
@@ -106,7 +109,7 @@ fn write_as_ordinary_user(path: &Path, text: &str) {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

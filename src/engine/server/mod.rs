@@ -15,6 +15,8 @@
 pub mod batch_loop;
 pub mod detached_worker;
 pub mod failure;
+#[cfg(feature = "mysql")]
+pub mod future_wait;
 pub mod liveness;
 pub mod loader;
 pub mod meta_table;

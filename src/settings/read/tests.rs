@@ -214,7 +214,7 @@ fn every_value_given_arrives_in_the_record() {
             _ => "some-text",
         };
         let mut case = Case::default()
-            .environment("PETAL_DB", "mysql://h/d")
+            .environment("PETAL_DB", "scripted:d")
             .environment("DO_HOTSPOT", "TRUE")
             .environment("THINK_TM_FREQUENCY", "1")
             .environment("THINK_TM_MAX", "60")

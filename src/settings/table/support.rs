@@ -114,14 +114,6 @@ pub static POSTGRES: EngineSupport = EngineSupport {
     ..SERVER
 };
 
-pub static ORACLE: EngineSupport = EngineSupport {
-    scheme: "oracle",
-    example: "oracle://user@host/service",
-    product: "Oracle Database",
-    exceptions: &[ORACLE_EXCEPTIONS, OF_DATABASES, OF_SERVERS],
-    ..SERVER
-};
-
 pub static MYSQL: EngineSupport = EngineSupport {
     scheme: "mysql",
     aliases: &["mariadb"],
@@ -129,6 +121,15 @@ pub static MYSQL: EngineSupport = EngineSupport {
     product: "MySQL",
     block_size_default: 16384,
     tablespaces: false,
+    exceptions: &[MYSQL_EXCEPTIONS, OF_DATABASES, OF_SERVERS, NOT_ORACLE],
+    ..SERVER
+};
+
+pub static ORACLE: EngineSupport = EngineSupport {
+    scheme: "oracle",
+    example: "oracle://user@host/service",
+    product: "Oracle Database",
+    exceptions: &[ORACLE_EXCEPTIONS, OF_DATABASES, OF_SERVERS],
     ..SERVER
 };
 
@@ -147,7 +148,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
 };
 
 /// The engines that petal knows, in the order in which people should read of them.
-pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &ORACLE, &DEVICE];
+pub static ENGINES: &[&EngineSupport] = &[&SQLITE, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
 
 /// The scripted engine: for tests, and as the smallest example of an engine.
 #[cfg(any(test, feature = "scripted"))]
@@ -169,8 +170,6 @@ pub static SCRIPTED: EngineSupport = EngineSupport {
 pub fn of(scheme: &str) -> Option<&'static EngineSupport> {
     let mut engines = ENGINES.iter().copied();
     let found = engines.find(|known| known.scheme == scheme || known.aliases.contains(&scheme));
-    // No build has an engine for it yet.
-    let found = found.or_else(|| ["mysql", "mariadb"].contains(&scheme).then_some(&MYSQL));
     #[cfg(any(test, feature = "scripted"))]
     let found = found.or_else(|| (scheme == SCRIPTED.scheme).then_some(&SCRIPTED));
     found
@@ -260,6 +259,37 @@ const POSTGRES_EXCEPTIONS: Exceptions = &[
     ),
     ("ADMIN_SQLNET_SERVICE", SERVICE_OR_HOST),
     ("SQLNET_SERVICE_BASE", SERVICE_OR_HOST),
+    ("DBA_PRIV_USER", NAMED_IN_URL),
+    ("SYSDBA_PASSWD", NAMED_IN_URL),
+];
+
+const MYSQL_EXCEPTIONS: Exceptions = &[
+    ("BLOCK_SZ", Support::Remark("the server's own (innodb_page_size): another value is refused")),
+    only(
+        "PREFETCH",
+        &["0"],
+        "must be 0 with MySQL and MariaDB: InnoDB reads a session's pages one at a time",
+        "Leave it out; multi-range reads (MRR) only sort them.",
+    ),
+    refused(
+        "DIRECT_IO",
+        "is not the client's to decide with MySQL",
+        "Leave it out; set innodb_flush_method=O_DIRECT.",
+    ),
+    only(
+        "IO_DEPTH",
+        &["1"],
+        "must be 1 with MySQL, where a session has one read in flight",
+        "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
+    ),
+    only(
+        "VERIFY",
+        &["header"],
+        "must be header with MySQL: the other checks are the device engine's",
+        "Leave it out; innodb_checksum_algorithm is the server's own check.",
+    ),
+    ("ADMIN_SQLNET_SERVICE", Support::Remark("a service is a host")),
+    ("SQLNET_SERVICE_BASE", Support::Remark("services are hosts")),
     ("DBA_PRIV_USER", NAMED_IN_URL),
     ("SYSDBA_PASSWD", NAMED_IN_URL),
 ];

@@ -148,7 +148,10 @@ fn every_exception_of_an_engine_is_a_known_key_and_its_values_parse() {
 #[test]
 fn what_an_engine_does_not_support_is_refused_in_its_own_words() {
     for engine in support::ENGINES {
-        let target = if engine.tablespaces { "//host/data" } else { "data" };
+        let target = match engine.address {
+            support::Address::Server => "//host/data",
+            support::Address::Path => "data",
+        };
         let db = format!("{}:{target}", engine.scheme);
         for (key, support) in engine.exceptions.iter().copied().flatten() {
             let parameter = find(key).unwrap();
@@ -280,6 +283,8 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         A whole number from 0 to 65536. Default: 0. For run, sweep.
         SQLite: must be 0 with SQLite, which reads one block at a time and
         cannot read ahead.
+        MySQL: must be 0 with MySQL and MariaDB: InnoDB reads a session's
+        pages one at a time.
         Oracle Database: must be 0 with Oracle Database, which decides
         itself what it reads ahead.
         Device: must be 0 with the bare device, which has IO_DEPTH

@@ -1,0 +1,252 @@
+//! One connection: questions and answers. The thread that works with it polls the driver itself,
+//! under a timeout policy.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::prelude::{FromRow, Queryable as _, StatementLike};
+use mysql_async::{Conn, DriverError, Opts, Params, ServerError, Statement};
+use tokio::time::timeout;
+
+use super::errors::{LOCK_TIMEOUT, QUERY_INTERRUPTED};
+use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use crate::engine::server::liveness::{AbortHandle, TICK, TimeoutPolicy};
+use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+
+/// How long closing a connection may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's own words, or what failed on the way.
+    #[error(transparent)]
+    Failed(#[from] mysql_async::Error),
+    /// The peer keeps the connection and does not answer; petal gave it up.
+    #[error("{0}")]
+    Silent(String),
+    #[error("no runtime for a connection: {0}")]
+    Runtime(#[from] io::Error),
+    /// A signal ended the waiting.
+    #[error("interrupted")]
+    Interrupted,
+    /// Others hold a lock for longer than petal waits; by whom, where the server was asked in time.
+    #[error("{0}")]
+    Blocked(Box<Blocked>),
+}
+
+/// A wait for a lock that the server or petal ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{} s of waiting for {}", .limit.as_secs_f64(), .by.as_ref().map_or("a lock", |by| &by.text))]
+pub struct Blocked {
+    error: ServerError,
+    limit: Duration,
+    by: Option<LockWait>,
+}
+
+impl Error {
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match self {
+            Self::Failed(mysql_async::Error::Server(error)) => Some(error),
+            Self::Blocked(blocked) => Some(&blocked.error),
+            _ => None,
+        }
+    }
+
+    pub fn code(&self) -> Option<u16> {
+        self.server_error().map(|error| error.code)
+    }
+
+    /// The server has no TLS.
+    fn is_without_tls(&self) -> bool {
+        use mysql_async::Error::Driver;
+        matches!(self, Self::Failed(Driver(DriverError::NoClientSslFlagFromServer)))
+    }
+}
+
+/// One connection.
+pub struct Client {
+    conn: Option<Conn>,
+    wait: FutureWait,
+    /// What ended it: an answer may still be under way, and the next statement must not get it.
+    is_over: bool,
+}
+
+impl Client {
+    /// Connects and logs in within `limit`, TLS included, unless it is interrupted. Of several
+    /// `ways` the next is tried where the server has no TLS.
+    pub fn open(
+        ways: &[Opts],
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let mut opened = Err(Error::Interrupted);
+        for opts in ways {
+            opened = Self::open_one(opts, limit, is_interrupted);
+            if !opened.as_ref().is_err_and(Error::is_without_tls) {
+                break;
+            }
+        }
+        opened
+    }
+
+    fn open_one(
+        opts: &Opts,
+        limit: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        let runtime = runtime()?;
+        let opened = runtime.block_on(async {
+            let mut connecting = pin!(timeout(limit, Conn::new(opts.clone())));
+            loop {
+                match timeout(TICK, connecting.as_mut()).await {
+                    Ok(opened) => break Some(opened),
+                    Err(_) if is_interrupted() => break None,
+                    Err(_) => {}
+                }
+            }
+        });
+        match opened {
+            Some(Ok(Ok(conn))) => {
+                Ok(Self { conn: Some(conn), wait: FutureWait::new(runtime), is_over: false })
+            }
+            Some(Ok(Err(error))) => Err(error.into()),
+            other => {
+                // A name lookup may go on.
+                runtime.shutdown_background();
+                match other {
+                    None => Err(Error::Interrupted),
+                    _ => Err(Error::Silent(format!("no answer within {} s", limit.as_secs()))),
+                }
+            }
+        }
+    }
+
+    /// The server's number of the connection.
+    pub fn id(&self) -> u32 {
+        self.conn.as_ref().map_or(0, Conn::id)
+    }
+
+    /// Sets how long an answer is waited for from now on.
+    pub fn set_policy(&mut self, policy: TimeoutPolicy) {
+        self.wait.watch.policy = policy;
+    }
+
+    /// Sets how waits are looked after from now on.
+    pub fn wait(&mut self) -> &mut FutureWait {
+        &mut self.wait
+    }
+
+    pub fn set_monitor(&mut self, monitor: WaitMonitor) {
+        self.wait.monitor = Some(Box::new(monitor));
+    }
+
+    /// With this other threads give the connection up.
+    pub fn abort_handle(&self) -> Arc<AbortHandle> {
+        self.wait.abort_handle()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_over || self.wait.abort_handle().reason().is_some()
+    }
+
+    /// The rows of a statement without parameters.
+    pub fn query<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<Vec<T>, Error> {
+        self.ask(async |conn| conn.query(sql).await)
+    }
+
+    /// The first row, which there must be.
+    pub fn query_one<T: FromRow + Send + 'static>(&mut self, sql: &str) -> Result<T, Error> {
+        let row = self.ask(async |conn| conn.query_first(sql).await)?;
+        row.ok_or_else(|| io::Error::other("the answer has no row").into())
+    }
+
+    /// A statement without rows.
+    pub fn run(&mut self, sql: &str) -> Result<(), Error> {
+        self.ask(async |conn| conn.query_drop(sql).await)
+    }
+
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        self.ask(async |conn| conn.prep(sql).await)
+    }
+
+    /// The rows of a statement with parameters; of a procedure, those of its first result.
+    pub fn rows<T: FromRow + Send + 'static>(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<Vec<T>, Error> {
+        self.ask(async |conn| conn.exec(statement, parameters.into()).await)
+    }
+
+    pub fn first<T: FromRow + Send + 'static>(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<Option<T>, Error> {
+        self.ask(async |conn| conn.exec_first(statement, parameters.into()).await)
+    }
+
+    /// The number of rows that a statement found or made.
+    pub fn execute(
+        &mut self,
+        statement: impl StatementLike,
+        parameters: impl Into<Params> + Send,
+    ) -> Result<u64, Error> {
+        self.ask(async |conn| {
+            conn.exec_drop(statement, parameters.into()).await?;
+            Ok(conn.affected_rows())
+        })
+    }
+
+    fn ask<T>(
+        &mut self,
+        question: impl AsyncFnOnce(&mut Conn) -> Result<T, mysql_async::Error>,
+    ) -> Result<T, Error> {
+        if let Some(reason) = self.wait.abort_handle().reason() {
+            return Err(Error::Silent(reason.to_owned()));
+        }
+        let Some(conn) = self.conn.as_mut().filter(|_| !self.is_over) else {
+            return Err(Error::Silent("the connection is closed".to_owned()));
+        };
+        let error: Error = match self.wait.wait(question(conn)) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error.into(),
+            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+        };
+        self.is_over = error.server_error().is_none();
+        Err(match self.wait.monitor_in_force() {
+            Some(monitor) => explained(monitor, error),
+            None => error,
+        })
+    }
+}
+
+/// The error of a statement whose wait a monitor looked after.
+fn explained(monitor: &mut WaitMonitor, error: Error) -> Error {
+    let code = error.code();
+    let end = monitor.end(code == Some(LOCK_TIMEOUT), code == Some(QUERY_INTERRUPTED));
+    match (end, error) {
+        (WaitEnd::Interrupted, _) => Error::Interrupted,
+        (WaitEnd::Blocked(by), Error::Failed(mysql_async::Error::Server(error))) => {
+            Error::Blocked(Box::new(Blocked { error, limit: monitor.limit, by }))
+        }
+        (_, error) => error,
+    }
+}
+
+impl Drop for Client {
+    /// Says goodbye, so that the server ends the session now.
+    fn drop(&mut self) {
+        let is_closed = self.is_closed();
+        let Some(conn) = self.conn.take() else { return };
+        if is_closed {
+            return;
+        }
+        // A peer that does not take it is left.
+        let _ = self.wait.runtime.block_on(async { timeout(CLOSE_LIMIT, conn.disconnect()).await });
+    }
+}

@@ -1,0 +1,110 @@
+//! What the server's errors mean, by their numbers: the kind on which a caller acts, and what to try.
+
+use std::error::Error as _;
+
+use super::client::Error;
+use crate::engine::EngineError;
+use crate::engine::server::failure::StatementErrorKind;
+
+pub const LOCK_TIMEOUT: u16 = 1205;
+pub const QUERY_INTERRUPTED: u16 = 1317;
+pub const NO_SUCH_TABLE: u16 = 1146;
+const DEADLOCK: u16 = 1213;
+/// A row changed between its read and its lock, where the server checks that.
+const RECORD_CHANGED: u16 = 1020;
+
+/// The meaning of an error number to a session.
+pub fn kind_of(code: u16) -> StatementErrorKind {
+    match code {
+        QUERY_INTERRUPTED => StatementErrorKind::Cancelled,
+        LOCK_TIMEOUT | DEADLOCK | RECORD_CHANGED => StatementErrorKind::Transient,
+        _ => StatementErrorKind::Other,
+    }
+}
+
+/// An error in the kind on which a caller acts.
+pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
+    if matches!(error, Error::Interrupted) {
+        return EngineError::Interrupted;
+    }
+    let text = format!("{server}: {doing}: {}; {}", words(error), hint(error));
+    match error.code() {
+        None => EngineError::Environment(text),
+        // Connections, privileges, full, read-only, locks, going away.
+        Some(
+            1021 | 1028 | 1040 | 1044 | 1045 | 1047 | 1049 | 1053 | 1114 | 1129 | 1130 | 1142
+            | 1143 | 1203 | 1205 | 1226 | 1227 | 1290 | 1370 | 1698 | 1792 | 1836 | 1927 | 3098
+            | 3118 | 4151,
+        ) => EngineError::Environment(text),
+        Some(126 | 127 | 144 | 145 | 1034 | 1194 | 1712 | 1877 | 1932) => EngineError::Data(text),
+        Some(_) => EngineError::Database(text),
+    }
+}
+
+/// What the server or the system said.
+pub fn words(error: &Error) -> String {
+    if let Some(server) = error.server_error() {
+        let said = format!("{} ({})", server.message, server.code);
+        return match error {
+            Error::Blocked(_) => format!("{said} after {error}"),
+            _ => said,
+        };
+    }
+    // The outermost words only say which layer failed; causes say why.
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
+}
+
+pub fn hint(error: &Error) -> &'static str {
+    let Some(code) = error.code() else {
+        let text = words(error);
+        return if matches!(error, Error::Silent(_)) {
+            "see whether the server is stopped, or what lies between holds its packets back"
+        } else if text.contains("ertificate") || text.contains("TLS") || text.contains("SSL") {
+            "check ssl_mode and ssl_ca, or the server's certificate"
+        } else if text.contains("closed") || text.contains("reset") || text.contains("eof") {
+            "the server ended the connection: see its log"
+        } else {
+            "check host, port or socket, and that the server runs and listens there"
+        };
+    };
+    hint_of(code)
+}
+
+/// What to try, by error number.
+pub fn hint_of(code: u16) -> &'static str {
+    match code {
+        1040 | 1203 | 1226 => {
+            "raise max_connections (or the user's own limit) or use fewer sessions"
+        }
+        1044 | 1142 | 1143 | 1227 | 1370 => {
+            "grant the user that privilege; docs/engines/mysql.md lists what petal needs"
+        }
+        1045 | 1130 | 1698 | 3118 | 4151 => {
+            "check user, password and from which hosts that user may connect"
+        }
+        1047 => "the cluster's node takes no statements: see wsrep_cluster_status and its log",
+        1049 => "name an existing database: mysql://user@host/DATABASE",
+        1053 | 1927 => "the server stops, or an administrator ended the connection: see its log",
+        1021 | 1114 => "make room on the server's disk, or let its tablespace grow",
+        1129 => "too many failed connections: FLUSH HOSTS on the server",
+        1205 => {
+            "somebody else's transaction holds the lock: end it (KILL ID, see SHOW PROCESSLIST) or \
+             wait until it is over"
+        }
+        1290 | 1792 | 1836 => "the server only reads, as a replica does: name the primary",
+        1317 | 1969 | 3024 => {
+            "somebody or a timeout (max_statement_time, max_execution_time) ended it: see the \
+             user's settings"
+        }
+        1153 => "raise max_allowed_packet of the server to 16M or more",
+        1146 | 1305 => "load the data anew: petal setup --replace",
+        1665 => "set binlog_format=ROW or MIXED: READ COMMITTED cannot be logged as statements",
+        _ => "see the server's log",
+    }
+}

@@ -1,0 +1,148 @@
+//! One schema made and filled: tables, rows, index, `petalN_meta`. When it returns, all of it is
+//! durable.
+//!
+//! Rows go by prepared multi-row INSERTs, which every server takes, each row with its filler rows,
+//! whose text the server makes itself. Some thousand pages are one transaction, which deletes the
+//! fillers again while they are cached.
+
+use mysql_async::{Params, Statement, Value};
+
+use super::client::{Client, Error};
+use super::connect::Endpoint;
+use super::errors::engine_error;
+use super::page_layout::PageLayout;
+use super::schema;
+use crate::engine::server::loader::LoadState;
+use crate::engine::{EngineError, LoadPlan, Progress};
+use crate::workload::row::{COLUMNS, Filler, load_stamp};
+use crate::workload::scatter::Permutation;
+
+/// Rows of one statement, fillers aside.
+const STATEMENT_ROWS: u64 = 64;
+/// Rows of one transaction.
+const COMMIT_ROWS: u64 = 4096;
+
+pub struct Filling<'a> {
+    pub endpoint: &'a Endpoint,
+    pub plan: &'a LoadPlan,
+    pub schema: u32,
+    pub progress: &'a dyn Progress,
+    pub state: &'a LoadState<'a>,
+}
+
+impl Filling<'_> {
+    pub fn run(&self, client: &mut Client) -> Result<(), EngineError> {
+        let (plan, name) = (self.plan, schema::loading_name(self.schema));
+        let layout = PageLayout::of(plan.block_size);
+        for sql in schema::create_tables(&name, &layout) {
+            client.run(&sql).map_err(|error| self.error("creating the tables", &error))?;
+        }
+        self.fill(client, &format!("{name}_cf1"), plan.rows, &layout)?;
+        self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &layout)?;
+        client
+            .run(&schema::create_index(&name, plan.unique_index))
+            .map_err(|error| self.error("creating the index", &error))?;
+        schema::write_meta(client, plan, self.schema)
+            .map_err(|error| self.error("writing petal_meta", &error))
+    }
+
+    /// Rows in the order of their pages, keys scattered.
+    fn fill(
+        &self,
+        client: &mut Client,
+        table: &str,
+        rows: u64,
+        layout: &PageLayout,
+    ) -> Result<(), EngineError> {
+        let failed = |error| self.error(&format!("writing rows of {table}"), &error);
+        let keys = Permutation::new(rows.max(1), self.plan.seed);
+        let whole = Insert::prepare(client, table, layout, STATEMENT_ROWS).map_err(failed)?;
+        let single = Insert::prepare(client, table, layout, 1).map_err(failed)?;
+        let no_fillers = PageLayout { fillers: 0, ..*layout };
+        let last = Insert::prepare(client, table, &no_fillers, 1).map_err(failed)?;
+        let stride = u64::from(layout.fillers) + 1;
+        let (mut from, mut kept_from) = (0, 0);
+        while from < rows {
+            let upto = rows.min(from + COMMIT_ROWS);
+            client.run("START TRANSACTION").map_err(failed)?;
+            let mut row = from;
+            while row < upto {
+                self.state.go_on()?;
+                let insert = match (upto - row, rows - row) {
+                    // No further row comes, and a page must not hold fillers alone.
+                    (_, 1) => &last,
+                    (left, all) if left >= STATEMENT_ROWS && all > STATEMENT_ROWS => &whole,
+                    _ => &single,
+                };
+                let texts = (self.schema, self.plan.filler);
+                let values = insert.values(row, stride, &keys, texts);
+                client.execute(&insert.statement, values).map_err(failed)?;
+                row += insert.rows;
+                self.progress.advance(insert.rows * u64::from(self.plan.block_size));
+            }
+            // The last row's fillers keep the next row out of its page, until that row is there.
+            let keep_from = if upto == rows { rows * stride } else { (upto - 1) * stride };
+            let sql = format!(
+                "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
+                 AND custid IS NULL"
+            );
+            client.run(&sql).map_err(failed)?;
+            client.run("COMMIT").map_err(failed)?;
+            (from, kept_from) = (upto, keep_from);
+        }
+        Ok(())
+    }
+
+    fn error(&self, doing: &str, error: &Error) -> EngineError {
+        engine_error(&self.endpoint.name, doing, error)
+    }
+}
+
+/// A prepared INSERT of so many rows, each with its fillers.
+struct Insert {
+    statement: Statement,
+    rows: u64,
+    layout: PageLayout,
+}
+
+impl Insert {
+    fn prepare(
+        client: &mut Client,
+        table: &str,
+        layout: &PageLayout,
+        rows: u64,
+    ) -> Result<Self, Error> {
+        let row = format!("({})", vec!["?"; COLUMNS + 2].join(", "));
+        let nulls = vec!["NULL"; COLUMNS].join(", ");
+        let filler = format!("(?, {nulls}, REPEAT('x', {}))", layout.filler_bytes);
+        let mut group = vec![row];
+        group.extend(vec![filler; layout.fillers as usize]);
+        let groups = vec![group.join(", "); rows as usize];
+        let sql = format!("INSERT INTO {table} VALUES {}", groups.join(", "));
+        Ok(Self { statement: client.prepare(&sql)?, rows, layout: *layout })
+    }
+
+    /// Rows from `first` on, `stride` primary keys apart.
+    fn values(
+        &self,
+        first: u64,
+        stride: u64,
+        keys: &Permutation,
+        (schema, filler): (u32, Filler),
+    ) -> Params {
+        let mut values = Vec::with_capacity(self.statement.num_params().into());
+        for row in first..first + self.rows {
+            let key = keys.apply(row) + 1;
+            let stamp = load_stamp(schema, key);
+            values.extend([Value::UInt(row * stride), Value::UInt(key)]);
+            for column in (2..).take(COLUMNS) {
+                let mut text = vec![0; self.layout.column as usize];
+                filler.fill(&mut text, stamp, column);
+                values.push(Value::Bytes(text));
+            }
+            let fillers = 1..=u64::from(self.layout.fillers);
+            values.extend(fillers.map(|filler| Value::UInt(row * stride + filler)));
+        }
+        Params::Positional(values)
+    }
+}

@@ -1,0 +1,198 @@
+//! Loading: each schema's tables under names of their own, filled, indexed and proved; at the end
+//! one statement gives all of them their names. A load that is cut off leaves at most tables under
+//! their loading names, which nobody takes for data and which the next setup or drop removes.
+
+use std::time::Instant;
+
+use super::client::{Client, Error};
+use super::connect::{Endpoint, REPLACE_LOCK_LIMIT};
+use super::errors::engine_error;
+use super::filling::Filling;
+use super::session_server::make_routine;
+use super::{in_use, placement, schema};
+use crate::engine::server::liveness;
+use crate::engine::server::loader::{
+    self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
+};
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary};
+
+/// One load under way.
+pub struct Loader<'a> {
+    pub endpoint: &'a Endpoint,
+    pub load: Load<'a>,
+}
+
+impl Loader<'_> {
+    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+        let begin = Instant::now();
+        let mut client = self.endpoint.connect()?;
+        in_use::hold_alone(&mut client, &self.endpoint.name)?;
+        self.check_names(&mut client)?;
+        self.load.show_loading();
+        let loaded = self.load.run(
+            &|schema, state| self.load_schema(schema, state),
+            || self.give_final_names(&mut client),
+            || self.clean_up(),
+        )?;
+        for &number in &self.load.plan.schemas {
+            // The data are there without it, and LOOP=client needs none.
+            if let Err(error) = make_routine(&mut client, &self.endpoint.name, number) {
+                self.load.progress.note(&error.to_string());
+            }
+        }
+        let durable = loaded.durable.unwrap_or(begin);
+        let naming =
+            if self.load.plan.replace { "dropping what was there" } else { "giving names" };
+        Ok(LoadSummary {
+            schemas: loaded.schemas,
+            seconds: begin.elapsed().as_secs_f64(),
+            durable_seconds: Some((durable - begin).as_secs_f64()),
+            afterwards: vec![
+                ("proof", (loaded.proved - durable).as_secs_f64()),
+                (naming, (loaded.named - loaded.proved).as_secs_f64()),
+            ],
+        })
+    }
+
+    /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
+    /// to be replaced. Leftovers of a load that was cut off go.
+    fn check_names(&self, client: &mut Client) -> Result<(), EngineError> {
+        let server = &self.endpoint.name;
+        let there = schema::tables(client, server)?;
+        for &number in &self.load.plan.schemas {
+            let final_name = format!("{}_", schema::name(number));
+            for (name, is_marked) in there.iter().filter(|(name, _)| name.starts_with(&final_name))
+            {
+                if !is_marked {
+                    let instead = "rename it or load into another database";
+                    return Err(without_mark(server, &format!("a table {name}"), instead));
+                }
+                if schema::number_of(name) == Some(number) && !self.load.plan.replace {
+                    return Err(already_loaded(server, number));
+                }
+            }
+        }
+        let is_leftover = |name: &str| name.contains("_loading_") || name.contains("_replaced_");
+        let leftovers =
+            there.iter().filter(|(name, is_marked)| *is_marked && is_leftover(name.as_str()));
+        for (name, _) in leftovers {
+            self.run_sql(client, &format!("removing {name}"), &format!("DROP TABLE {name}"))?;
+        }
+        Ok(())
+    }
+
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
+        let begin = Instant::now();
+        let mut client = self.endpoint.connect()?;
+        let (plan, progress) = (self.load.plan, self.load.progress);
+        let filling = Filling { endpoint: self.endpoint, plan, schema, progress, state };
+        // Making an index takes its time, and ends only when cancelled.
+        let (id, connection) = (client.id(), client.abort_handle());
+        let cancel = || self.endpoint.kill_query(id);
+        liveness::until_over(&connection, &cancel, &|| state.is_over(), &|| (), || {
+            filling.run(&mut client)?;
+            let durable = Some(Instant::now());
+            state.go_on()?;
+            let summary = self.prove(&mut client, schema, begin)?;
+            Ok(LoadedSchema { summary, durable })
+        })
+    }
+
+    /// Proves one row per block in a schema that is durable.
+    fn prove(
+        &self,
+        client: &mut Client,
+        schema: u32,
+        begin: Instant,
+    ) -> Result<LoadedSchemaSummary, EngineError> {
+        let (plan, server, name) =
+            (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
+        let placement = placement::count(client, server, &name)?;
+        let otherwise = "please report this with the server's version and innodb_page_size";
+        let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
+        let scan = format!("{name}_cf2");
+        placement::analyze(client, server, &scan)?;
+        Ok(LoadedSchemaSummary {
+            schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, server, &name)?,
+            scan_bytes: schema::table_bytes(client, server, &scan)?.0,
+            seconds: begin.elapsed().as_secs_f64(),
+            placement,
+        })
+    }
+
+    /// All schemas are proved: one statement gives each its name, over the one it replaces.
+    fn give_final_names(&self, client: &mut Client) -> Result<(), EngineError> {
+        let there = schema::tables(client, &self.endpoint.name)?;
+        let (mut names, mut replaced) = (Vec::new(), Vec::new());
+        for &number in &self.load.plan.schemas {
+            for table in schema::TABLES {
+                let to = format!("{}_{table}", schema::name(number));
+                if there.iter().any(|(name, _)| *name == to) {
+                    let aside = format!("{}_{table}", schema::replaced_name(number));
+                    names.push(format!("{to} TO {aside}"));
+                    replaced.push(aside);
+                }
+                names.push(format!("{}_{table} TO {to}", schema::loading_name(number)));
+            }
+        }
+        // All is loaded: it would be lost.
+        let limit = REPLACE_LOCK_LIMIT.as_secs();
+        let doing = "naming the schemas";
+        self.run_sql(client, doing, &format!("SET SESSION lock_wait_timeout = {limit}"))?;
+        if let Some(monitor) = client.wait().monitor.as_mut() {
+            monitor.limit = REPLACE_LOCK_LIMIT;
+        }
+        self.run_sql(client, doing, &format!("RENAME TABLE {}", names.join(", ")))?;
+        if !replaced.is_empty() {
+            let sql = format!("DROP TABLE {}", replaced.join(", "));
+            self.run_sql(client, "dropping what was replaced", &sql)?;
+        }
+        Ok(())
+    }
+
+    /// Best effort after a failure: what stays is removed by the next setup or drop.
+    fn clean_up(&self) {
+        let Ok(mut client) = self.endpoint.connect_to_clean_up() else { return };
+        for &number in &self.load.plan.schemas {
+            let name = schema::loading_name(number);
+            for table in schema::TABLES {
+                let _ = client.run(&format!("DROP TABLE IF EXISTS {name}_{table}"));
+            }
+        }
+    }
+
+    fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<(), EngineError> {
+        client.run(sql).map_err(|error: Error| engine_error(&self.endpoint.name, doing, &error))
+    }
+}
+
+/// Drops every table with petal's mark and their routines, and returns what was dropped: each
+/// schema once.
+pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, EngineError> {
+    let mut dropped: Vec<String> = Vec::new();
+    let failed = |doing: &str, error: Error| engine_error(server, doing, &error);
+    for (table, is_marked) in schema::tables(client, server)? {
+        if !is_marked {
+            continue;
+        }
+        let doing = format!("dropping {table}");
+        client.run(&format!("DROP TABLE {table}")).map_err(|error| failed(&doing, error))?;
+        let name = table.rsplit_once('_').map_or(table.as_str(), |(name, _)| name);
+        let line = format!("schema {name} in {server}");
+        if !dropped.contains(&line) {
+            dropped.push(line);
+        }
+    }
+    let sql = "SELECT routine_name FROM information_schema.routines \
+               WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
+               AND routine_name REGEXP '^petal[1-9][0-9]*_run$' \
+               AND routine_comment LIKE 'loop of petal%'";
+    let routines: Vec<String> =
+        client.query(sql).map_err(|error| failed("looking for routines", error))?;
+    for routine in routines {
+        let doing = format!("dropping {routine}");
+        client.run(&format!("DROP PROCEDURE {routine}")).map_err(|error| failed(&doing, error))?;
+    }
+    Ok(dropped)
+}

@@ -1,0 +1,272 @@
+//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB: the tables of all petal schemas in one
+//! database.
+//!
+//! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
+//!   mean; `client`: questions and answers on one connection
+//! - `in_use`: the locks that keep setup and drop from the data of a run
+//! - `schema`, `page_layout`, `load`, `filling`, `placement`: the data, how they are made, their proof
+//! - `before_run`, `plan`: what is asked and paid before a run
+//! - `session` with `session_server`, `session_client`, `session_set`: a session, and the sides of
+//!   its loop
+//! - `counters`, `describe`, `advice`: what the server reports
+//!
+//! Three traits of InnoDB shape every result. A table is its primary key: a row is found through the
+//! index on the key, then through the tree of the table itself. Pages are written twice
+//! (doublewrite), in small steps of the server's own choice. And all counters are the whole server's.
+
+mod advice;
+mod before_run;
+mod client;
+mod connect;
+mod counters;
+mod describe;
+mod errors;
+mod filling;
+mod in_use;
+mod load;
+mod option_files;
+mod options;
+mod page_layout;
+mod placement;
+mod plan;
+mod schema;
+mod servers;
+mod session;
+mod session_client;
+mod session_server;
+mod session_set;
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::engine::in_use::DataUse;
+use crate::engine::server::loader::Load;
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::row_layout;
+use crate::engine::{
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+};
+use crate::settings::table::{EngineSupport, support};
+use crate::settings::{LoopSide, Settings};
+use crate::stats::counters::Counters;
+use crate::stats::os::ServerProcesses;
+use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
+use crate::workload::seat::Seat;
+use client::Client;
+use connect::Endpoint;
+use counters::CounterReader;
+use errors::engine_error;
+use in_use::TablesInUse;
+use session::{MysqlSession, Shared};
+
+/// One database, on one server or on the nodes of a cluster that hold the same.
+pub struct Mysql {
+    /// The sessions', in order; after them the one for setup where it is another.
+    servers: Vec<Endpoint>,
+    /// Of the sessions' servers.
+    counters: Vec<CounterReader>,
+    /// How many of them are the sessions'.
+    endpoints: usize,
+    /// The one for setup.
+    admin: usize,
+    /// Schemas of the run; None: all.
+    schemas: Option<u32>,
+    page_bytes: OnceLock<u32>,
+    /// Some session may write.
+    writes: bool,
+    shared: Arc<Shared>,
+}
+
+impl Mysql {
+    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+        let (servers, endpoints, admin) = servers::endpoints(settings)?;
+        Ok(Self {
+            counters: servers.iter().take(endpoints).map(CounterReader::new).collect(),
+            servers,
+            endpoints,
+            admin,
+            schemas: settings.schemas,
+            page_bytes: OnceLock::new(),
+            writes: match (settings.readers, settings.writers) {
+                (None, None) => settings.update_pct > 0,
+                (_, writers) => writers.unwrap_or(0) > 0,
+            },
+            shared: Arc::new(Shared {
+                url: settings.db.redacted(),
+                loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
+                redo_stress: settings.redo_stress,
+                routines: Mutex::default(),
+            }),
+        })
+    }
+
+    fn server(&self, at: usize) -> Result<&Endpoint, EngineError> {
+        self.servers
+            .get(at)
+            .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
+    }
+
+    /// Where data are loaded, described and settled.
+    fn first(&self) -> Result<&Endpoint, EngineError> {
+        self.server(self.admin)
+    }
+
+    fn connect_first(&self) -> Result<(Client, &str), EngineError> {
+        let endpoint = self.first()?;
+        Ok((endpoint.connect()?, &endpoint.name))
+    }
+
+    /// Every complete schema, or as many of them as the run asked for.
+    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>, EngineError> {
+        let tables = schema::tables(client, server)?;
+        let marked = tables.iter().filter(|(_, is_marked)| *is_marked);
+        let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
+        Ok(marked.filter_map(|(name, _)| schema::number_of(name)).take(asked).collect())
+    }
+
+    fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        let numbers = self.numbers(&mut client, server)?;
+        numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
+    }
+
+    /// The server's, fixed when its data directory was made.
+    fn page_bytes(&self) -> Result<u32, EngineError> {
+        if let Some(bytes) = self.page_bytes.get() {
+            return Ok(*bytes);
+        }
+        let (mut client, server) = self.connect_first()?;
+        let bytes: u32 = client
+            .query_one("SELECT @@innodb_page_size")
+            .map_err(|error| engine_error(server, "asking for its page size", &error))?;
+        Ok(*self.page_bytes.get_or_init(|| bytes))
+    }
+}
+
+impl Engine for Mysql {
+    fn support(&self) -> &'static EngineSupport {
+        &support::MYSQL
+    }
+
+    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+        let there = self.page_bytes()?;
+        match asked {
+            Some(asked) if asked != there => Err(EngineError::Setting(format!(
+                "BLOCK_SZ={asked}: the server's pages have {there} bytes (innodb_page_size), which \
+                 is fixed when its data directory is made; leave BLOCK_SZ out or give {there}"
+            ))),
+            _ => Ok(there),
+        }
+    }
+
+    fn column_bytes(&self, block_bytes: u32) -> usize {
+        row_layout::column_bytes(block_bytes)
+    }
+
+    fn serve(&self, caller: &Caller) -> bool {
+        self.servers.iter().for_each(|endpoint| endpoint.serve(caller));
+        true
+    }
+
+    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+        let metas = self.metas()?;
+        let (mut client, server) = self.connect_first()?;
+        let of = |meta: &SchemaMeta| {
+            schema::with_sizes(meta, &mut client, server, &schema::name(meta.schema))
+        };
+        metas.iter().map(of).collect()
+    }
+
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+        let mut metas = self.metas()?;
+        metas.truncate(schemas as usize);
+        describe::describe(&self.shared, self.first()?, &metas)
+    }
+
+    fn server_processes(&self) -> Vec<ServerProcesses> {
+        servers::processes_of_all(self.servers.get(..self.endpoints).unwrap_or_default())
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        servers::clock_ahead_s(self.first().ok()?)
+    }
+
+    fn load(
+        &self,
+        plan: &LoadPlan,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<LoadSummary, EngineError> {
+        self.block_size(Some(plan.block_size))?;
+        self.counters.iter().for_each(CounterReader::disconnect);
+        load::Loader { endpoint: self.first()?, load: Load { plan, progress, stop } }.run()
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.endpoints as u32
+    }
+
+    fn check_run(&self, schemas: u32) -> Result<(), EngineError> {
+        if !self.writes {
+            return Ok(());
+        }
+        let mut sessions = self.servers.iter().take(self.endpoints);
+        sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))
+    }
+
+    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        let numbers = self.numbers(&mut client, server)?;
+        before_run::privileges(self.first()?, &numbers)
+    }
+
+    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+        let mut least = None;
+        for endpoint in self.servers.iter().take(self.endpoints) {
+            let mut client = endpoint.connect()?;
+            let free = servers::free_connections(&mut client, &endpoint.name)?;
+            least = Some(least.map_or(free, |least: u32| least.min(free)));
+        }
+        Ok(least)
+    }
+
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+        Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
+    }
+
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+        let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
+        before_run::Settling { endpoint: self.first()?, progress, stop }.run(&numbers)
+    }
+
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+        let endpoint = self.server(seat.endpoint as usize % self.endpoints.max(1))?;
+        Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
+    }
+
+    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        self.counters.iter().map(CounterReader::read).collect()
+    }
+
+    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+        let endpoint = self.first()?;
+        let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
+        let mut bytes = 0;
+        for number in self.numbers(&mut client, server)? {
+            bytes += placement::main_bytes(&mut client, server, &schema::name(number))?;
+        }
+        Ok(Some(bytes))
+    }
+
+    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        placement::count(&mut client, server, &schema::name(schema))
+    }
+
+    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+        let (mut client, server) = self.connect_first()?;
+        in_use::hold_alone(&mut client, server)?;
+        load::drop_marked(&mut client, server)
+    }
+}

@@ -1,0 +1,319 @@
+//! Where the servers are and who asks: a `mysql:` URL, completed by option files and environment
+//! variables, so that what the `mysql` program reaches, petal reaches. Nothing here connects.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::option_files;
+use crate::engine::EngineError;
+use crate::settings::url::{Host, Secret, TargetUrl};
+
+const PORT_DEFAULT: u16 = 3306;
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
+/// Where packages put the socket, most usual first.
+const SOCKETS: [&str; 3] =
+    ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
+
+/// The environment by name, so that tests have their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+pub fn process_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    Tcp { host: String, port: u16 },
+    Socket(String),
+}
+
+impl Address {
+    /// As a person names it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Self::Tcp { host, port } => format!("{host}:{port}"),
+            Self::Socket(path) => path.clone(),
+        }
+    }
+
+    /// Whether the server is on this host as far as the address shows.
+    pub fn is_on_this_host(&self) -> bool {
+        match self {
+            Self::Socket(_) => true,
+            Self::Tcp { host, .. } => {
+                host == "localhost"
+                    || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+        }
+    }
+}
+
+/// How a connection is protected, by MySQL's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SslMode {
+    Disabled,
+    Preferred,
+    Required,
+    VerifyCa,
+    VerifyIdentity,
+}
+
+impl SslMode {
+    const ALL: [(&str, Self); 5] = [
+        ("PREFERRED", Self::Preferred),
+        ("DISABLED", Self::Disabled),
+        ("REQUIRED", Self::Required),
+        ("VERIFY_CA", Self::VerifyCa),
+        ("VERIFY_IDENTITY", Self::VerifyIdentity),
+    ];
+}
+
+/// Files and mode of TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsOptions {
+    pub mode: SslMode,
+    pub ca: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+/// All that is needed to connect.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub addresses: Vec<Address>,
+    pub user: String,
+    pub password: Option<Secret>,
+    pub database: String,
+    pub tls: TlsOptions,
+    pub connect_timeout: Duration,
+}
+
+const NAMES: [&str; 10] = [
+    "connect_timeout",
+    "defaults_file",
+    "host",
+    "port",
+    "socket",
+    "ssl_ca",
+    "ssl_cert",
+    "ssl_key",
+    "ssl_mode",
+    "user",
+];
+
+impl Options {
+    /// The servers that a URL names, or `service` in their place.
+    pub fn new(
+        url: &TargetUrl,
+        service: Option<&str>,
+        environment: Environment<'_>,
+    ) -> Result<Self, EngineError> {
+        let Some(server) = url.server() else {
+            return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
+        };
+        let named: BTreeMap<String, String> = url
+            .options
+            .iter()
+            .map(|(name, value)| (name.replace('-', "_"), value.clone()))
+            .collect();
+        if let Some(name) = named.keys().find(|name| !NAMES.contains(&name.as_str())) {
+            let hint = format!("it has {}", NAMES.join(", "));
+            return Err(refused(name, "...", "is no option of mysql:", &hint));
+        }
+        let files = option_files::read(
+            named.get("defaults_file").map(String::as_str),
+            environment("HOME").as_deref(),
+        )?;
+        let given = Given { url: &named, files: &files, environment };
+        let hosts = match service {
+            Some(name) => vec![host_of(name)],
+            None => server.hosts,
+        };
+        let (user, name) = (server.user, Some(server.name).filter(|name| !name.is_empty()));
+        let database = name.or_else(|| given.get("database", "")).ok_or_else(|| {
+            EngineError::Setting(format!(
+                "DB={}: names no database; write mysql://user@host/DATABASE, one that exists",
+                url.redacted()
+            ))
+        })?;
+        let password = url.password.clone().or_else(|| {
+            let found = files.get("password").cloned().filter(|text| !text.is_empty());
+            found.or_else(|| environment("MYSQL_PWD")).map(Secret::new)
+        });
+        Ok(Self {
+            addresses: given.addresses(&hosts)?,
+            user: user
+                .or_else(|| given.get("user", ""))
+                .or_else(|| environment("USER"))
+                .unwrap_or_else(|| "root".to_owned()),
+            password,
+            database,
+            tls: given.tls()?,
+            connect_timeout: given.connect_timeout()?,
+        })
+    }
+}
+
+/// Where values come from: the URL over option files over the environment.
+struct Given<'a> {
+    url: &'a BTreeMap<String, String>,
+    files: &'a BTreeMap<String, String>,
+    environment: Environment<'a>,
+}
+
+impl Given<'_> {
+    fn get(&self, option: &str, variable: &str) -> Option<String> {
+        let found = self.url.get(option).or_else(|| self.files.get(&option.replace('_', "-")));
+        found.cloned().or_else(|| (self.environment)(variable))
+    }
+
+    /// A host without a port that is `localhost` stands for the socket, as everywhere in MySQL.
+    fn addresses(&self, hosts: &[Host]) -> Result<Vec<Address>, EngineError> {
+        let socket = self.get("socket", "MYSQL_UNIX_PORT");
+        let port = self.get("port", "MYSQL_TCP_PORT");
+        let port = match &port {
+            None => PORT_DEFAULT,
+            Some(text) => match text.parse() {
+                Ok(port) if port > 0 => port,
+                _ => return Err(refused("port", text, "is no port", "give 1 to 65535")),
+            },
+        };
+        let hosts = match (hosts, self.get("host", "MYSQL_HOST")) {
+            ([], Some(hosts)) => hosts.split(',').map(host_of).collect(),
+            ([], None) => vec![host_of("localhost")],
+            _ => hosts.to_vec(),
+        };
+        let asks_for_port = self.url.contains_key("port");
+        let address = |host: &Host| match (host.port, host.host.as_str()) {
+            (None, path) if path.starts_with('/') => Address::Socket(path.to_owned()),
+            (None, "localhost") if !asks_for_port => match socket.clone().or_else(found_socket) {
+                Some(path) => Address::Socket(path),
+                None => Address::Tcp { host: "localhost".to_owned(), port },
+            },
+            (own, host) => Address::Tcp { host: host.to_owned(), port: own.unwrap_or(port) },
+        };
+        Ok(hosts.iter().map(address).collect())
+    }
+
+    fn tls(&self) -> Result<TlsOptions, EngineError> {
+        let mode = self.get("ssl_mode", "").map(|text| text.to_ascii_uppercase());
+        let known = |text: &String| SslMode::ALL.iter().find(|(name, _)| name == text);
+        let mode = match &mode {
+            None => SslMode::Preferred,
+            Some(text) => match known(text) {
+                Some((_, mode)) => *mode,
+                None => {
+                    let names = SslMode::ALL.map(|(name, _)| name).join(", ");
+                    return Err(refused("ssl_mode", text, "is not known", &format!("use {names}")));
+                }
+            },
+        };
+        let file = |option: &str| self.get(option, "").map(PathBuf::from);
+        let (ca, certificate, key) = (file("ssl_ca"), file("ssl_cert"), file("ssl_key"));
+        if certificate.is_some() != key.is_some() {
+            return Err(EngineError::Setting(
+                "DB=mysql:...: ssl_cert and ssl_key belong together; give both".to_owned(),
+            ));
+        }
+        if ca.is_none() && matches!(mode, SslMode::VerifyCa | SslMode::VerifyIdentity) {
+            let rule = "has no authority to verify by";
+            return Err(refused("ssl_mode", "...", rule, "name its file with ssl_ca"));
+        }
+        Ok(TlsOptions { mode, ca, certificate, key })
+    }
+
+    fn connect_timeout(&self) -> Result<Duration, EngineError> {
+        let Some(text) = self.get("connect_timeout", "") else {
+            return Ok(CONNECT_TIMEOUT_DEFAULT);
+        };
+        match text.parse() {
+            Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+            _ => {
+                Err(refused("connect_timeout", &text, "is no number of seconds", "give 1 or more"))
+            }
+        }
+    }
+}
+
+fn host_of(name: &str) -> Host {
+    let name = name.trim();
+    let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    match parts {
+        Some((host, port)) => Host { host: host.to_owned(), port: Some(port) },
+        None => Host { host: name.to_owned(), port: None },
+    }
+}
+
+fn found_socket() -> Option<String> {
+    SOCKETS.iter().find(|path| Path::new(path).exists()).map(|path| (*path).to_owned())
+}
+
+/// Refuses an option: names its value, the rule and what to do.
+fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
+    EngineError::Setting(format!("DB=mysql:...?{key}={value}: {key} {rule}; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(url: &str, environment: &[(&str, &str)]) -> Result<Options, EngineError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "[client]\nuser=filed\npassword=f1led\nport=3311\n").unwrap();
+        let sign = if url.contains('?') { '&' } else { '?' };
+        let url = format!("{url}{sign}defaults_file={}", file.path().display());
+        let find = |name: &str| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Options::new(&TargetUrl::parse(&url).unwrap(), None, &find)
+    }
+
+    fn names(options: &Options) -> Vec<String> {
+        options.addresses.iter().map(Address::name).collect()
+    }
+
+    #[test]
+    fn the_url_goes_before_option_files_and_these_before_the_environment() {
+        let environment = [("MYSQL_PWD", "env"), ("MYSQL_HOST", "far"), ("MYSQL_TCP_PORT", "1")];
+        let all = options("mysql://u:p%40w@h1,h2:7/d", &environment).unwrap();
+        assert_eq!(names(&all), ["h1:3311", "h2:7"]);
+        assert_eq!((all.user.as_str(), all.database.as_str()), ("u", "d"));
+        assert_eq!(all.password.as_ref().unwrap().expose(), "p@w");
+        assert!(!format!("{all:?}").contains("p@w"));
+        let few = options("mysql:///d", &environment).unwrap();
+        assert_eq!((names(&few), few.user.as_str()), (vec!["far:3311".to_owned()], "filed"));
+        assert_eq!(few.password.unwrap().expose(), "f1led");
+    }
+
+    #[test]
+    fn localhost_without_a_port_is_the_socket() {
+        let of = |url: &str| names(&options(url, &[]).unwrap());
+        assert_eq!(of("mysql://localhost/d?socket=/a/s"), ["/a/s"]);
+        assert_eq!(of("mysql:///d?socket=/a/s"), ["/a/s"]);
+        assert_eq!(of("mysql://localhost:9/d?socket=/a/s"), ["localhost:9"]);
+        assert_eq!(of("mysql:///d?host=/b/s"), ["/b/s"]);
+        assert_eq!(of("mysql://[::1]/d"), ["[::1]:3311"]);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_to_write() {
+        for (url, words) in [
+            ("mysql://u:s3cret@h", "names no database; write mysql://user@host/DATABASE"),
+            (
+                "mysql://u@h/d?ssl=1",
+                "?ssl=...: ssl is no option of mysql:; it has connect_timeout,",
+            ),
+            ("mysql://u@h/d?ssl_mode=maybe", "?ssl_mode=MAYBE: ssl_mode is not known; use PREF"),
+            ("mysql://u@h/d?ssl_mode=verify_ca", "no authority to verify by; name its file with"),
+            ("mysql://u@h/d?ssl_key=/k", "ssl_cert and ssl_key belong together; give both"),
+            ("mysql://u@h/d?port=0", "?port=0: port is no port; give 1 to 65535"),
+        ] {
+            let refusal = options(url, &[]).unwrap_err().to_string();
+            assert!(refusal.contains(words) && !refusal.contains("s3cret"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! How rows lie in pages, by the server's own statistics of a table: an analysis counts the leaf
+//! pages of its clustered index exactly. As InnoDB keeps no empty leaf pages, as many rows as leaf
+//! pages are one row in each.
+
+use super::client::Client;
+use super::errors::engine_error;
+use super::schema;
+use crate::engine::{EngineError, Placement};
+
+const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
+
+/// Analyzes the main table under this name, and counts its rows and leaf pages.
+pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement, EngineError> {
+    let table = format!("{name}_cf1");
+    let failed = |error| engine_error(server, &format!("counting pages of {table}"), &error);
+    analyze(client, server, &table)?;
+    let rows: u64 = client.query_one(&format!("SELECT COUNT(*) FROM {table}")).map_err(failed)?;
+    let sql = format!(
+        "SELECT stat_value FROM mysql.innodb_index_stats WHERE database_name = DATABASE() \
+         AND table_name = '{table}' AND index_name = 'PRIMARY' AND stat_name = 'n_leaf_pages'"
+    );
+    let pages: Vec<u64> = client.query(&sql).map_err(failed)?;
+    let Some(&blocks) = pages.first() else {
+        return Err(EngineError::Data(format!(
+            "{server}: mysql.innodb_index_stats knows nothing of {table}, so that its pages cannot \
+             be counted; petal needs a server with persistent statistics"
+        )));
+    };
+    Ok(Placement {
+        rows,
+        blocks,
+        rows_per_block_max: rows.div_ceil(blocks.max(1)),
+        overflow_blocks: Some(blocks.saturating_sub(rows)),
+        source: SOURCE,
+    })
+}
+
+/// Takes the table's statistics anew.
+pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<(), EngineError> {
+    let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
+    let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
+    let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
+    match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
+        None => Ok(()),
+        Some(line) => Err(EngineError::Database(format!(
+            "{server}: analyzing {table}: {}; see the server's log",
+            line.3
+        ))),
+    }
+}
+
+/// Bytes of the main table's file with its index: it grows when pages are split. Without the
+/// privilege to see files, what the statistics say.
+pub fn main_bytes(client: &mut Client, server: &str, name: &str) -> Result<u64, EngineError> {
+    for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
+        let sql = format!(
+            "SELECT file_size FROM information_schema.{view} \
+             WHERE name = CONCAT(DATABASE(), '/{name}_cf1')"
+        );
+        if let Some(bytes) = client.query::<u64>(&sql).ok().and_then(|found| found.first().copied())
+        {
+            return Ok(bytes);
+        }
+    }
+    let (data, index) = schema::table_bytes(client, server, &format!("{name}_cf1"))?;
+    Ok(data + index)
+}

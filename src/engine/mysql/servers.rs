@@ -1,0 +1,98 @@
+//! What each server is asked before a run: how many sessions it admits, which process it is on this
+//! host, and how its clock differs.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::client::Client;
+use super::connect::Endpoint;
+use super::errors::engine_error;
+use super::options::{Options, process_environment};
+use crate::engine::EngineError;
+use crate::settings::Settings;
+use crate::stats::os::ServerProcesses;
+
+/// How often the clock is asked; the quickest answer is the most exact.
+const CLOCK_QUESTIONS: usize = 5;
+/// Counters, the lock of a run, and whoever connects between two steps.
+const PETALS_OWN: i64 = 4;
+
+/// The servers of the sessions in order, and after them the one for setup where it is another; how
+/// many are the sessions', and which one setup uses.
+pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize), EngineError> {
+    let of = |service: Option<&str>| {
+        Options::new(&settings.db, service, &process_environment)
+            .map(|options| Endpoint::all(&options))
+    };
+    let services = settings.endpoints.services();
+    let mut servers = match services.is_empty() {
+        true => of(None)?,
+        false => {
+            let each = services.iter().map(|name| of(Some(name.as_str())));
+            each.collect::<Result<Vec<_>, _>>()?.concat()
+        }
+    };
+    let sessions = servers.len();
+    let admin = match &settings.endpoints.admin_service {
+        Some(name) => of(Some(name.as_str()))?.into_iter().next(),
+        None => None,
+    };
+    let admin = admin.map_or(0, |admin| {
+        servers.iter().position(|server| server.name == admin.name).unwrap_or_else(|| {
+            servers.push(admin);
+            servers.len() - 1
+        })
+    });
+    Ok((servers, sessions, admin))
+}
+
+/// Connections that are left for this user, petal's own aside.
+pub fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+    let failed = |error| engine_error(server, "asking how many sessions it admits", &error);
+    let (limit, own_limit): (i64, i64) =
+        client.query_one("SELECT @@max_connections, @@max_user_connections").map_err(failed)?;
+    let (_, taken): (String, i64) =
+        client.query_one("SHOW GLOBAL STATUS LIKE 'Threads_connected'").map_err(failed)?;
+    // This connection is counted, and goes.
+    let free = limit - (taken - 1);
+    let free = if own_limit > 0 { free.min(own_limit) } else { free };
+    Ok(u32::try_from((free - PETALS_OWN).max(0)).unwrap_or(u32::MAX))
+}
+
+/// The server's process, where it runs on this host and is not in a container.
+pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
+    if !endpoint.address.is_on_this_host() {
+        return None;
+    }
+    let mut client = endpoint.connect_to_look().ok()?;
+    let (folder, file): (String, String) = client.query_one("SELECT @@datadir, @@pid_file").ok()?;
+    let text = std::fs::read_to_string(Path::new(&folder).join(file)).ok()?;
+    let parent: u32 = text.trim().parse().ok()?;
+    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
+    let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
+    is_server.then_some(ServerProcesses { parent, log_writer: None })
+}
+
+/// The processes of all servers, each once; empty where one cannot be seen.
+pub fn processes_of_all(endpoints: &[Endpoint]) -> Vec<ServerProcesses> {
+    let found: Option<Vec<_>> = endpoints.iter().map(processes).collect();
+    let mut all = found.unwrap_or_default();
+    all.sort_by_key(|server| server.parent);
+    all.dedup();
+    all
+}
+
+/// How many seconds the server's clock is ahead of this host's. The answer is taken to lie in the
+/// middle of its round trip.
+pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+    let mut client = endpoint.connect_to_look().ok()?;
+    let answers = (0..CLOCK_QUESTIONS).filter_map(|_| {
+        let asked = Instant::now();
+        let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+        let there: f64 = client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok()?;
+        let round_trip_s = asked.elapsed().as_secs_f64();
+        Some((round_trip_s, there - here - round_trip_s / 2.0))
+    });
+    let quickest = answers.min_by(|a, b| a.0.total_cmp(&b.0));
+    quickest.map(|(_, ahead_s)| ahead_s)
+}

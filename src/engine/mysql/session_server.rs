@@ -1,0 +1,271 @@
+//! LOOP=server: the texts in which a batch travels to petal's routine inside the server, what the
+//! routine returns, and how it is made. The routine reports ends to a microsecond.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::Statement;
+
+use super::client::{Client, Error};
+use super::errors::{QUERY_INTERRUPTED, engine_error};
+use super::schema::{self, ROUTINE_COMMENT};
+use super::session::Work;
+use crate::engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+};
+use crate::engine::server::failure::Failure;
+use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::settings::RedoStress;
+use crate::workload::op::{Kind, Operation};
+
+/// The clock of the server's timestamps.
+pub const CLOCK_RESOLUTION_NS: u64 = 1000;
+/// Kinds of operations in schema 1 are so much higher in the routine.
+const HOT: u32 = 10;
+/// The most operations of one call: the routine's texts stay short.
+const OPERATIONS_MAX: usize = 1000;
+/// What is left of a call that did not return.
+const LEFT: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
+
+pub struct ServerLoop {
+    calls: BTreeMap<u32, Statement>,
+    arguments: Arguments,
+}
+
+/// The routine's texts, reused from batch to batch.
+#[derive(Default)]
+struct Arguments {
+    runs: String,
+    firsts: String,
+    fillers: String,
+    width: usize,
+    /// Characters from one column's text to the next: 0 where all have the same.
+    step: usize,
+}
+
+impl ServerLoop {
+    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+        let mut side = Self { calls: BTreeMap::new(), arguments: Arguments::default() };
+        side.prepare(work, work.home)?;
+        Ok(side)
+    }
+
+    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statement, EngineError> {
+        if let Some(call) = self.calls.get(&number) {
+            return Ok(call.clone());
+        }
+        work.meta(number)?;
+        ensure_routine(work, number)?;
+        let sql = format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number));
+        let call = work
+            .client
+            .prepare(&sql)
+            .map_err(|error| engine_error(&work.server, "preparing the routine", &error))?;
+        self.calls.insert(number, call.clone());
+        Ok(call)
+    }
+
+    pub fn execute(
+        &mut self,
+        work: &mut Work,
+        batch: &[Operation],
+        stop: &Stop,
+        done: &mut Outcomes,
+    ) -> Result<(), SessionError> {
+        let by_schema = by_schema(work.home);
+        let split = |rest: &[Operation]| by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
+        batch_loop::run(&split, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
+            self.call(work, part, budget, stop, executed)
+        })
+    }
+
+    fn call(
+        &mut self,
+        work: &mut Work,
+        part: &BatchPart<'_>,
+        budget: Duration,
+        stop: &Stop,
+        executed: &mut Vec<Executed>,
+    ) -> Result<(), Failure> {
+        let call = self.prepare(work, part.home)?;
+        self.arguments.fill(work, part.home, part.operations)?;
+        let Arguments { runs, firsts, fillers, width, step } = &self.arguments;
+        let arguments = (
+            runs.as_str(),
+            firsts.as_str(),
+            fillers.as_str(),
+            *width as u64,
+            *step as u64,
+            budget_us(budget),
+        );
+        match work.client.first::<(String, String)>(&call, arguments) {
+            Ok(answer) => read(work, &answer.unwrap_or_default(), part.operations, stop, executed),
+            Err(error) => self.left(work, error, part.operations, stop, executed)?,
+        }
+        Ok(())
+    }
+
+    /// A call that was killed itself: what ended before is still known, and the operation after it
+    /// is the one that was cut.
+    fn left(
+        &self,
+        work: &mut Work,
+        error: Error,
+        operations: &[Operation],
+        stop: &Stop,
+        executed: &mut Vec<Executed>,
+    ) -> Result<(), Failure> {
+        if error.code() != Some(QUERY_INTERRUPTED) {
+            return Err(work.failure(&error, stop));
+        }
+        // A request to cancel that comes late ends this question; the next one is answered.
+        let mut answer = work.client.query_one(LEFT);
+        if answer.as_ref().is_err_and(|late: &Error| late.code() == Some(QUERY_INTERRUPTED)) {
+            answer = work.client.query_one(LEFT);
+        }
+        let answer: (String, String) = answer.map_err(|error| work.failure(&error, stop))?;
+        read(work, &answer, operations, stop, executed);
+        if executed.len() < operations.len() {
+            let failure = Some(work.failure(&error, stop));
+            executed.push(Executed { latency_ns: 0, rows: 0, failure });
+        }
+        Ok(())
+    }
+}
+
+/// Adds what the routine returned: ends and errors.
+fn read(
+    work: &Work,
+    (ends, errors): &(String, String),
+    operations: &[Operation],
+    stop: &Stop,
+    executed: &mut Vec<Executed>,
+) {
+    let mut errors = errors.lines().filter_map(Noted::parse).peekable();
+    let mut begin_us = 0;
+    let ends = ends.split_ascii_whitespace().map(Ended::parse);
+    executed.extend(ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
+        let noted = errors.next_if(|error| error.at == at);
+        let latency_ns = ended.end_us.saturating_sub(begin_us) * 1000;
+        begin_us = ended.end_us.max(begin_us);
+        Executed {
+            latency_ns,
+            rows: ended.rows.unwrap_or_else(|| expected(operation)),
+            failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
+        }
+    }));
+}
+
+/// What the routine takes for granted, and does not return.
+fn expected(operation: &Operation) -> u64 {
+    match operation.kind {
+        Kind::Scan => 1,
+        Kind::Select | Kind::Update => operation.rows.into(),
+    }
+}
+
+/// `microseconds` or `microseconds/rows`.
+struct Ended {
+    end_us: u64,
+    rows: Option<u64>,
+}
+
+impl Ended {
+    fn parse(text: &str) -> Self {
+        let (end, rows) = match text.split_once('/') {
+            Some((end, rows)) => (end, rows.parse().ok()),
+            None => (text, None),
+        };
+        // A clock that was set back gives 0.
+        Self { end_us: end.parse().unwrap_or(0), rows }
+    }
+}
+
+/// `position code text`, as the routine notes an error; positions from 1 there, from 0 here.
+struct Noted<'a> {
+    at: usize,
+    code: u16,
+    message: &'a str,
+}
+
+impl<'a> Noted<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (position, rest) = text.split_once(' ')?;
+        let (code, message) = rest.split_once(' ')?;
+        let at = position.parse::<usize>().ok()?.checked_sub(1)?;
+        Some(Self { at, code: code.parse().ok()?, message })
+    }
+}
+
+impl Arguments {
+    fn fill(
+        &mut self,
+        work: &mut Work,
+        home: u32,
+        operations: &[Operation],
+    ) -> Result<(), EngineError> {
+        let (width, is_constant) = work.meta(home)?.column_shape();
+        (self.width, self.step) = (width, if is_constant { 0 } else { width });
+        self.runs.clear();
+        self.firsts.clear();
+        self.fillers.clear();
+        let is_heavy = work.shared.redo_stress == RedoStress::Heavy;
+        let columns = if is_constant { 1 } else { work.changed_columns() };
+        let shape = |operation: &Operation| {
+            let kind = match operation.kind {
+                Kind::Select => 1,
+                Kind::Scan => 2,
+                Kind::Update if is_heavy => 4,
+                Kind::Update => 3,
+            };
+            let (first, last) = keys(operation);
+            let is_first = operation.schema == 1 && home != 1;
+            (if is_first { kind + HOT } else { kind }, last - first)
+        };
+        for (at, operation) in operations.iter().enumerate() {
+            let (kind, reach) = shape(operation);
+            if operations.get(at + 1).map(shape) != Some((kind, reach)) {
+                // Writing to a text cannot fail.
+                let _ = write!(self.runs, "{kind:02}{reach:012}{:012}", at + 1);
+            }
+            let _ = write!(self.firsts, "{:012}", operation.first);
+            if operation.kind == Kind::Update {
+                self.fillers.push_str(work.update_text(operation, columns)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes sure that a schema has this petal's routine; asked once per server, schema and petal.
+fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+    let shared = Arc::clone(&work.shared);
+    // Sessions connect at once: the first makes it, the others wait.
+    let mut known = shared.routines.lock();
+    let key = (work.server.clone(), number);
+    if known.contains(&key) {
+        return Ok(());
+    }
+    make_routine(&mut work.client, &work.server, number)?;
+    known.insert(key);
+    Ok(())
+}
+
+/// Makes the routine of a schema where it is missing or not this petal's.
+pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<(), EngineError> {
+    let name = schema::name(number);
+    let doing = format!("making {name}_run (LOOP=client needs none)");
+    let failed = |error| engine_error(server, &doing, &error);
+    let sql = format!(
+        "SELECT routine_comment FROM information_schema.routines \
+         WHERE routine_schema = DATABASE() AND routine_name = '{name}_run'"
+    );
+    let there: Vec<String> = client.query(&sql).map_err(failed)?;
+    if there.iter().any(|comment| comment == ROUTINE_COMMENT) {
+        return Ok(());
+    }
+    client.run(&format!("DROP PROCEDURE IF EXISTS {name}_run")).map_err(failed)?;
+    client.run(&schema::routine(&name)).map_err(failed)
+}

@@ -1,0 +1,117 @@
+//! Drivers that are futures: the thread that needs an answer polls the driver itself, so nothing
+//! goes on between two statements. The wait follows a timeout policy and ends when the connection is
+//! given up.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, Interval, Sleep, interval_at, sleep};
+
+use super::liveness::{AbortHandle, ConnectionWatch, SILENCE, TICK, TimeoutPolicy};
+use super::wait_monitor::WaitMonitor;
+
+/// Why a future has no result.
+#[derive(Debug)]
+pub enum GivenUp {
+    /// The peer keeps the connection and does not answer.
+    Silent(String),
+    /// A signal came before the statement was sent.
+    Interrupted,
+}
+
+/// The waits of one connection.
+pub struct FutureWait {
+    pub runtime: Runtime,
+    pub watch: ConnectionWatch,
+    abort_handle: Arc<AbortHandle>,
+    /// Looks after waits under [`TimeoutPolicy::WhileServerLives`].
+    pub monitor: Option<Box<WaitMonitor>>,
+}
+
+/// A runtime of one connection, which only the calling thread drives.
+pub fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+impl FutureWait {
+    pub fn new(runtime: Runtime) -> Self {
+        let abort_handle = AbortHandle::new();
+        let connection = Arc::clone(&abort_handle);
+        let watch = ConnectionWatch::new(connection, TimeoutPolicy::AnswerSoon, SILENCE);
+        Self { runtime, watch, abort_handle, monitor: None }
+    }
+
+    /// With this other threads give the connection up.
+    pub fn abort_handle(&self) -> Arc<AbortHandle> {
+        Arc::clone(&self.abort_handle)
+    }
+
+    /// The monitor of the wait that ended last, if one looked after it.
+    pub fn monitor_in_force(&mut self) -> Option<&mut WaitMonitor> {
+        let lives = self.watch.policy == TimeoutPolicy::WhileServerLives;
+        self.monitor.as_deref_mut().filter(|_| lives)
+    }
+
+    /// Polls the future until it is ready or the connection is given up.
+    pub fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, GivenUp> {
+        let Self { runtime, watch, abort_handle, monitor } = self;
+        let lives = watch.policy == TimeoutPolicy::WhileServerLives;
+        let mut monitor = monitor.as_mut().filter(|_| lives);
+        if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {
+            return Err(GivenUp::Interrupted);
+        }
+        let mut future = pin!(future);
+        let (mut silence, mut ticks) = (None, None);
+        runtime.block_on(poll_fn(|context| {
+            if let Some(reason) = abort_handle.poll_reason(context) {
+                return Poll::Ready(Err(GivenUp::Silent(reason.to_owned())));
+            }
+            if let Poll::Ready(result) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(result));
+            }
+            let is_tick = monitor.is_some() && is_tick(&mut ticks, context);
+            if let Some(monitor) = monitor.as_mut().filter(|_| is_tick) {
+                monitor.look(abort_handle);
+            }
+            if watch.policy != TimeoutPolicy::UntilAborted
+                && is_long(&mut silence, is_tick, context)
+            {
+                watch.on_silence();
+            }
+            if abort_handle.reason().is_some() {
+                context.waker().wake_by_ref();
+            }
+            Poll::Pending
+        }))
+    }
+}
+
+/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or a tick
+/// means that something did.
+fn is_long(
+    silence: &mut Option<Pin<Box<Sleep>>>,
+    is_tick: bool,
+    context: &mut Context<'_>,
+) -> bool {
+    let silence = silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
+    let is_long = silence.as_mut().poll(context).is_ready();
+    if is_long || !is_tick {
+        silence.as_mut().reset(Instant::now() + SILENCE);
+        let _ = silence.as_mut().poll(context);
+    }
+    is_long
+}
+
+/// Whether another [`TICK`] is over; asks to be woken at the next.
+fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
+    let ticks = ticks.get_or_insert_with(|| interval_at(Instant::now() + TICK, TICK));
+    let mut is_tick = false;
+    while ticks.poll_tick(context).is_ready() {
+        is_tick = true;
+    }
+    is_tick
+}

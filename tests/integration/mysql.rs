@@ -1,0 +1,318 @@
+//! What sessions on MariaDB or MySQL do, what the server says of its pages, and what petal says when
+//! the server, a session or a lock fails it.
+
+use petal::engine::{LoadPlan, Outcomes, Silent};
+use petal::settings::{LoopSide, RedoStress, Settings};
+use petal::workload::op::Operation;
+use petal::workload::row::Filler;
+
+use crate::engine_postgres::{ROWS, SEAT, open_with, plan, select, unlimited, update};
+use crate::server_mysql::{Server, is_there, shared};
+use crate::support::{Workplace, count, findings, number, until};
+
+const PAGE_BYTES: u32 = 16384;
+
+fn load_with(url: &str, plan: &LoadPlan) {
+    open_with(url, Settings::default()).load(plan, &Silent, &unlimited()).unwrap();
+}
+
+fn load(url: &str, schemas: u32) {
+    load_with(url, &LoadPlan { block_size: PAGE_BYTES, ..plan(schemas) });
+}
+
+/// Leaf pages of the main table that are cached, and the most rows that one of them holds.
+fn leaf_pages(server: &Server, database: &str) -> (u64, u64) {
+    let sql = format!(
+        "SELECT COUNT(*), MAX(number_records) FROM information_schema.innodb_buffer_page \
+         WHERE table_name = '`{database}`.`petal1_cf1`' AND index_name = 'PRIMARY' \
+         AND page_type = 'INDEX' AND number_records <= 8 AND data_size > 1000"
+    );
+    let rows = server.sql("", &sql);
+    let number = |at: usize| rows[0][at].parse().unwrap_or(0);
+    (number(0), number(1))
+}
+
+/// The server removes deleted fillers in the background.
+fn until_purged(server: &Server, database: &str) {
+    until("purge", || leaf_pages(server, database).1 == 1);
+}
+
+#[test]
+fn one_row_a_page_holds_through_updates_by_the_servers_own_view() {
+    if !is_there() {
+        return;
+    }
+    for (number, redo_stress, side, filler) in [
+        (1, RedoStress::Lite, LoopSide::Server, Filler::Constant),
+        (2, RedoStress::Heavy, LoopSide::Server, Filler::Random),
+        (3, RedoStress::Heavy, LoopSide::Client, Filler::Ratio(2.0)),
+    ] {
+        let database = format!("pages{number}");
+        let url = shared().url(&database);
+        let plan = LoadPlan { filler, block_size: PAGE_BYTES, ..plan(1) };
+        load_with(&url, &plan);
+        until_purged(shared(), &database);
+        assert_eq!(leaf_pages(shared(), &database), (ROWS, 1));
+        let settings = Settings { redo_stress, loop_side: Some(side), ..Settings::default() };
+        let engine = open_with(&url, settings);
+        let before = engine.data_bytes().unwrap();
+        let updates: Vec<Operation> =
+            (0..400u64).map(|at| update(at * 37 % (ROWS - 64) + 1, 64, at + 1)).collect();
+        let mut session = engine.connect(SEAT).unwrap();
+        let mut done = Outcomes::default();
+        session.execute(&updates, &unlimited(), &mut done).unwrap();
+        assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
+        assert_eq!(leaf_pages(shared(), &database), (ROWS, 1));
+        assert_eq!(engine.data_bytes().unwrap(), before);
+        assert!(engine.placement(1).unwrap().is_one_row_per_block());
+        // As many columns as asked hold the text that the filler has for them.
+        let mut texts = [[0u8; 128]; 2];
+        filler.fill(&mut texts[0], 400, 3);
+        filler.fill(&mut texts[1], 400, 20);
+        let sql = format!("SELECT c3, c20 FROM petal1_cf1 WHERE custid = {}", updates[399].first);
+        let row = shared().sql(&database, &sql).remove(0);
+        assert_eq!(row[0].as_bytes(), texts[0]);
+        let is_heavy = redo_stress == RedoStress::Heavy;
+        assert_eq!(row[1].as_bytes() == texts[1], is_heavy);
+    }
+}
+
+#[test]
+fn every_page_size_of_the_server_has_one_row_a_page() {
+    if !is_there() {
+        return;
+    }
+    for page_bytes in [4096, 8192, 32768, 65536u32] {
+        // All pages must stay cached to be seen.
+        let page_size = format!("innodb-page-size={page_bytes}");
+        let server = Server::start(&[&page_size, "innodb-buffer-pool-size=512M"]);
+        let url = server.url("sized");
+        load_with(&url, &LoadPlan { block_size: page_bytes, ..plan(1) });
+        until_purged(&server, "sized");
+        assert_eq!(leaf_pages(&server, "sized"), (ROWS, 1), "{page_bytes}");
+        let refused = open_with(&url, Settings::default()).block_size(Some(512)).unwrap_err();
+        assert!(refused.to_string().contains("innodb_page_size"), "{refused}");
+    }
+}
+
+#[test]
+fn a_run_counts_its_pages_and_the_plan_is_the_meant_one() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("counted");
+    load(&url, 2);
+    let work = Workplace::new();
+    for side in ["server", "client", "set"] {
+        let args = ["run", "--db", &url, "--update-pct", "20", "--run-time", "2", "--json"];
+        let run = work.petal([&args[..], &["--loop", side]].concat()).exits(0).json();
+        let found = findings(&run);
+        assert!(!found.contains(&"wrong-plan") && !found.contains(&"moved-rows"), "{found:?}");
+        assert!(!found.contains(&"not-durable"), "{found:?}");
+        let visited = number(&run, "/rows/select") + number(&run, "/rows/update");
+        // Each row is at least a page of the index and two of the table's tree.
+        assert!(number(&run, "/counters/Innodb_buffer_pool_read_requests") > visited * 2.0);
+        assert!(number(&run, "/counters/Innodb_os_log_fsyncs") > 0.0);
+    }
+    let engine = open_with(&url, Settings::default());
+    let (target, details) = engine.describe(2, 1).unwrap();
+    assert_eq!(target.cache_bytes, Some(256 << 20));
+    assert!(details.local && details.durability.unwrap().durable);
+    assert!(details.direct_io.unwrap().used && details.io_untimed.is_none());
+    assert!(!engine.server_processes().is_empty());
+    // Without its index there is another plan, which the statements refuse.
+    shared().sql("counted", "ALTER TABLE petal1_cf1 RENAME INDEX petal_custid TO other");
+    let error = engine.describe(2, 1).unwrap_err().to_string();
+    assert!(error.contains("petal_custid"), "{error}");
+}
+
+#[test]
+fn an_error_costs_one_operation_and_not_the_batch() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["innodb-lock-wait-timeout=1"]);
+    let url = server.url("locks");
+    load(&url, 1);
+    for side in [LoopSide::Server, LoopSide::Client, LoopSide::Set] {
+        let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
+        let mut session = engine.connect(SEAT).unwrap();
+        let lock = "BEGIN; SELECT custid FROM petal1_cf1 WHERE custid = 500 FOR UPDATE";
+        let holder = server.session("locks", lock);
+        until("lock", || !server.sql("", "SELECT 1 FROM information_schema.innodb_trx").is_empty());
+        let batch =
+            [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
+        let mut done = Outcomes::default();
+        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        let ended: Vec<_> =
+            done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
+        let good = (8, None);
+        assert_eq!(ended, [good, good, (0, Some("1205")), good, good], "{side:?}");
+        drop(holder);
+    }
+}
+
+#[test]
+fn a_deadlock_is_counted_and_the_session_goes_on() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("deadlocks");
+    load(&url, 1);
+    for side in [LoopSide::Server, LoopSide::Client] {
+        let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
+        let mut session = engine.connect(SEAT).unwrap();
+        // The other transaction is the larger one, so that petal's is the victim.
+        let other = shared().session(
+            "deadlocks",
+            "BEGIN; UPDATE petal1_cf1 SET c2 = 'x' WHERE custid BETWEEN 100 AND 900; \
+             DO SLEEP(1); UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK",
+        );
+        let locks = "SELECT 1 FROM information_schema.processlist WHERE state = 'User sleep' \
+                     AND db = 'deadlocks'";
+        until("the other's locks", || !shared().sql("", locks).is_empty());
+        let mut done = Outcomes::default();
+        let batch = [update(1, 120, 1), update(1000, 8, 2)];
+        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        let codes: Vec<_> = done.ended.iter().map(|outcome| outcome.error.as_deref()).collect();
+        assert_eq!(codes, [Some("1213"), None], "{side:?}");
+        drop(other);
+    }
+}
+
+#[test]
+fn a_killed_session_is_named_and_the_others_go_on() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let url = server.url("killing");
+    load(&url, 1);
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "-t", "3", "--run-time", "4", "--update-pct", "50", "--json"];
+    let mut run = work.petal(args).start();
+    server.until_running(&mut run);
+    let running = "SELECT id FROM information_schema.processlist WHERE db = 'killing' AND command = 'Execute'";
+    let mut victim = Vec::new();
+    until("a session", || {
+        victim = server.sql("", running);
+        !victim.is_empty()
+    });
+    server.sql("", &format!("KILL {}", victim[0][0]));
+    let run = run.ends().exited(1).json();
+    assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 1);
+    assert!(count(&run, "/ops/total") > 10);
+}
+
+#[test]
+fn a_server_that_is_killed_ends_the_run_with_words_and_its_data_stay_whole() {
+    if !is_there() {
+        return;
+    }
+    let mut server = Server::start(&[]);
+    let url = server.url("crashed");
+    load(&url, 1);
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "-t", "2", "--run-time", "30", "--update-pct", "50", "--json"];
+    let mut run = work.petal(args).start();
+    server.until_running(&mut run);
+    server.crash();
+    let run = run.ends().exited(1).json();
+    let lost = run["sessions_lost"].as_array().unwrap();
+    assert_eq!(lost.len(), 2);
+    assert!(lost.iter().all(|lost| lost["code"] == "connection"), "{lost:?}");
+    let why = lost[0]["error"].as_str().or(lost[0]["message"].as_str()).unwrap_or_default();
+    assert!(why.contains("the server ended the connection"), "{lost:?}");
+    let engine = open_with(&url, Settings::default());
+    assert!(engine.placement(1).unwrap().is_one_row_per_block());
+}
+
+#[test]
+fn who_may_not_enter_is_told_why_and_no_password_is_shown() {
+    if !is_there() {
+        return;
+    }
+    let server = shared();
+    server.database("entered");
+    server.sql(
+        "",
+        "CREATE USER walk@'%' IDENTIFIED BY 's3cret'; \
+         GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX ON entered.* TO walk@'%'",
+    );
+    let at = |password: &str| {
+        format!("mysql://walk:{password}@127.0.0.1:{}/entered?ssl_mode=DISABLED", server.port)
+    };
+    let work = Workplace::new();
+    let check = |url: &str| work.petal(["check", "--db", url]).ends();
+    let wrong = check(&at("wr0ng"));
+    assert_eq!(wrong.code, Some(3), "{}", wrong.stderr);
+    let said = format!("{}{}", wrong.stdout, wrong.stderr);
+    assert!(said.contains("(1045); check user, password"), "{said}");
+    assert!(!said.contains("wr0ng"), "{said}");
+    // From an option file and from the environment.
+    let file = work.write("client.cnf", "[client]\nuser=walk\npassword='s3cret'\n");
+    let by_file = format!(
+        "mysql://127.0.0.1:{}/entered?ssl_mode=DISABLED&defaults_file={}",
+        server.port,
+        file.display()
+    );
+    let no_data = "no petal schema is loaded";
+    let petal = |url: &str| work.petal(["run", "--db", url, "--work-loop", "1"]);
+    for said in [
+        petal(&by_file).exits(3).stderr,
+        petal(&at("s3cret")).exits(3).stderr,
+        petal(&at("s3cret").replace(":s3cret@", "@")).env("MYSQL_PWD", "s3cret").exits(3).stderr,
+    ] {
+        assert!(said.contains(no_data) || said.contains("not loaded"), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+    // A load without the privilege to see its pages says which one is missing.
+    let setup = ["setup", "--db", &at("s3cret"), "-s", "1", "--scale", "16M"];
+    work.petal(setup).exits(3).telling(&["innodb_index_stats", "1142"]);
+    assert!(open_with(&at("s3cret"), Settings::default()).loaded().unwrap().is_empty());
+}
+
+#[test]
+fn a_server_without_tls_or_with_too_few_connections_is_refused_in_words() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["ssl=OFF", "max-connections=12"]);
+    server.database("few");
+    server.sql("", "CREATE USER petal@'%'; GRANT ALL ON *.* TO petal@'%'");
+    let work = Workplace::new();
+    let url = format!("mysql://petal@127.0.0.1:{}/few", server.port);
+    let required = format!("{url}?ssl_mode=REQUIRED");
+    work.petal(["check", "--db", &required]).exits(3).telling(&["SSL", "check ssl_mode"]);
+    // Preferred, it is reached without.
+    load(&url, 1);
+    let many = ["run", "--db", &url, "-t", "50", "--work-loop", "1"];
+    work.petal(many).exits(2).telling(&["50 sessions"]);
+}
+
+#[test]
+fn setup_and_drop_keep_off_the_data_of_a_run() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("in_use");
+    load(&url, 1);
+    let engine = open_with(&url, Settings::default());
+    let held = engine.begin_use(1).unwrap();
+    let second = open_with(&url, Settings::default()).begin_use(1).unwrap();
+    assert_eq!(held.other_runs().unwrap().len(), 1);
+    drop(second);
+    let refused = open_with(&url, Settings::default()).drop_data().unwrap_err().to_string();
+    assert!(refused.contains("another petal run"), "{refused}");
+    assert_eq!(held.vanished().unwrap(), None);
+    shared().sql("in_use", "DROP TABLE petal1_cf2");
+    assert!(held.vanished().unwrap().unwrap().contains("petal1_cf2 was dropped"));
+    drop(held);
+    // What is not marked stays.
+    shared().sql("in_use", "CREATE TABLE petal2_cf1 (a INT)");
+    assert_eq!(open_with(&url, Settings::default()).drop_data().unwrap().len(), 1);
+    assert_eq!(shared().sql("in_use", "SHOW TABLES"), [["petal2_cf1"]]);
+    let plan = LoadPlan { block_size: PAGE_BYTES, schemas: vec![2], ..plan(1) };
+    let in_way = open_with(&url, Settings::default()).load(&plan, &Silent, &unlimited());
+    assert!(in_way.unwrap_err().to_string().contains("without petal's mark"));
+}
