@@ -28,14 +28,15 @@ GRANT SELECT ON sys.gv_$event_histogram_micro TO petal;
 GRANT SELECT ON sys.gv_$iostat_function TO petal;
 GRANT SELECT ON sys.gv_$osstat TO petal;
 GRANT SELECT ON sys.gv_$sys_time_model TO petal;
-GRANT SELECT ON sys.gv_$sgainfo TO petal;
+GRANT SELECT ON sys.gv_$buffer_pool TO petal;
 GRANT SELECT ON sys.v_$parameter TO petal;
 GRANT SELECT ON sys.v_$log TO petal;
 GRANT SELECT ON sys.v_$database TO petal;
 GRANT SELECT ON sys.v_$resource_limit TO petal;
 GRANT SELECT ON sys.dba_data_files TO petal;
 
--- 4. A log switch and a checkpoint before each run, and cancelling an operation that hangs. This is
+-- 4. A log switch and a checkpoint before each run, and ending an operation that hangs: CANCEL SQL, or
+--    KILL SESSION where that fails (12.2), both of petal's own sessions. This is
 --    a wide privilege: leave it out, or name another user as DBA_PRIV_USER for it. Without it the
 --    record says that the run before was not settled.
 -- GRANT ALTER SYSTEM TO petal;

@@ -287,7 +287,7 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
     match &run.details.target.plan {
         Some(plan) if !plan.as_meant => error(
             "wrong-plan",
-            format!("the SELECT does not go by the index on custid: {}", plan.text),
+            format!("a statement does not go by the index on custid: {}", plan.text),
             "Check the index and the statistics; load again if the index is missing.",
         )
         .with(json!({ "plan": plan.text })),

@@ -44,36 +44,82 @@ const CHEAP: [&str; 2] = ["events", "time_model"];
 pub struct CounterReader {
     connector: Arc<dyn Connector>,
     place: String,
-    database: Mutex<Option<Database>>,
+    connection: Mutex<Option<Connection>>,
+}
+
+/// The connection for statistics.
+struct Connection {
+    database: Database,
+    /// It leads into a pluggable database, whose views may miss what background processes do.
+    is_pluggable: bool,
 }
 
 impl CounterReader {
     pub fn new(connector: &Arc<dyn Connector>, place: &str) -> Self {
         let (connector, place) = (Arc::clone(connector), place.to_owned());
-        Self { connector, place, database: Mutex::default() }
+        Self { connector, place, connection: Mutex::default() }
     }
 
     /// One set for each instance with its number. `in_full`: also what is too much for every
     /// second. Connects again if the connection was lost.
     pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
-        let mut held = self.database.lock();
-        let mut database = match held.take() {
-            Some(database) => database,
-            None => {
-                let link = self.connector.admin("petal counters");
-                let link = link.at(&self.place, "connecting for statistics")?;
-                Database { link, place: self.place.clone() }
-            }
+        let mut held = self.connection.lock();
+        let mut connection = match held.take() {
+            Some(connection) => connection,
+            None => self.connect()?,
         };
-        let counters = read(&mut database, in_full)?;
-        *held = Some(database);
+        let mut counters = read(&mut connection.database, in_full)?;
+        if connection.is_pluggable {
+            counters.iter_mut().for_each(|(_, counters)| forget_background(counters));
+        }
+        *held = Some(connection);
         Ok(counters)
+    }
+
+    fn connect(&self) -> Result<Connection, EngineError> {
+        let link = self.connector.admin("petal counters");
+        let link = link.at(&self.place, "connecting for statistics")?;
+        let mut database = Database { link, place: self.place.clone() };
+        let container = database.look("asking for its container", "container")?;
+        let is_pluggable = container.first().is_some_and(is_pluggable);
+        Ok(Connection { database, is_pluggable })
     }
 
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
-        *self.database.lock() = None;
+        *self.connection.lock() = None;
     }
+}
+
+/// Whether a row of `container` is of a pluggable database.
+pub fn is_pluggable(container: &Row) -> bool {
+    number(container, 1) > 1
+}
+
+/// What background processes write for a pluggable database is the root's to count: it may be missing
+/// here, and a part of it would look like little. It is unknown.
+fn forget_background(counters: &mut Counters) {
+    const BACKGROUND: [&str; 11] = [
+        "physical write",
+        "DBWR ",
+        "background checkpoints ",
+        "redo writes",
+        "redo blocks written",
+        "redo wastage",
+        "redo write time",
+        "histogram.db file parallel write",
+        "histogram.log file parallel write",
+        "iostat.DBWR",
+        "iostat.LGWR",
+    ];
+    let io = &mut counters.io;
+    io.physical_write_blocks = None;
+    io.physical_write_requests = None;
+    io.physical_write_bytes = None;
+    counters.waits.retain(|wait| wait.class != WaitClass::SystemIo);
+    let is_background = |name: &str| BACKGROUND.iter().any(|begin| name.starts_with(begin));
+    let checkpoints = CommonCounter::Checkpoints.name();
+    counters.raw.retain(|name, _| !is_background(name) && name != checkpoints);
 }
 
 /// The rows of one view; None where this user or version has none.

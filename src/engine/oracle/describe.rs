@@ -3,12 +3,12 @@
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
 use super::database::Database;
-use super::link::{Row, Value};
+use super::link::{LinkError, Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
-use super::session::SessionConfig;
+use super::session::{SessionConfig, use_hints};
 use super::session_server::CLOCK_RESOLUTION_NS;
 use super::{advice, sql};
 use crate::engine::EngineError;
@@ -16,6 +16,10 @@ use crate::settings::LoopSide;
 use crate::settings::table::support;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
+use crate::workload::row::changed_columns;
+
+/// Where a table's blocks are cached unless it says otherwise.
+const DEFAULT_POOL: &str = "DEFAULT";
 
 /// Describes the target. `database`: as a session of the run; `admin`: as who may read the V$ views.
 /// `url` is without its secrets, `metas` are those of the run: the first stands for all.
@@ -34,27 +38,37 @@ pub fn describe(
         )));
     };
     let parameters = parameters(admin);
-    let version = database.look("asking for its version", "version")?;
-    let cache = admin.look_if_allowed("cache");
-    let cache = cache.first().filter(|row| !cell(row, 0).is_empty());
+    let pool = buffer_pool(database, first);
+    let hints = use_hints(database.link.as_mut());
     let target = Target {
         product: support::ORACLE.product.to_owned(),
-        version: version.first().map_or_else(String::new, |row| cell(row, 0).to_owned()),
+        version: version(database)?,
         block_size: first.about.block_bytes.into(),
-        cache_bytes: cache.map(|row| number(row, 0)),
+        cache_bytes: pool_bytes(admin, &pool, first.about.block_bytes),
         url: url.to_owned(),
     };
-    let files = data_files(admin, &first.tablespace);
+    // An administrator in the root sees the root's files alone.
+    let mut files = data_files(admin, &first.tablespace);
+    if files.is_empty() {
+        files = data_files(database, &first.tablespace);
+    }
     let local = local_files(&database.place, &files);
     let details = TargetDetails {
         local: !local.is_empty(),
-        settings: settings(config, first, admin, &parameters, &files),
+        settings: [
+            settings(config, first, admin, &parameters, &files),
+            vec![
+                ("buffer pool".to_owned(), format!("{pool}, by the table's BUFFER_POOL")),
+                ("hints".to_owned(), hints_words(&hints)),
+            ],
+        ]
+        .concat(),
         data_files: local,
         clock_resolution_ns: match config.loop_side {
             LoopSide::Client => 1,
             _ => CLOCK_RESOLUTION_NS,
         },
-        plan: plan(database, first),
+        plan: plan(database, metas, config),
         compression_ratio: compression_ratio(first),
         durability: durability(config, parameters.as_deref()),
         io_events: IoEvents {
@@ -99,6 +113,15 @@ fn settings(
     let mut add = |name: &str, value: String| listed.push((name.to_owned(), value));
     if let Some(row) = admin.look_if_allowed("container").first() {
         add("container", cell(row, 0).to_owned());
+        if is_pluggable(row) {
+            add(
+                "background writes",
+                "unknown: inside a pluggable database the views may miss what DBWR and LGWR write; \
+                 physical writes and log writes take a DBA_PRIV_USER in the root \
+                 (ADMIN_SQLNET_SERVICE)"
+                    .to_owned(),
+            );
+        }
     }
     add(
         "loop",
@@ -183,25 +206,94 @@ fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
     files.iter().map(PathBuf::from).filter(|file| file.is_file()).collect()
 }
 
-/// None where the user has no PLAN_TABLE, or the plan cannot be shown.
-fn plan(database: &mut Database, meta: &Meta) -> Option<PlanCheck> {
+/// The release with its update, where the view has it (18c); else the base release.
+fn version(database: &mut Database) -> Result<String, EngineError> {
+    let mut rows = database.look_if_allowed("version_full");
+    if rows.first().is_none_or(|row| cell(row, 0).is_empty()) {
+        rows = database.look("asking for its version", "version")?;
+    }
+    Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
+}
+
+/// The buffer pool of the main table, by its name.
+fn buffer_pool(database: &mut Database, meta: &Meta) -> String {
+    let table = meta.tables.main.to_uppercase();
+    // Without an owner it is the user's own; an empty text is NULL.
+    let (owner, table) = table.split_once('.').unwrap_or(("", &table));
+    let query = sql::section(sql::LOOK, "buffer_pool");
+    let rows = database.link.query(&query, &[Value::from(owner), Value::from(table)]);
+    let rows = rows.unwrap_or_default();
+    let name = rows.first().map(|row| cell(row, 0)).filter(|name| !name.is_empty());
+    name.unwrap_or(DEFAULT_POOL).to_owned()
+}
+
+/// The cache that holds the blocks of the data: the pool of their size and of that name. Blocks of
+/// another size than the database's have the default pool alone.
+fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64> {
+    let pools = admin.look_if_allowed("buffer_pools");
+    let of = |name: &str| {
+        let is_it = |row: &&Row| cell(row, 0) == name && number(row, 1) == u64::from(block_bytes);
+        pools.iter().find(is_it).map(|row| number(row, 2))
+    };
+    of(pool).filter(|bytes| *bytes > 0).or_else(|| of(DEFAULT_POOL))
+}
+
+fn hints_words(used: &Result<bool, LinkError>) -> String {
+    match used {
+        Ok(true) => "used: each session sets optimizer_ignore_hints=FALSE".to_owned(),
+        Ok(false) => "used: this version always does".to_owned(),
+        Err(error) => format!("perhaps ignored: optimizer_ignore_hints cannot be set ({error})"),
+    }
+}
+
+/// Plans of what sessions will send, of every schema; None where the user has no PLAN_TABLE, or one
+/// cannot be shown. In the text is one that is not as meant, else the first.
+fn plan(database: &mut Database, metas: &[Meta], config: SessionConfig) -> Option<PlanCheck> {
     let link = &mut database.link;
-    let rows = link
-        .execute(&sql::explain(&meta.tables), &[])
-        .and_then(|_| link.query(&sql::section(sql::LOOK, "explained"), &[]));
+    let mut ids = Vec::new();
+    let mut explain = || {
+        for meta in metas {
+            let select = ("SELECT", sql::select(&meta.tables));
+            let update = ("UPDATE", sql::update(&meta.tables, changed_columns(config.redo_stress)));
+            for (kind, statement) in
+                [Some(select), config.updates.then_some(update)].into_iter().flatten()
+            {
+                let id = format!("petal {kind} {}", meta.about.schema);
+                link.execute(&sql::explain(&id, &statement), &[])?;
+                ids.push((kind, id));
+            }
+        }
+        link.query(&sql::section(sql::LOOK, "explained"), &[])
+    };
+    let rows = explain();
     let _ = link.execute(&sql::section(sql::LOOK, "forget_plan"), &[]);
     let _ = link.commit();
     let rows = rows.ok()?;
-    // The table's lines, without its frame.
-    let lines = rows.iter().map(|row| cell(row, 0).trim()).filter(|line| line.starts_with('|'));
-    let text = lines.collect::<Vec<_>>().join(" ");
-    if text.is_empty() {
-        return None;
-    }
-    let as_meant =
-        ["INDEX RANGE SCAN", "TABLE ACCESS BY INDEX ROWID"].iter().all(|step| text.contains(step))
-            && !text.contains("BATCHED");
-    Some(PlanCheck { text, as_meant })
+    let check = |(kind, id): &(&str, String)| {
+        let steps = rows.iter().filter(|row| cell(row, 0) == id);
+        let steps: Vec<String> = steps.map(step).collect();
+        let id = id.trim_start_matches("petal ");
+        (!steps.is_empty()).then(|| PlanCheck {
+            text: format!("{id}: {}", steps.join(", ")),
+            as_meant: is_as_meant(kind, &steps),
+        })
+    };
+    let checks: Vec<PlanCheck> = ids.iter().map(check).collect::<Option<_>>()?;
+    checks.iter().find(|check| !check.as_meant).or(checks.first()).cloned()
+}
+
+/// A row of PLAN_TABLE in words: `INDEX RANGE SCAN PETAL1_CF1_CUSTID`.
+fn step(row: &Row) -> String {
+    let words = (1..4).map(|at| cell(row, at)).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// By the index and a block at a time. An UPDATE may find its rows in the index alone.
+fn is_as_meant(kind: &str, steps: &[String]) -> bool {
+    let has = |words: &str| steps.iter().any(|step| step.contains(words));
+    has("INDEX RANGE SCAN")
+        && !has("BATCHED")
+        && (kind == "UPDATE" || has("TABLE ACCESS BY INDEX ROWID"))
 }
 
 /// None of SLOB's schemas, whose filler is not petal's.

@@ -7,6 +7,10 @@ use crate::engine::EngineError;
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
 /// A call that somebody cancelled.
 pub const CANCELLED: u32 = 1013;
+/// The session of a call was killed.
+pub const KILLED: u32 = 28;
+/// ALTER SESSION of a parameter that the version does not have.
+pub const NO_SUCH_OPTION: u32 = 2248;
 const NO_SUCH_TABLE: u32 = 942;
 
 /// Turns a [`LinkError`] into the kind on which a caller acts.
@@ -114,6 +118,10 @@ fn hint_of(code: u32) -> &'static str {
         }
         257 => "the archiver is stuck: make room where archived logs go",
         1536 | 1950 => "ALTER USER ... QUOTA UNLIMITED ON the tablespace",
+        1652 => {
+            "the tablespace that the message names is full: a temporary one, where the index's keys are \
+             sorted, or the data's own, where rows and index are written; add a file to it"
+        }
         1650..=1660 | 1688 => "make room: add a data file to the tablespace or let it extend",
         959 => "name a tablespace that exists (?tablespace=NAME, or petal setup NAME N)",
         1555 => "raise undo_retention or give the undo tablespace more room",

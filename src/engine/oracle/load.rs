@@ -9,6 +9,7 @@ use super::database::Database;
 use super::errors::AtPlace;
 use super::link::{Connector, Value};
 use super::meta::{self, Tables, cell, number};
+use super::session::use_hints;
 use super::{before_run, sql};
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
@@ -82,9 +83,9 @@ impl Loader<'_> {
         if has_meta {
             before_run::refuse_in_use(database)?;
         } else {
-            for name in ["create_meta", "comment_meta"] {
-                database.execute("making petal_meta", &filled(name, "petal_meta"))?;
-            }
+            let making = "making petal_meta";
+            database.execute(making, &sql::create_meta(self.tablespace))?;
+            database.execute(making, &filled("comment_meta", "petal_meta"))?;
         }
         for &schema in &self.load.plan.schemas {
             self.forget(database, schema)?;
@@ -113,12 +114,13 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
         let begin = Instant::now();
         let database = &mut self.connect(&format!("petal setup {schema}"))?;
+        let _ = use_hints(database.link.as_mut());
         let plan = self.load.plan;
         let tables = Tables::petals(schema);
         let filling = Filling { loader: self, schema, state };
         filling.fill(database, &tables.main, plan.rows)?;
         filling.fill(database, &tables.scan, plan.scan_rows)?;
-        let index = sql::create_index(&tables.main, plan.unique_index, Some(self.tablespace));
+        let index = sql::create_index(&tables.main, plan.unique_index, self.tablespace);
         let doing = format!("indexing {}", tables.main);
         database.execute(&doing, &index)?;
         database.execute(&doing, &filled("index_logging", &tables.main))?;
@@ -275,7 +277,7 @@ impl Filling<'_> {
     fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<(), EngineError> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let width = column_bytes(plan.block_size);
-        let create = sql::create_table(table, width, Some(loader.tablespace));
+        let create = sql::create_table(table, width, loader.tablespace);
         database.execute(&format!("making {table}"), &create)?;
         database.execute(&format!("marking {table}"), &filled("comment_table", table))?;
         let doing = format!("writing rows of {table}");

@@ -121,6 +121,7 @@ impl Oracle {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
                 commit_wait: settings.commit_wait,
+                updates: !settings.only_reads(),
             },
             statistics: settings.database_statistics_type,
             statistics_asked: settings.is_given("DATABASE_STATISTICS_TYPE"),

@@ -206,6 +206,7 @@ fn execute_loop(state: &mut State, block: &str, binds: &[Value<'_>]) -> Row {
     for (op, position) in ops.iter().take(taken).zip(1..) {
         let op = std::str::from_utf8(op).unwrap();
         let (first, last): (u64, u64) = (op[1..13].parse().unwrap(), op[13..].parse().unwrap());
+        assert!(block.contains(&format!("WHEN '{}' THEN", &op[..1])), "no branch for {op}");
         let rows = if op[..1].eq_ignore_ascii_case("C") { 48 } else { last - first + 1 };
         match state.faults.pop_front().flatten() {
             None => ended.push_str(&format!("{},{rows};", rows * 10)),

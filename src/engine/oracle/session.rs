@@ -2,9 +2,10 @@
 //! take, what an error means to it, and on which side its loop runs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::errors::{AtPlace, CANCELLED, TRANSIENT, hint};
+use super::errors::{AtPlace, CANCELLED, KILLED, NO_SUCH_OPTION, TRANSIENT, hint};
 use super::link::{Connector, Link, LinkError, LinkErrorKind};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
@@ -38,6 +39,8 @@ pub struct SessionConfig {
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
     pub commit_wait: bool,
+    /// Some session does UPDATEs.
+    pub updates: bool,
 }
 
 /// A session of a run. A detached worker executes its loop: a call may never end.
@@ -71,6 +74,8 @@ pub struct Work {
     /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
     pub metas: Vec<Meta>,
     control: Arc<SessionControl>,
+    /// petal asked to have it killed: its connection ends.
+    is_killed: Arc<AtomicBool>,
     /// How long calls may take now, and since when that is set.
     limit: Option<(Duration, Instant)>,
     /// The new text of an UPDATE.
@@ -90,15 +95,23 @@ impl OracleSession {
             return Err(not_loaded(place, seat.schema));
         }
         link.limit(Some(SILENCE)).at(place, "connecting")?;
+        let _ = use_hints(link.as_mut());
         // An instance that is not known is not named when a session is cancelled.
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
-        let cancel = cancel_statement(link.identity(), &instance);
+        let cancel = about_session("cancel", link.identity(), &instance);
+        let kill = about_session("kill", link.identity(), &instance);
         let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
+        let is_killed = Arc::<AtomicBool>::default();
+        let killing = Arc::clone(&is_killed);
         // Who may not cancel waits for the driver's own limit.
         let control = SessionControl::new(Arc::clone(&connection), move || {
-            let admin = connector.admin("petal cancel");
-            let _ = admin.and_then(|mut link| link.execute(&cancel, &[]));
+            let Ok(mut admin) = connector.admin("petal cancel") else { return };
+            // 12.2 has no CANCEL SQL.
+            if admin.execute(&cancel, &[]).is_err() {
+                killing.store(true, Ordering::Relaxed);
+                let _ = admin.execute(&kill, &[]);
+            }
         });
         let work = Work {
             link,
@@ -107,6 +120,7 @@ impl OracleSession {
             home: seat.schema,
             metas: metas.to_vec(),
             control: Arc::clone(&control),
+            is_killed,
             limit: None,
             text: UpdateText::default(),
         };
@@ -137,15 +151,28 @@ impl OracleSession {
     }
 }
 
-/// Cancels what a session does, by the numbers that V$SESSION has for it.
-fn cancel_statement((sid, serial): (u64, u64), instance: &str) -> String {
+/// Has the session use hints, which Autonomous Database ignores by default; false where the version
+/// has no such parameters and uses hints anyway.
+pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
+    for name in ["use_hints", "use_parallel_hints"] {
+        match link.execute(&sql::section(sql::OPERATIONS, name), &[]) {
+            Ok(_) => {}
+            Err(error) if error.code == Some(NO_SUCH_OPTION) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// A statement about a session, by the numbers that V$SESSION has for it.
+fn about_session(name: &str, (sid, serial): (u64, u64), instance: &str) -> String {
     let instance = match instance {
         "" => String::new(),
         number => format!(", @{number}"),
     };
     let (sid, serial) = (sid.to_string(), serial.to_string());
     let with = [("sid", &*sid), ("serial", &serial), ("instance", &instance)];
-    sql::filled(sql::OPERATIONS, "cancel", &with)
+    sql::filled(sql::OPERATIONS, name, &with)
 }
 
 impl Worker {
@@ -244,7 +271,10 @@ impl Work {
     /// The meaning of a failed call.
     pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
         let SessionError { code, message } = self.loss(error);
-        let kind = if error.code == Some(CANCELLED) || error.kind == LinkErrorKind::TimedOut {
+        let is_gone = error.kind == LinkErrorKind::Connection || error.code == Some(KILLED);
+        let is_killed = is_gone && self.is_killed.load(Ordering::Relaxed);
+        let is_cancelled = is_killed || error.code == Some(CANCELLED);
+        let kind = if is_cancelled || error.kind == LinkErrorKind::TimedOut {
             StatementErrorKind::OverTime
         } else if TRANSIENT.contains(&code.as_str()) {
             StatementErrorKind::Transient
@@ -270,7 +300,7 @@ mod tests {
     use crate::engine::server::scripted::operation;
     use crate::workload::op::Kind;
     use crate::workload::seat::Role;
-    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::sync::atomic::AtomicU8;
 
     #[test]
     fn warming_up_ends_though_the_database_is_silent_and_nobody_aborts() {
@@ -287,6 +317,7 @@ mod tests {
             loop_side: LoopSide::Server,
             redo_stress: RedoStress::Lite,
             commit_wait: true,
+            updates: true,
         };
         let meta = Meta {
             about: SchemaMeta {

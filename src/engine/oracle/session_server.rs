@@ -1,8 +1,8 @@
 //! LOOP=server: the texts in which a batch travels to the block inside the database, and what the
 //! block returns. It measures each operation to a microsecond.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,9 @@ const OPERATIONS_MAX: usize = TEXT_MAX / OPERATION_CHARACTERS;
 pub struct ServerLoop {
     /// By the schema that is home in it.
     blocks: BTreeMap<u32, String>,
+    /// The kinds of operations that came so far: a block has branches for these alone, because a
+    /// user need not have CF2, or may only SELECT.
+    letters: BTreeSet<char>,
     ops: String,
     fillers: String,
     tail: String,
@@ -42,7 +45,8 @@ impl ServerLoop {
             let tables = &work.meta(home)?.tables;
             let hot = work.meta(1).map_or(tables, |meta| &meta.tables);
             let columns = work.changed_columns();
-            vacant.insert(sql::run_batch(tables, hot, columns, work.config.commit_wait));
+            let wait = work.config.commit_wait;
+            vacant.insert(sql::run_batch(tables, hot, &self.letters, columns, wait));
         }
         Ok(())
     }
@@ -69,8 +73,8 @@ impl ServerLoop {
         executed: &mut Vec<Executed>,
     ) -> Result<(), Failure> {
         work.limit_calls(stop, Instant::now())?;
-        self.make_block(work, part.home)?;
         let total = self.fill(work, part.home, part.operations);
+        self.make_block(work, part.home)?;
         let block = self.blocks.get(&part.home).map_or("", String::as_str);
         let budget_us = budget_us(budget);
         let answer = work.link.call(
@@ -120,6 +124,9 @@ impl ServerLoop {
             };
             let letter =
                 if operation.schema == home { letter } else { letter.to_ascii_lowercase() };
+            if self.letters.insert(letter) {
+                self.blocks.clear();
+            }
             let (first, last) = keys(operation);
             // Into a String, which cannot fail.
             let _ = write!(self.ops, "{letter}{first:012}{last:012}");

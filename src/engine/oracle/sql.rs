@@ -1,6 +1,8 @@
 //! The texts of `sql/*.sql` and what is filled into them. Each file holds sections, `-- name: x`;
 //! nothing is sent to a database that does not stand in one of them.
 
+use std::collections::BTreeSet;
+
 use super::Tables;
 use super::errors::TRANSIENT;
 use crate::workload::row::{COLUMNS, STAMP_BYTES};
@@ -16,6 +18,9 @@ pub const REPORTS: &str = include_str!("sql/reports.sql");
 pub const MARK: &str = "petal test data";
 /// By the index on the key, a block at a time, not rows collected by block first.
 const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
+/// RESULT_CACHE_MODE=FORCE would answer a repeated SELECT without a read.
+const SELECT_HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */";
+const SCAN_HINT: &str = "/*+ NO_PARALLEL(t) NO_RESULT_CACHE */";
 
 /// One section without its comments.
 pub fn section(file: &str, name: &str) -> String {
@@ -32,16 +37,20 @@ pub fn filled(file: &str, name: &str, with: &[(&str, &str)]) -> String {
         .fold(section(file, name), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
 }
 
-pub fn create_table(table: &str, width: usize, tablespace: Option<&str>) -> String {
+pub fn create_meta(tablespace: &str) -> String {
+    filled(LOAD, "create_meta", &[("tablespace", &identifier(tablespace))])
+}
+
+pub fn create_table(table: &str, width: usize, tablespace: &str) -> String {
     let columns = columns(|column| format!("c{column} VARCHAR2({width})"));
-    let tablespace = in_tablespace(tablespace);
+    let tablespace = identifier(tablespace);
     let with = [("table", table), ("columns", &columns), ("tablespace", &tablespace)];
     filled(LOAD, "create_table", &with)
 }
 
-pub fn create_index(table: &str, unique: bool, tablespace: Option<&str>) -> String {
+pub fn create_index(table: &str, unique: bool, tablespace: &str) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    let tablespace = in_tablespace(tablespace);
+    let tablespace = identifier(tablespace);
     filled(
         LOAD,
         "create_index",
@@ -52,10 +61,6 @@ pub fn create_index(table: &str, unique: bool, tablespace: Option<&str>) -> Stri
 pub fn insert(name: &str, table: &str) -> String {
     let binds: Vec<String> = (1..=COLUMNS + 1).map(|at| format!(":{at}")).collect();
     filled(LOAD, name, &[("table", table), ("binds", &binds.join(", "))])
-}
-
-fn in_tablespace(name: Option<&str>) -> String {
-    name.map_or_else(String::new, |name| format!(" TABLESPACE {}", identifier(name)))
 }
 
 /// As a person writes one: plain names in any case mean the database's capitals.
@@ -74,17 +79,16 @@ pub fn dictionary_name(name: &str) -> String {
 }
 
 pub fn select(tables: &Tables) -> String {
-    filled(OPERATIONS, "select", &[("hint", HINT), ("main", &tables.main)])
+    filled(OPERATIONS, "select", &[("select_hint", SELECT_HINT), ("main", &tables.main)])
 }
 
 pub fn scan(tables: &Tables) -> String {
-    filled(OPERATIONS, "scan", &[("scan", &tables.scan)])
+    filled(OPERATIONS, "scan", &[("scan_hint", SCAN_HINT), ("scan", &tables.scan)])
 }
 
-/// EXPLAIN PLAN of the SELECT, with keys in place of its binds: it is explained, not executed.
-pub fn explain(tables: &Tables) -> String {
-    let statement = select(tables).replace(":1", "1").replace(":2", "64");
-    filled(LOOK, "explain", &[("statement", &statement)])
+/// EXPLAIN PLAN of a statement, with numbers in place of its binds: it is explained, not executed.
+pub fn explain(id: &str, statement: &str) -> String {
+    filled(LOOK, "explain", &[("id", id), ("statement", &statement.replace(':', ""))])
 }
 
 /// Texts of the changed columns come first, then the keys.
@@ -104,47 +108,77 @@ pub fn update(tables: &Tables, changed: usize) -> String {
     )
 }
 
-/// The loop for a session at home in `home`, with schema 1 in `hot`.
-pub fn run_batch(home: &Tables, hot: &Tables, changed: usize, commit_wait: bool) -> String {
-    let of = |each: &dyn Fn(usize) -> String, between: &str| {
-        (2..changed + 2).map(each).collect::<Vec<_>>().join(between)
-    };
-    let declarations = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
-    let assign_one = of(
-        &|column| match column {
-            2 => format!("v2 := SUBSTRB(fillers, filler_at, {STAMP_BYTES}) || tail;"),
-            _ => format!("v{column} := v2;"),
-        },
-        "\n                    ",
-    );
-    let assign_all = of(
-        &|column| {
-            format!("v{column} := SUBSTRB(fillers, filler_at + {} * width, width);", column - 2)
-        },
-        "\n                    ",
-    );
-    let set = of(&|column| format!("c{column} = v{column}"), ", ");
+/// The loop for a session at home in `home`, with schema 1 in `hot`: a branch for each of
+/// `letters`, and no table that none of them needs.
+pub fn run_batch(
+    home: &Tables,
+    hot: &Tables,
+    letters: &BTreeSet<char>,
+    changed: usize,
+    commit_wait: bool,
+) -> String {
+    let set: Vec<String> =
+        (2..changed + 2).map(|column| format!("c{column} = v{column}")).collect();
+    let (set, transient) = (set.join(", "), sqlcodes(&TRANSIENT));
     let commit = match commit_wait {
         true => section(OPERATIONS, "commit_and_wait"),
         false => "COMMIT".to_owned(),
+    };
+    let branch = |letter: &char| {
+        let (tables, name) = match letter {
+            'S' => (home, "select_branch"),
+            'C' => (home, "scan_branch"),
+            'U' => (home, "update_branch"),
+            's' => (hot, "select_branch"),
+            'c' => (hot, "scan_branch"),
+            _ => (hot, "update_branch"),
+        };
+        let letter = letter.to_string();
+        filled(LOOP, name, &[("letter", &letter), ("main", &tables.main), ("scan", &tables.scan)])
+    };
+    let branches = letters.iter().map(branch).collect::<Vec<_>>().join("\n");
+    let declarations = match letters.contains(&'U') || letters.contains(&'u') {
+        true => take_texts(changed),
+        false => String::new(),
     };
     filled(
         LOOP,
         "run_batch",
         &[
-            ("transient", &sqlcodes(&TRANSIENT)),
+            ("transient", &transient),
             ("declarations", &declarations),
-            ("assign_one", &assign_one),
-            ("assign_all", &assign_all),
-            ("changed", &changed.to_string()),
-            ("stamp_bytes", &STAMP_BYTES.to_string()),
+            ("branches", &branches.replace('\n', "\n                ")),
             ("set", &set),
             ("commit", &commit),
             ("hint", HINT),
-            ("home_main", &home.main),
-            ("home_scan", &home.scan),
-            ("hot_main", &hot.main),
-            ("hot_scan", &hot.scan),
+            ("select_hint", SELECT_HINT),
+            ("scan_hint", SCAN_HINT),
+        ],
+    )
+}
+
+/// The variables of an UPDATE's columns, and the procedure that takes their texts.
+fn take_texts(changed: usize) -> String {
+    let of = |each: &dyn Fn(usize) -> String, between: &str| {
+        (2..changed + 2).map(each).collect::<Vec<_>>().join(between)
+    };
+    let variables = of(&|column| format!("v{column} VARCHAR2(4000);"), "\n    ");
+    let assign_one = |column| match column {
+        2 => format!("v2 := SUBSTRB(fillers, filler_at, {STAMP_BYTES}) || tail;"),
+        _ => format!("v{column} := v2;"),
+    };
+    let assign_all = |column| {
+        format!("v{column} := SUBSTRB(fillers, filler_at + {} * width, width);", column - 2)
+    };
+    filled(
+        LOOP,
+        "take_texts",
+        &[
+            ("variables", &variables),
+            ("assign_all", &of(&assign_all, "\n            ")),
+            ("assign_one", &of(&assign_one, "\n            ")),
+            ("changed", &changed.to_string()),
+            ("stamp_bytes", &STAMP_BYTES.to_string()),
         ],
     )
 }
@@ -165,24 +199,27 @@ pub mod tests {
     use super::*;
     use crate::settings::RedoStress;
     use crate::workload::row::changed_columns;
-    use std::collections::BTreeSet;
 
     /// Every statement that petal can send, filled in, by the name of its section: for a grammar to
     /// check, and for people to read.
     pub fn all() -> Vec<(String, String)> {
         let (home, hot) = (Tables::petals(2), Tables::petals(1));
         let mut all = vec![
-            ("create_table".to_owned(), create_table(&home.main, 128, Some("iops"))),
-            ("create_index".to_owned(), create_index(&home.main, true, None)),
+            ("create_table".to_owned(), create_table(&home.main, 128, "iops")),
+            ("create_index".to_owned(), create_index(&home.main, true, "iops")),
             ("insert_first".to_owned(), insert("insert_first", &home.main)),
             ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
             ("select".to_owned(), select(&home)),
             ("scan".to_owned(), scan(&Tables::slobs(2))),
             ("update".to_owned(), update(&home, 2)),
-            ("run_batch".to_owned(), run_batch(&home, &hot, 2, true)),
-            ("run_batch of all columns".to_owned(), run_batch(&home, &hot, COLUMNS, false)),
-            ("explain".to_owned(), explain(&home)),
+            ("run_batch".to_owned(), run_batch(&home, &hot, &letters("SCUscu"), 2, true)),
+            ("explain".to_owned(), explain("petal 1", &select(&home))),
+            ("explain of UPDATE".to_owned(), explain("petal 1", &update(&home, 2))),
         ];
+        for kinds in ["S", "C", "U", "SC", "SU", "Ss", "Uu"] {
+            let block = run_batch(&home, &hot, &letters(kinds), COLUMNS, false);
+            all.push((format!("run_batch of {kinds}"), block));
+        }
         for file in [LOAD, LOOK, OPERATIONS, COUNTERS, REPORTS] {
             for name in names(file) {
                 if all.iter().any(|(known, _)| *known == name) {
@@ -194,11 +231,16 @@ pub mod tests {
                     ("sid", "1"),
                     ("serial", "2"),
                     ("instance", ", @1"),
+                    ("tablespace", "IOPS"),
                 ];
                 all.push((name.to_owned(), filled(file, name, &with)));
             }
         }
         all
+    }
+
+    pub fn letters(of: &str) -> BTreeSet<char> {
+        of.chars().collect()
     }
 
     fn names(file: &str) -> impl Iterator<Item = &str> {
@@ -261,25 +303,41 @@ pub mod tests {
     #[test]
     fn statements_of_each_redo_stress() {
         let tables = Tables::petals(3);
-        insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
-        insta::assert_snapshot!(scan(&tables), @"SELECT COUNT(c2) FROM petal3_cf2");
+        insta::assert_snapshot!(select(&tables), @"SELECT /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf1 t WHERE custid BETWEEN :1 AND :2");
+        insta::assert_snapshot!(scan(&tables), @"SELECT /*+ NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM petal3_cf2 t");
         insta::assert_snapshot!(update(&tables, changed_columns(RedoStress::Lite)), @"UPDATE /*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */ petal3_cf1 t SET c2 = :1, c3 = :2 WHERE custid BETWEEN :3 AND :4");
         assert!(
             update(&tables, changed_columns(RedoStress::Heavy))
                 .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
         );
-        insta::assert_snapshot!(create_index("petal1_cf1", true, Some("fast")), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+        insta::assert_snapshot!(create_index("petal1_cf1", true, "fast"), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+    }
+
+    #[test]
+    fn the_loop_names_only_what_its_operations_need() {
+        let (home, hot) = (Tables::slobs(2), Tables::slobs(1));
+        let names = |kinds| {
+            let block = run_batch(&home, &hot, &letters(kinds), 2, true);
+            let words = ["user2.cf1", "user2.cf2", "user1.cf1", "user1.cf2", "UPDATE", "COMMIT"];
+            words.into_iter().filter(|word| block.contains(word)).collect::<Vec<_>>()
+        };
+        assert_eq!(names("S"), ["user2.cf1"]);
+        assert_eq!(names("SC"), ["user2.cf1", "user2.cf2"]);
+        assert_eq!(names("Ss"), ["user2.cf1", "user1.cf1"]);
+        assert_eq!(names("SU"), ["user2.cf1", "UPDATE", "COMMIT"]);
+        assert_eq!(names("u"), ["user1.cf1", "UPDATE", "COMMIT"]);
     }
 
     #[test]
     fn the_loop_commits_as_it_is_told() {
         let (home, hot) = (Tables::petals(2), Tables::slobs(1));
-        let waiting = run_batch(&home, &hot, 2, true);
+        let all = letters("SCUscu");
+        let waiting = run_batch(&home, &hot, &all, 2, true);
         assert!(waiting.contains("COMMIT WRITE IMMEDIATE WAIT;"));
         assert!(waiting.contains("SQLCODE NOT IN (-60, -8177, -1555, -54)"));
         assert!(waiting.contains("petal2_cf1") && waiting.contains("user1.cf2"));
-        let slobs = run_batch(&home, &hot, COLUMNS, false);
-        assert!(slobs.contains("                COMMIT;") && !slobs.contains("WAIT"));
+        let slobs = run_batch(&home, &hot, &all, COLUMNS, false);
+        assert!(slobs.contains("                    COMMIT;") && !slobs.contains("WAIT"));
         assert!(
             slobs.contains("c20 = v20")
                 && slobs.contains("v20 := SUBSTRB(fillers, filler_at + 18 * width, width);")

@@ -31,12 +31,13 @@ SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM gv$sys_time_model
 WHERE stat_name IN ('DB time', 'DB CPU', 'background cpu time')
 
 -- name: histograms
+-- Exadata's reads have names of their own, by where the block was: flash cache, RDMA, PMEM.
 SELECT TO_CHAR(inst_id), event, TO_CHAR(wait_time_micro), TO_CHAR(wait_count)
 FROM gv$event_histogram_micro
 WHERE event IN (
     'db file sequential read', 'db file parallel read', 'db file scattered read',
     'direct path read', 'log file sync', 'log file parallel write', 'db file parallel write'
-)
+) OR event LIKE 'cell single block physical read%'
 
 -- name: functions
 SELECT TO_CHAR(inst_id), function_name, TO_CHAR(small_read_reqs), TO_CHAR(small_read_megabytes),

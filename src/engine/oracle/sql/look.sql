@@ -69,6 +69,10 @@ FROM user_tablespaces WHERE tablespace_name = :1
 -- Of the database; a tablespace may have another.
 SELECT value FROM v$parameter WHERE name = 'db_block_size'
 
+-- name: version_full
+-- Since 18c, whose version is that of the base release.
+SELECT version_full FROM product_component_version WHERE product LIKE 'Oracle%'
+
 -- name: version
 SELECT version FROM product_component_version WHERE product LIKE 'Oracle%'
 
@@ -79,13 +83,20 @@ SELECT dummy FROM dual
 SELECT TO_CHAR(SYS_CONTEXT('USERENV', 'INSTANCE')) FROM dual
 
 -- name: container
-SELECT SYS_CONTEXT('USERENV', 'CON_NAME') FROM dual
+-- 0: the database has no containers; 1: the root; above: a pluggable database.
+SELECT SYS_CONTEXT('USERENV', 'CON_NAME'), TO_CHAR(SYS_CONTEXT('USERENV', 'CON_ID')) FROM dual
 
 -- name: instances
 SELECT TO_CHAR(inst_id), instance_name, host_name FROM gv$instance ORDER BY inst_id
 
--- name: cache
-SELECT TO_CHAR(SUM(bytes)) FROM gv$sgainfo WHERE name = 'Buffer Cache Size'
+-- name: buffer_pool
+-- Of a table; without an owner, one of the user's own.
+SELECT buffer_pool FROM all_tables WHERE owner = NVL(:1, USER) AND table_name = :2
+
+-- name: buffer_pools
+-- KEEP and RECYCLE are of the database's own block size alone.
+SELECT name, TO_CHAR(block_size), TO_CHAR(SUM(current_size) * 1048576) FROM gv$buffer_pool
+GROUP BY name, block_size
 
 -- name: parameters
 -- Underscore parameters are in this view only where somebody set them.
@@ -100,7 +111,8 @@ WHERE name IN (
     'log_checkpoint_interval', 'log_checkpoint_timeout', 'archive_lag_target', 'db_block_checksum',
     'db_block_checking', 'db_lost_write_protect', 'undo_retention', 'use_large_pages',
     'resource_manager_plan', 'result_cache_mode', 'cluster_database', 'inmemory_size',
-    'use_indirect_data_buffers', 'control_management_pack_access', 'statistics_level'
+    'use_indirect_data_buffers', 'optimizer_ignore_hints', 'optimizer_ignore_parallel_hints',
+    'control_management_pack_access', 'statistics_level'
 ) OR name LIKE '\_%' ESCAPE '\'
 ORDER BY name
 
@@ -121,10 +133,11 @@ FROM v$resource_limit
 WHERE resource_name IN ('processes', 'sessions') AND REGEXP_LIKE(TRIM(limit_value), '^[0-9]+$')
 
 -- name: explain
-EXPLAIN PLAN SET STATEMENT_ID = 'petal' FOR {statement}
+EXPLAIN PLAN SET STATEMENT_ID = '{id}' FOR {statement}
 
 -- name: explained
-SELECT plan_table_output FROM TABLE(DBMS_XPLAN.DISPLAY('PLAN_TABLE', 'petal', 'BASIC'))
+SELECT statement_id, operation, options, object_name FROM plan_table
+WHERE statement_id LIKE 'petal %' ORDER BY statement_id, id
 
 -- name: forget_plan
-DELETE FROM plan_table WHERE statement_id = 'petal'
+DELETE FROM plan_table WHERE statement_id LIKE 'petal %'

@@ -1,10 +1,11 @@
 -- LOOP=server: petal's loop inside the database, an anonymous block. Nothing is stored there and no
 -- privilege to create procedures is needed; the block's cursor stays open in the session, so it is
--- parsed once.
+-- parsed once, and anew when another kind of operation comes.
 --
 -- The driver binds no collections, so arrays come as text of fixed width:
 --   ops      25 characters an operation: what it is, its first key (12) and its last (12).
---            S select, C scan, U update in the home schema; s, c, u the same in schema 1
+--            S select, C scan, U update in the home schema; s, c, u the same in schema 1.
+--            The block has a branch for each kind that came so far, and so names no other table
 --   fillers  for each update, in order, its new text: as many characters as columns are changed
 --            times width; with a tail only the stamp, the first {stamp_bytes}, which differ
 --   tail     what follows the stamp in every column
@@ -52,30 +53,9 @@ BEGIN
         high := TO_NUMBER(SUBSTRB(ops, done * 25 + 14, 12));
         touched := 0;
         BEGIN
-            IF kind = 'S' THEN
-                SELECT {hint} COUNT(c2) INTO touched FROM {home_main} t WHERE custid BETWEEN low AND high;
-            ELSIF kind = 'C' THEN
-                SELECT COUNT(c2) INTO touched FROM {home_scan};
-            ELSIF kind = 's' THEN
-                SELECT {hint} COUNT(c2) INTO touched FROM {hot_main} t WHERE custid BETWEEN low AND high;
-            ELSIF kind = 'c' THEN
-                SELECT COUNT(c2) INTO touched FROM {hot_scan};
-            ELSE
-                IF tail IS NULL THEN
-                    {assign_all}
-                    filler_at := filler_at + {changed} * width;
-                ELSE
-                    {assign_one}
-                    filler_at := filler_at + {stamp_bytes};
-                END IF;
-                IF kind = 'U' THEN
-                    UPDATE {hint} {home_main} t SET {set} WHERE custid BETWEEN low AND high;
-                ELSE
-                    UPDATE {hint} {hot_main} t SET {set} WHERE custid BETWEEN low AND high;
-                END IF;
-                touched := SQL%ROWCOUNT;
-                {commit};
-            END IF;
+            CASE kind
+                {branches}
+            END CASE;
         EXCEPTION
             WHEN OTHERS THEN
                 touched := 0;
@@ -93,3 +73,32 @@ BEGIN
     :ended := ended;
     :errors := errors;
 END;
+
+-- name: select_branch
+WHEN '{letter}' THEN
+    SELECT {select_hint} COUNT(c2) INTO touched FROM {main} t WHERE custid BETWEEN low AND high;
+
+-- name: scan_branch
+WHEN '{letter}' THEN
+    SELECT {scan_hint} COUNT(c2) INTO touched FROM {scan} t;
+
+-- name: update_branch
+WHEN '{letter}' THEN
+    take_texts;
+    UPDATE {hint} {main} t SET {set} WHERE custid BETWEEN low AND high;
+    touched := SQL%ROWCOUNT;
+    {commit};
+
+-- name: take_texts
+    {variables}
+
+    PROCEDURE take_texts IS
+    BEGIN
+        IF tail IS NULL THEN
+            {assign_all}
+            filler_at := filler_at + {changed} * width;
+        ELSE
+            {assign_one}
+            filler_at := filler_at + {stamp_bytes};
+        END IF;
+    END take_texts;

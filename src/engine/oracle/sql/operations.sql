@@ -1,10 +1,10 @@
 -- The operations of the method, as LOOP=client sends them one by one, and what surrounds a run.
 
 -- name: select
-SELECT {hint} COUNT(c2) FROM {main} t WHERE custid BETWEEN :1 AND :2
+SELECT {select_hint} COUNT(c2) FROM {main} t WHERE custid BETWEEN :1 AND :2
 
 -- name: scan
-SELECT COUNT(c2) FROM {scan}
+SELECT {scan_hint} COUNT(c2) FROM {scan} t
 
 -- name: update
 UPDATE {hint} {main} t SET {set} WHERE custid BETWEEN :{low} AND :{high}
@@ -18,5 +18,16 @@ ALTER SYSTEM CHECKPOINT
 -- name: switch_log
 ALTER SYSTEM SWITCH LOGFILE
 
+-- name: use_hints
+-- Autonomous Database ignores hints unless the session says otherwise. Since 18c.
+ALTER SESSION SET optimizer_ignore_hints = FALSE
+
+-- name: use_parallel_hints
+ALTER SESSION SET optimizer_ignore_parallel_hints = FALSE
+
 -- name: cancel
+-- Since 18c.
 ALTER SYSTEM CANCEL SQL '{sid}, {serial}{instance}'
+
+-- name: kill
+ALTER SYSTEM KILL SESSION '{sid}, {serial}{instance}' IMMEDIATE

@@ -9,10 +9,11 @@ use super::super::GRANTS;
 use super::super::sql::tests::all;
 
 /// The grammar has no ALTER SYSTEM: these few are checked by eye.
-const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 3] = [
+const UNKNOWN_TO_THE_GRAMMAR: [(&str, &str); 4] = [
     ("checkpoint", "ALTER SYSTEM CHECKPOINT"),
     ("switch_log", "ALTER SYSTEM SWITCH LOGFILE"),
     ("cancel", "ALTER SYSTEM CANCEL SQL '1, 2, @1'"),
+    ("kill", "ALTER SYSTEM KILL SESSION '1, 2, @1' IMMEDIATE"),
 ];
 
 fn grammar() -> Option<PathBuf> {

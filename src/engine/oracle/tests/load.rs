@@ -39,6 +39,8 @@ fn a_load_sends_this() {
     execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'loading', 'TRUE']
     commit 
+    execute ALTER SESSION SET optimizer_ignore_hints = FALSE
+    execute ALTER SESSION SET optimizer_ignore_parallel_hints = FALSE
     execute CREATE TABLE petal1_cf1 (custid NUMBER(12), c2 VARCHAR2(128), c3 VARCHAR2(128) ..., c5 VARCHAR2(128), c6 VARCH
     execute COMMENT ON TABLE petal1_cf1 IS 'petal test data'
     execute INSERT INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12, :13, :14, :15, :16, :17, :18
@@ -56,8 +58,8 @@ fn a_load_sends_this() {
     execute ALTER TABLE petal1_cf2 LOGGING
     execute CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE IOPS
     execute ALTER INDEX petal1_cf1_custid LOGGING
-    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS(ownname => USER, tabname => UPPER('petal1_cf1'), cascade => TRUE); DBMS_ST
-    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS(ownname => USER, tabname => UPPER('petal1_cf2'), cascade => TRUE); DBMS_ST
+    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS( ownname => USER, tabname => UPPER('petal1_cf1'), method_opt => 'FOR COLUM
+    execute BEGIN DBMS_STATS.GATHER_TABLE_STATS( ownname => USER, tabname => UPPER('petal1_cf2'), method_opt => 'FOR COLUM
     execute DELETE FROM petal_meta WHERE schema_number = :1 [1]
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'format', '1']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'petal', '0.1.0']
@@ -83,6 +85,29 @@ fn a_load_that_is_not_one_row_per_block_is_no_load() {
         engine(&scripted, &settings()).load(&plan_of(1, false), &Silent, &unlimited()).unwrap_err();
     assert!(error.to_string().contains("1024 rows in 512 blocks, up to 2 in one"), "{error}");
     assert!(!scripted.sent().iter().any(|line| line.contains("'format'")));
+}
+
+#[test]
+fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
+    let scripted = Scripted::default()
+        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);
+    let db = TargetUrl::parse("oracle://petal@db1/svc?tablespace=fast").unwrap();
+    let settings = Settings { db, ..settings() };
+    engine(&scripted, &settings).load(&plan_of(1, false), &Silent, &unlimited()).unwrap();
+    let sent = scripted.sent();
+    let with = |words: &str| sent.iter().find(|line| line.contains(words)).unwrap();
+    // A quota on that tablespace alone is enough: nothing is in the user's default one.
+    for made in ["CREATE TABLE petal_meta", "CREATE TABLE petal1_cf1", "CREATE INDEX petal1"] {
+        assert!(with(made).ends_with("TABLESPACE FAST"), "{}", with(made));
+    }
+    assert!(with("petal_meta_pk").contains("USING INDEX TABLESPACE FAST"));
+    let proof = with("DBMS_ROWID");
+    assert!(proof.contains("MAX(slot) + 1") && !proof.contains("GROUP BY"), "{proof}");
+    let statistics = with("GATHER_TABLE_STATS");
+    for words in ["SIZE 1 custid'", "block_sample => TRUE", "cascade => FALSE"] {
+        assert!(statistics.contains(words), "{statistics}");
+    }
 }
 
 #[test]
@@ -130,6 +155,8 @@ fn a_load_ends_in_our_words_with_place_and_code() {
     insta::assert_snapshot!(shown(base().fails("APPEND_VALUES", 1653, full)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01653: unable to extend table PETAL.PETAL1_CF1 by 1024 in tablespace IOPS; make room: add a data file to the tablespace or let it extend");
     let quota = "no privileges on tablespace 'IOPS'";
     insta::assert_snapshot!(shown(base().fails("INSERT INTO petal1", 1950, quota)), @"db1:1521/svc: writing rows of petal1_cf1: ORA-01950: no privileges on tablespace 'IOPS'; ALTER USER ... QUOTA UNLIMITED ON the tablespace");
+    let temp = "unable to extend temp segment by 128 in tablespace TEMP";
+    insta::assert_snapshot!(shown(base().fails("CREATE INDEX", 1652, temp)), @"db1:1521/svc: indexing petal1_cf1: ORA-01652: unable to extend temp segment by 128 in tablespace TEMP; the tablespace that the message names is full: a temporary one, where the index's keys are sorted, or the data's own, where rows and index are written; add a file to it");
     insta::assert_snapshot!(shown(base().answers("FROM user_tablespaces", &[])), @"db1:1521/svc: the user has no tablespace IOPS: it does not exist, or ALTER USER ... QUOTA UNLIMITED ON IOPS is missing");
 }
 

@@ -235,6 +235,77 @@ fn a_canceller_asks_for_the_session_by_its_numbers() {
 }
 
 #[test]
+fn where_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
+    // As 12.2, which has no CANCEL SQL.
+    let (tells, killed) = channel();
+    let scripted = loaded()
+        .fails("CANCEL SQL", 2065, "illegal option for ALTER SYSTEM")
+        .hangs_until("KILL SESSION", move |_| {
+            let _ = tells.send(());
+            true
+        });
+    let engine = engine(&scripted, &settings());
+    let mut session = engine.connect(seat(1, 1)).unwrap();
+    let canceller = session.canceller();
+    let run = |session: &mut Box<dyn Session>| {
+        // As the server says it.
+        let kind = super::link::LinkErrorKind::Database;
+        let killed = LinkError { kind, ..error(28, "your session has been killed") };
+        scripted.0.lock().call_fails = Some(killed);
+        let cutting = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let trigger = Instant::now();
+        let stop = Stop::until(trigger, Some(trigger + HOUR), Arc::default(), cutting);
+        let mut done = Outcomes::default();
+        let result = session.execute(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done);
+        result.map(|()| done.ended[0].error.as_deref().map(str::to_owned))
+    };
+    // petal did not kill it: the session is lost.
+    assert_eq!(run(&mut session).unwrap_err().code, "ORA-00028");
+    canceller.cancel();
+    killed.recv_timeout(HOUR).unwrap();
+    let sent = scripted.sent();
+    assert_eq!(sent.last().unwrap(), "execute ALTER SYSTEM KILL SESSION '7, 70' IMMEDIATE");
+    assert_eq!(run(&mut session).unwrap().as_deref(), Some(crate::engine::CUT));
+}
+
+#[test]
+fn the_block_names_only_what_the_session_does() {
+    let scripted = loaded();
+    let engine = engine(&scripted, &settings());
+    let mut session = engine.connect(seat(1, 2)).unwrap();
+    let select = operation(Kind::Select, 2, 1, 4);
+    let batches = [
+        vec![select, select],
+        vec![select, operation(Kind::Scan, 2, 0, 0)],
+        vec![select],
+        vec![operation(Kind::Update, 1, 1, 4)],
+    ];
+    for batch in &batches {
+        session.execute(batch, &unlimited(), &mut Outcomes::default()).unwrap();
+    }
+    let blocks = scripted.0.lock().blocks.clone();
+    let names = |block: &String| -> Vec<&str> {
+        let words = ["petal2_cf1", "petal2_cf2", "petal1_cf1", "petal1_cf2", "UPDATE"];
+        words.into_iter().filter(|word| block.contains(word)).collect()
+    };
+    assert_eq!(names(&blocks[0]), ["petal2_cf1"]);
+    assert_eq!(names(&blocks[1]), ["petal2_cf1", "petal2_cf2"]);
+    assert_eq!(blocks[2], blocks[1], "parsed once");
+    assert_eq!(names(&blocks[3]), ["petal2_cf1", "petal2_cf2", "petal1_cf1", "UPDATE"]);
+}
+
+#[test]
+fn sessions_use_hints_where_the_version_can_ignore_them() {
+    let of = |scripted: Scripted| {
+        drop(engine(&scripted, &settings()).connect(seat(1, 1)).unwrap());
+        let sent = scripted.sent();
+        sent.iter().filter(|line| line.contains("optimizer_ignore")).count()
+    };
+    assert_eq!(of(loaded()), 2);
+    assert_eq!(of(loaded().fails("ALTER SESSION", 2248, "invalid option for ALTER SESSION")), 1);
+}
+
+#[test]
 fn a_statement_that_failed_leaves_nothing_for_the_next_commit() {
     let scripted = loaded().fails("UPDATE", 60, "deadlock detected while waiting for resource");
     let settings = Settings { loop_side: Some(LoopSide::Client), ..settings() };

@@ -34,6 +34,10 @@ fn counters_are_read_for_each_instance() {
     let counters = engine(&scripted, &settings()).snapshot().unwrap();
     assert_eq!(counters.len(), 2);
     let first = &counters[0];
+    // Exadata's reads of a block are counted under names of their own.
+    let sent = scripted.sent();
+    let histograms = sent.iter().find(|line| line.contains("gv$event_histogram_micro")).unwrap();
+    assert!(histograms.ends_with("OR event LIKE 'cell single block physical read%'"));
     assert_eq!(first.endpoint, "orcl1@node1");
     let io = &first.io;
     assert_eq!((io.logical_reads, io.physical_read_blocks), (Some(5000), Some(400)));
@@ -116,26 +120,170 @@ fn settling_tells_what_the_user_may_not() {
     assert!(done[0].starts_with("no log switch: the user may not (ORA-01031"), "{done:?}");
 }
 
+/// Plans of the SELECT and the UPDATE of each of three schemas: those of schemas 1 and 2 are as meant,
+/// schema 3's table is read by `access` and its UPDATE finds rows by `search`.
+fn explains(scripted: Scripted, access: &str, search: &str) -> Scripted {
+    let by = format!("BY {access}");
+    let mut rows: Vec<[&str; 4]> = Vec::new();
+    for (select, update, by, search) in [
+        ("petal SELECT 1", "petal UPDATE 1", "BY INDEX ROWID", "RANGE SCAN"),
+        ("petal SELECT 2", "petal UPDATE 2", "BY INDEX ROWID", "RANGE SCAN"),
+        ("petal SELECT 3", "petal UPDATE 3", &by, search),
+    ] {
+        rows.push([select, "SELECT STATEMENT", "", ""]);
+        rows.push([select, "TABLE ACCESS", by, "CF1"]);
+        rows.push([select, "INDEX", "RANGE SCAN", "CF1_CUSTID"]);
+        rows.push([update, "UPDATE STATEMENT", "", ""]);
+        rows.push([update, "INDEX", search, "CF1_CUSTID"]);
+    }
+    let rows: Vec<&[&str]> = rows.iter().map(|row| &row[..]).collect();
+    scripted.answers("FROM plan_table", &rows)
+}
+
+#[test]
+fn the_plans_of_every_schema_are_checked_and_of_the_update() {
+    let plan = |access, search, update_pct| {
+        let settings = Settings { update_pct, ..settings() };
+        let scripted = explains(loaded(), access, search);
+        let (_, details) = engine(&scripted, &settings).describe(3, 4).unwrap();
+        let sent = scripted.sent();
+        let explained = sent.iter().filter(|line| line.contains("EXPLAIN PLAN")).count();
+        (details.plan.map(|plan| (plan.as_meant, plan.text)), explained)
+    };
+    let wrong = |text: &str| Some((false, text.to_owned()));
+    let batched = "SELECT 3: SELECT STATEMENT, TABLE ACCESS BY INDEX ROWID BATCHED CF1, INDEX RANGE SCAN CF1_CUSTID";
+    assert_eq!(plan("INDEX ROWID BATCHED", "RANGE SCAN", 25), (wrong(batched), 6));
+    let full = "UPDATE 3: UPDATE STATEMENT, INDEX FULL SCAN CF1_CUSTID";
+    assert_eq!(plan("INDEX ROWID", "FULL SCAN", 25), (wrong(full), 6));
+    // Who only reads need not be able to explain an UPDATE.
+    let (read, explained) = plan("INDEX ROWID", "FULL SCAN", 0);
+    assert_eq!((read.map(|(as_meant, _)| as_meant), explained), (Some(true), 3));
+}
+
+#[test]
+fn the_cache_that_counts_is_the_pool_of_the_tables_blocks() {
+    let cache = |pool: &str| {
+        let scripted = loaded().answers("FROM all_tables", &[&[pool]]).answers(
+            "FROM gv$buffer_pool",
+            &[
+                &["DEFAULT", "8192", "1000"],
+                &["KEEP", "8192", "200"],
+                &["RECYCLE", "8192", "0"],
+                &["DEFAULT", "16384", "30"],
+            ],
+        );
+        engine(&scripted, &settings()).describe(1, 1).unwrap().0.cache_bytes
+    };
+    assert_eq!((cache("DEFAULT"), cache("KEEP")), (Some(1000), Some(200)));
+    assert_eq!(cache("RECYCLE"), Some(1000), "a pool without memory is the default one");
+    let sixteen = loaded()
+        .answers("FROM petal_meta", &blocks_of_16_kib())
+        .answers("FROM all_tables", &[&["KEEP"]])
+        .answers("gv$buffer_pool", &[&["DEFAULT", "8192", "1000"], &["DEFAULT", "16384", "30"]]);
+    assert_eq!(engine(&sixteen, &settings()).describe(1, 1).unwrap().0.cache_bytes, Some(30));
+    assert_eq!(engine(&loaded(), &settings()).describe(1, 1).unwrap().0.cache_bytes, None);
+}
+
+fn blocks_of_16_kib() -> [&'static [&'static str]; 7] {
+    [
+        &["1", "format", "1"],
+        &["1", "rows", "2048"],
+        &["1", "scan_rows", "48"],
+        &["1", "block_size", "16384"],
+        &["1", "width", "128"],
+        &["1", "filler", "constant"],
+        &["1", "tablespace", "IOPS"],
+    ]
+}
+
+#[test]
+fn the_version_is_the_full_one_where_the_view_has_it() {
+    let version =
+        |scripted: Scripted| engine(&scripted, &settings()).describe(1, 1).unwrap().0.version;
+    let release = || loaded().answers("SELECT version FROM", &[&["19.0.0.0.0"]]);
+    assert_eq!(version(release().answers("version_full", &[&["19.24.0.0.0"]])), "19.24.0.0.0");
+    let old = release().fails("version_full", 904, "\"VERSION_FULL\": invalid identifier");
+    assert_eq!(version(old), "19.0.0.0.0");
+}
+
+#[test]
+fn hints_that_may_be_ignored_are_told() {
+    let told = |scripted: Scripted| {
+        let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
+        let hints = details.settings.into_iter().find(|(name, _)| name == "hints");
+        hints.unwrap().1
+    };
+    let missing = loaded().fails("ALTER SESSION", 2248, "invalid option for ALTER SESSION");
+    assert_eq!(told(missing), "used: this version always does");
+    let refused = told(loaded().fails("ALTER SESSION", 1031, "insufficient privileges"));
+    assert!(refused.starts_with("perhaps ignored: ") && refused.contains("ORA-01031"), "{refused}");
+}
+
+#[test]
+fn a_pluggable_database_leaves_background_writes_unknown() {
+    let counted = |container: &str| {
+        let scripted = loaded()
+            .answers("'CON_ID'", &[&["NAME", container]])
+            .answers(
+                "gv$sysstat",
+                &[
+                    &["1", "physical reads", "400"],
+                    &["1", "physical writes", "2"],
+                    &["1", "physical write IO requests", "2"],
+                    &["1", "physical write bytes", "16384"],
+                    &["1", "redo writes", "1"],
+                    &["1", "redo size", "99"],
+                    &["1", "redo synch writes", "97"],
+                    &["1", "background checkpoints completed", "0"],
+                ],
+            )
+            .answers(
+                "gv$system_event",
+                &[
+                    &["1", "db file sequential read", "User I/O", "5", "9", "4", "6"],
+                    &["1", "log file parallel write", "System I/O", "5", "9", "0", "0"],
+                ],
+            );
+        let engine = engine(&scripted, &settings());
+        let (_, details) = engine.describe(1, 1).unwrap();
+        let is_told = details.settings.iter().any(|(name, _)| name == "background writes");
+        (engine.snapshot().unwrap().remove(0), is_told)
+    };
+    for whole in ["0", "1"] {
+        let (counters, is_told) = counted(whole);
+        assert_eq!((counters.io.physical_write_blocks, is_told), (Some(2), false));
+        assert!(counters.wait("log file parallel write").is_some());
+        assert_eq!(counters.raw.get("checkpoints"), Some(&0));
+    }
+    let (counters, is_told) = counted("3");
+    let io = &counters.io;
+    let writes = [io.physical_write_blocks, io.physical_write_requests, io.physical_write_bytes];
+    assert_eq!((writes, is_told), ([None; 3], true));
+    assert!(counters.wait("log file parallel write").is_none());
+    for name in ["checkpoints", "physical writes", "redo writes"] {
+        assert_eq!(counters.raw.get(name), None, "{name}");
+    }
+    // What sessions do themselves is counted in their container.
+    assert_eq!((io.physical_read_blocks, io.redo_bytes), (Some(400), Some(99)));
+    assert_eq!(io.log_syncs, Some(97));
+    assert!(counters.wait("db file sequential read").is_some());
+}
+
 #[test]
 fn describing_tells_commits_files_and_redo() {
     let scripted = loaded()
         .answers("v$parameter", &[&["filesystemio_options", "SETALL"]])
-        .answers("gv$sgainfo", &[&["1073741824"]])
+        .answers("FROM gv$buffer_pool", &[&["DEFAULT", "8192", "1073741824"]])
         .answers("dba_data_files", &[&["+DATA/x/1.dbf"], &["+DATA/x/2.dbf"]])
         .answers("v$log", &[&["3", "52428800", "52428800", "1"]])
-        .answers("v$database", &[&["ARCHIVELOG", "NO"]])
-        .answers(
-            "plan_table_output",
-            &[
-                &["| 0 | SELECT STATEMENT |"],
-                &["| 2 | TABLE ACCESS BY INDEX ROWID| PETAL1_CF1 |"],
-                &["| 3 | INDEX RANGE SCAN | PETAL1_CF1_CUSTID |"],
-            ],
-        );
+        .answers("v$database", &[&["ARCHIVELOG", "NO"]]);
+    let scripted = explains(scripted, "INDEX ROWID", "RANGE SCAN");
     let (target, details) = engine(&scripted, &settings()).describe(3, 4).unwrap();
     assert_eq!((target.version.as_str(), target.cache_bytes), ("19.0.0.0.0", Some(1 << 30)));
     assert!(!target.url.contains("s3cret"));
-    assert!(details.plan.unwrap().as_meant && details.sync_per_commit);
+    assert!(details.sync_per_commit);
+    let plan = details.plan.unwrap();
+    assert!(plan.as_meant && plan.text.starts_with("SELECT 1: SELECT STATEMENT, "), "{plan:?}");
     assert_eq!(details.durability.map(|d| d.durable), Some(true));
     let shown: Vec<String> =
         details.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -144,6 +292,8 @@ fn describing_tells_commits_files_and_redo() {
         "data files: 2 in ASM disk group +DATA: its devices are not watched",
         "redo: 3 redo log groups, the smallest of 50.0 MiB",
         "redo: the database archives its redo",
+        "buffer pool: DEFAULT",
+        "hints: used: each session sets",
         "commit: COMMIT WRITE IMMEDIATE WAIT (COMMIT_WAIT=TRUE)",
     ] {
         assert!(shown.iter().any(|line| line.starts_with(expected)), "{expected} in {shown:#?}");
