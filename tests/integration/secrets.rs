@@ -46,14 +46,14 @@ fn a_password_in_slob_conf_goes_nowhere() {
 #[test]
 fn a_password_in_a_url_is_not_shown_by_what_refuses_it() {
     let work = Workplace::new();
-    // One scheme that no engine has, one whose server is not there.
-    let unknown = format!("mysql://anna:{PASSWORD}@db.invalid/petal");
+    // Nobody listens there.
+    let mysql = format!("mysql://anna:{PASSWORD}@127.0.0.1:1/petal");
     let url = format!("postgres://anna:{PASSWORD}@127.0.0.1:1/petal");
     for command in ["setup", "run", "drop"] {
-        for (url, exit, told) in [(&unknown, 2, "db.invalid"), (&url, 3, "127.0.0.1")] {
-            let ended = work.petal([command, "--db", url]).exits(exit).telling(&[told]);
+        for url in [&mysql, &url] {
+            let ended = work.petal([command, "--db", url]).exits(3).telling(&["127.0.0.1"]);
             assert_not_in(ended.stderr.as_bytes(), "stderr");
-            let ended = work.petal([command]).env("DB", url).exits(exit).telling(&[told]);
+            let ended = work.petal([command]).env("DB", url).exits(3).telling(&["127.0.0.1"]);
             assert_not_in(ended.stderr.as_bytes(), "stderr");
         }
     }
