@@ -66,7 +66,7 @@ impl Console {
         Self { quiet, terminal, result_lost, state, metrics: None }
     }
 
-    /// The same console; what it follows is served, too.
+    /// This console, which also serves what it follows.
     pub fn with_metrics(self, metrics: Option<Metrics>) -> Self {
         Self { metrics, ..self }
     }

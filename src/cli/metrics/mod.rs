@@ -55,7 +55,7 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, Failure> {
     Ok(Some(metrics))
 }
 
-/// What is known of the work at this moment.
+/// The work as it stands at this moment.
 #[derive(Clone)]
 pub struct Metrics(Arc<Mutex<State>>);
 

@@ -38,7 +38,7 @@ pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<(), EngineErro
     Ok(())
 }
 
-/// What the user may do at a server, by what petal does with it. Without `schemas` nothing can be
+/// The user's privileges at a server, by what petal does with it. Without `schemas` nothing can be
 /// said of their tables.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
     let mut client = endpoint.connect()?;

@@ -1,4 +1,4 @@
-//! What the server counts: its status variables as they are, and the figures that every engine
+//! The server's counters: its status variables as they are, and the figures that every engine
 //! answers for, made from them. They are the whole server's. What a product or version does not
 //! count is unknown.
 
@@ -75,7 +75,7 @@ impl Connected {
     }
 }
 
-/// Whether the server times its reads and writes of data, and petal may see it.
+/// True where the server times its reads and writes of data, and petal may see it.
 pub fn is_timed(client: &mut Client) -> bool {
     let sql = "SELECT COUNT(*) FROM performance_schema.setup_instruments \
                WHERE name = 'wait/io/file/innodb/innodb_data_file' AND enabled = 'YES' \

@@ -1,4 +1,4 @@
-//! What the server's errors mean, by their numbers: the kind on which a caller acts, and what to try.
+//! The server's errors by their numbers: the kind on which a caller acts, and what to try.
 
 use std::error::Error as _;
 
@@ -41,7 +41,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
 }
 
-/// What the server or the system said.
+/// The words of the server or the system.
 pub fn words(error: &Error) -> String {
     if let Some(server) = error.server_error() {
         let said = format!("{} ({})", server.message, server.code);
@@ -76,7 +76,7 @@ pub fn hint(error: &Error) -> &'static str {
     hint_of(code)
 }
 
-/// What to try, by error number.
+/// Advice by error number.
 pub fn hint_of(code: u16) -> &'static str {
     match code {
         1040 | 1203 | 1226 => {

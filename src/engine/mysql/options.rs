@@ -39,7 +39,7 @@ impl Address {
         }
     }
 
-    /// Whether the server is on this host as far as the address shows.
+    /// True where the address shows that the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
         match self {
             Self::Socket(_) => true,

@@ -1,4 +1,4 @@
-//! What each server is asked before a run: how many sessions it admits, which process it is on this
+//! Questions to each server before a run: how many sessions it admits, which process it is on this
 //! host, and how its clock differs.
 
 use std::path::Path;

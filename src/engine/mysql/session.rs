@@ -60,7 +60,7 @@ pub struct Work {
     pub text: UpdateText,
 }
 
-/// What a session sets for itself. Without the locks of gaps, sessions of one schema lock the rows
+/// Settings of a session. Without the locks of gaps, sessions of one schema lock the rows
 /// that they change and no others.
 pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
@@ -124,7 +124,7 @@ impl Session for MysqlSession {
 }
 
 impl Work {
-    /// What is known of a schema; read when it is first needed.
+    /// Facts about a schema, read when they are first needed.
     pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),

@@ -26,7 +26,7 @@ pub const CLOCK_RESOLUTION_NS: u64 = 1000;
 const HOT: u32 = 10;
 /// The most operations of one call: the routine's texts stay short.
 const OPERATIONS_MAX: usize = 1000;
-/// What is left of a call that did not return.
+/// The remains of a call that did not return.
 const LEFT: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
 
 pub struct ServerLoop {
@@ -158,7 +158,7 @@ fn read(
     }));
 }
 
-/// What the routine takes for granted, and does not return.
+/// Assumptions of the routine, which it does not return.
 fn expected(operation: &Operation) -> u64 {
     match operation.kind {
         Kind::Scan => 1,

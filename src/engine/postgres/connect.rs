@@ -259,7 +259,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether the server is on this host as far as the address shows.
+    /// True where the address shows that the server is on this host.
     pub fn is_on_this_host(&self) -> bool {
         if let Some(ip) = self.address.ip {
             return ip.is_loopback();
@@ -340,7 +340,7 @@ impl Client {
     }
 }
 
-/// What the server or the system said.
+/// The words of the server or the system.
 pub fn words(error: &Error) -> String {
     if let Some(database) = error.as_db_error() {
         let said = database_words(database);

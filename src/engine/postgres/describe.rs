@@ -1,4 +1,4 @@
-//! What the engine states about its target before a run.
+//! The description of the target before a run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

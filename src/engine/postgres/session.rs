@@ -221,7 +221,7 @@ impl<T: Clone> PerSchema<T> {
 }
 
 impl Work {
-    /// What is known of a schema; read when it is first needed.
+    /// Facts about a schema, read when they are first needed.
     pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
