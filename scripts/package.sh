@@ -71,8 +71,8 @@ Priority: optional
 Depends: libc6 (>= $glibc), libgcc-s1 | libgcc1
 Installed-Size: $(du -sk "$deb/usr" | cut -f1)
 Description: physical I/O that a platform sustains through its database
- petal implements the SLOB method for Oracle, PostgreSQL, SQLite and the bare
- device: how much random I/O, at what latency, and what limits it.
+ petal implements the SLOB method for Oracle, PostgreSQL, MySQL, MariaDB, SQLite
+ and the bare device: how much random I/O, at what latency, and what limits it.
 CONTROL
 file=$out/petal_${version}_$(dpkg --print-architecture).deb
 dpkg-deb --root-owner-group --build "$deb" "$file" >/dev/null

@@ -70,7 +70,7 @@ struct Granted {
 }
 
 impl Granted {
-    /// What it granted `on` a host, and how much of that was used.
+    /// Words for the processors granted `on` a host, and how much of them was used.
     fn words(&self, on: &str) -> String {
         format!(
             "control group granted {:.2} processors{on}: it used {} of them and was made to wait in \

@@ -34,7 +34,7 @@ pub struct TargetDetails {
     pub data_files: Vec<PathBuf>,
     /// How the engine's clock resolves an operation, in nanoseconds.
     pub clock_resolution_ns: u64,
-    /// The plan of the SELECT as the database explains it, and whether it is the meant one.
+    /// The plans of the SELECT and, where the engine asks, of the UPDATE as the database explains them, and whether it is the meant one.
     pub plan: Option<PlanCheck>,
     /// How many times smaller sampled blocks get by LZ4; 1.0 is incompressible.
     pub compression_ratio: Option<f64>,

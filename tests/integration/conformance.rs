@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use petal::engine::device::{
     block,
@@ -201,6 +201,28 @@ fn an_operation_touches_its_work_unit(target: &Target) {
     assert_eq!(execute(session.as_mut(), &all(1, 1)), [1, 1]);
     assert_eq!(execute(session.as_mut(), &all(ROWS, 1)), [1, 1]);
     assert_eq!(execute(session.as_mut(), &all(1, ROWS as u32)), [ROWS, ROWS]);
+}
+
+/// Who called for a single operation waited for it and for the way there, and for little else.
+fn a_latency_holds_all_rows_of_its_operation(target: &Target) {
+    let (_work, engine) = target.loaded(1);
+    let mut session = engine.connect(seat(1, 1, Role::Mixed)).unwrap();
+    for kind in [Kind::Select, Kind::Update] {
+        let mut share_of_best: f64 = 0.0;
+        for stamp in 10..40 {
+            let rows = ROWS as u32;
+            let all =
+                Operation { kind, schema: 1, first: 1, rows, stamp, due: None, hot: [false; 2] };
+            let mut done = Outcomes::default();
+            let begin = Instant::now();
+            session.execute(&[all], &unlimited(), &mut done).unwrap();
+            let waited_ns = begin.elapsed().as_nanos() as f64;
+            let share = done.ended[0].latency_ns as f64 / waited_ns;
+            assert!(share <= 1.05, "{kind:?}: a latency of {share} of the time that passed");
+            share_of_best = share_of_best.max(share);
+        }
+        assert!(share_of_best > 0.5, "{kind:?}: {share_of_best} of the time that passed");
+    }
 }
 
 fn updates_persist_and_reads_change_nothing(target: &Target) {
@@ -650,6 +672,7 @@ macro_rules! targets {
                 $target, { $(#[$attribute])* };
                 n_rows_are_n_blocks,
                 an_operation_touches_its_work_unit,
+                a_latency_holds_all_rows_of_its_operation,
                 updates_persist_and_reads_change_nothing,
                 a_hot_spot_stays_inside,
                 a_hot_schema_takes_the_operations_of_others,

@@ -73,7 +73,7 @@ pub(super) fn judged(
     Check { name, value, verdict, why: why.to_owned(), advice }
 }
 
-/// What a check of a fact comes to that may not be known.
+/// Value, verdict and advice of a check.
 type Seen = (String, Verdict, String);
 
 fn judged_if_known(name: impl Into<String>, why: &str, seen: Option<Seen>) -> Check {

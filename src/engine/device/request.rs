@@ -41,7 +41,7 @@ pub const TRIES_MORE: u8 = 3;
 #[derive(Debug)]
 pub enum Attempt {
     Ended(io::Result<()>),
-    /// It was interrupted, met a shortage or moved only a part; made once more, it says why.
+    /// The request was interrupted, met a shortage or moved only a part; made once more, it says why.
     Again(io::Error),
 }
 

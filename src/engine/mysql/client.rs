@@ -70,7 +70,7 @@ impl Error {
 pub struct Client {
     conn: Option<Conn>,
     wait: FutureWait,
-    /// What ended it: an answer may still be under way, and the next statement must not get it.
+    /// An answer may still be under way, which the next statement must not get: nothing more is sent.
     is_over: bool,
 }
 
@@ -134,7 +134,7 @@ impl Client {
         self.wait.watch.policy = policy;
     }
 
-    /// Sets how waits are looked after from now on.
+    /// The waits of this connection.
     pub fn wait(&mut self) -> &mut FutureWait {
         &mut self.wait
     }
@@ -149,7 +149,7 @@ impl Client {
     }
 
     pub fn is_closed(&self) -> bool {
-        self.is_over || self.wait.abort_handle().reason().is_some()
+        self.is_over || self.wait.is_aborted()
     }
 
     /// The rows of a statement without parameters.

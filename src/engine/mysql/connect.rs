@@ -37,7 +37,7 @@ pub struct Endpoint {
     /// How to connect; the second way where the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
     connect_timeout: Duration,
-    /// It was found to be silent, and has not answered since.
+    /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
     /// Whose signals end waiting, once that is known.
     caller: Arc<OnceLock<Caller>>,

@@ -239,6 +239,23 @@ impl Arguments {
     }
 }
 
+/// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
+/// take no time.
+pub fn check_clock(work: &mut Work) -> Result<(), EngineError> {
+    let goes: u64 = work
+        .client
+        .query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))")
+        .map_err(|error| engine_error(&work.server, "reading its clock", &error))?;
+    match goes {
+        0 => Err(EngineError::Setting(format!(
+            "LOOP: {} takes SYSDATE() for NOW() (sysdate_is_now), so operations inside it cannot be \
+             timed; use LOOP=client, or start it without that option",
+            work.server
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Makes sure that a schema has this petal's routine; asked once per server, schema and petal.
 fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
     let shared = Arc::clone(&work.shared);
@@ -248,6 +265,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
     if known.contains(&key) {
         return Ok(());
     }
+    check_clock(work)?;
     make_routine(&mut work.client, &work.server, number)?;
     known.insert(key);
     Ok(())

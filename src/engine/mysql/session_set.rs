@@ -10,6 +10,7 @@ use mysql_async::Statement;
 use super::schema;
 use super::session::Work;
 use super::session_client::{ClientLoop, prepared};
+use super::session_server::check_clock;
 use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys};
 use crate::engine::server::failure::Failure;
 use crate::engine::{EngineError, Outcomes, SessionError, Stop};
@@ -25,6 +26,7 @@ pub struct SetLoop {
 
 impl SetLoop {
     pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+        check_clock(work)?;
         let mut side = Self { single: ClientLoop::new(work)?, selects: BTreeMap::new() };
         side.prepare(work, work.home)?;
         Ok(side)

@@ -14,8 +14,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use futures_util::future::{Either, select};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, Interval, Sleep, interval_at, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
@@ -27,9 +26,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::long_work::{LOCK_LIMIT, LOCK_TIMEOUT};
 use super::session::CANCELLED;
-use crate::engine::server::liveness::{
-    AbortHandle, ConnectionWatch, SILENCE, ServerState, TICK, TimeoutPolicy,
-};
+use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
+use crate::engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
 
 /// How long closing a connection may take.
@@ -102,15 +100,11 @@ pub struct Client {
 
 /// What drives a connection.
 struct Wire {
-    runtime: Runtime,
     connection: Connection<Socket, TlsStream>,
     is_over: bool,
     /// What ended it, until it is returned as an error: it may come together with a good answer.
     ended_by: Option<tokio_postgres::Error>,
-    watch: ConnectionWatch,
-    abort_handle: Arc<AbortHandle>,
-    /// Looks after waits under [`TimeoutPolicy::WhileServerLives`].
-    monitor: Option<Box<WaitMonitor>>,
+    wait: FutureWait,
 }
 
 impl Client {
@@ -122,7 +116,7 @@ impl Client {
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
-        let runtime = runtime()?;
+        let runtime = runtime().map_err(Error::Runtime)?;
         let opened = runtime.block_on(async {
             let interrupted = async {
                 while !is_interrupted() {
@@ -140,12 +134,8 @@ impl Client {
                 Err(Error::Interrupted)
             }
             Some(Ok(Ok((asker, connection)))) => {
-                let abort_handle = AbortHandle::new();
-                let policy = TimeoutPolicy::AnswerSoon;
-                let watch = ConnectionWatch::new(Arc::clone(&abort_handle), policy, SILENCE);
-                let (is_over, ended_by, monitor) = (false, None, None);
-                let wire =
-                    Wire { runtime, connection, is_over, ended_by, watch, abort_handle, monitor };
+                let wait = FutureWait::new(runtime);
+                let wire = Wire { connection, is_over: false, ended_by: None, wait };
                 Ok(Self { server: server.to_owned(), asker, wire })
             }
             Some(Ok(Err(error))) => Err(error.into()),
@@ -159,22 +149,22 @@ impl Client {
 
     /// Sets how long an answer is waited for from now on.
     pub fn set_policy(&mut self, policy: TimeoutPolicy) {
-        self.wire.watch.policy = policy;
+        self.wire.wait.watch.policy = policy;
     }
 
     /// Sets what looks after long waits from now on.
     pub fn set_monitor(&mut self, monitor: WaitMonitor) {
-        self.wire.monitor = Some(Box::new(monitor));
+        self.wire.wait.monitor = Some(Box::new(monitor));
     }
 
     /// Sets how the server is asked about this connection when it is silent.
     pub fn ask_with(&mut self, ask_server: impl Fn() -> ServerState + Send + Sync + 'static) {
-        self.wire.watch.ask_with(ask_server);
+        self.wire.wait.watch.ask_with(ask_server);
     }
 
     /// Waits so long for each lock from now on, unless the role or the URL said how long.
     pub fn raise_lock_limit(&mut self, limit: Duration) -> Result<(), Error> {
-        let monitor = self.wire.monitor.as_mut();
+        let monitor = self.wire.wait.monitor.as_mut();
         let Some(monitor) = monitor.filter(|monitor| monitor.limit == LOCK_LIMIT) else {
             return Ok(());
         };
@@ -184,11 +174,11 @@ impl Client {
 
     /// With this other threads give the connection up.
     pub fn abort_handle(&self) -> Arc<AbortHandle> {
-        Arc::clone(&self.wire.abort_handle)
+        self.wire.wait.abort_handle()
     }
 
     pub fn is_closed(&self) -> bool {
-        self.asker.is_closed() || self.wire.is_over || self.wire.abort_handle.reason().is_some()
+        self.asker.is_closed() || self.wire.is_over || self.wire.wait.is_aborted()
     }
 
     /// `tls` as it was opened with; `limit` for the server to take the request.
@@ -247,28 +237,15 @@ impl Client {
     }
 }
 
-fn runtime() -> Result<Runtime, Error> {
-    Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)
-}
-
 impl Wire {
     /// Drives the connection until the answer is there, or will not come.
     fn wait<T>(
         &mut self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Error> {
-        let Self { runtime, connection, is_over, ended_by, watch, abort_handle, monitor } = self;
-        let lives = watch.policy == TimeoutPolicy::WhileServerLives;
-        let mut monitor = monitor.as_mut().filter(|_| lives);
-        if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {
-            return Err(Error::Interrupted);
-        }
+        let Self { connection, is_over, ended_by, wait } = self;
         let mut answer = pin!(answer);
-        let (mut silence, mut ticks) = (None, None);
-        let answer = runtime.block_on(poll_fn(|context| {
-            if let Some(reason) = abort_handle.poll_reason(context) {
-                return Poll::Ready(Err(Error::Silent(reason.to_owned())));
-            }
+        let driven = poll_fn(|context| {
             if !*is_over && let Some(error) = poll(connection, is_over, context) {
                 *ended_by = Some(error);
             }
@@ -282,24 +259,16 @@ impl Wire {
                 Poll::Pending if *is_over => {
                     Poll::Ready(Err(ended_by.take().map_or(Error::Closed, Error::from)))
                 }
-                Poll::Pending => {
-                    let is_tick = monitor.is_some() && is_tick(&mut ticks, context);
-                    if let Some(monitor) = monitor.as_mut().filter(|_| is_tick) {
-                        monitor.look(abort_handle);
-                    }
-                    if watch.policy != TimeoutPolicy::UntilAborted
-                        && is_long(&mut silence, is_tick, context)
-                    {
-                        watch.on_silence();
-                    }
-                    if abort_handle.reason().is_some() {
-                        context.waker().wake_by_ref();
-                    }
-                    Poll::Pending
-                }
+                Poll::Pending => Poll::Pending,
             }
-        }));
-        answer.map_err(|error| match monitor {
+        });
+        let error = match wait.wait(driven) {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(GivenUp::Interrupted) => return Err(Error::Interrupted),
+            Err(GivenUp::Silent(reason)) => Error::Silent(reason),
+        };
+        Err(match wait.monitor_in_force() {
             Some(monitor) => explained(monitor, error),
             None => error,
         })
@@ -348,36 +317,11 @@ fn poll(
     }
 }
 
-/// Whether nothing happened for [`SILENCE`]: no poll but by its own clock or a tick.
-fn is_long(
-    silence: &mut Option<Pin<Box<Sleep>>>,
-    is_tick: bool,
-    context: &mut Context<'_>,
-) -> bool {
-    let silence = silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
-    let is_long = silence.as_mut().poll(context).is_ready();
-    if is_long || !is_tick {
-        silence.as_mut().reset(Instant::now() + SILENCE);
-        let _ = silence.as_mut().poll(context);
-    }
-    is_long
-}
-
-/// Whether another [`TICK`] is over; asks to be woken at the next.
-fn is_tick(ticks: &mut Option<Interval>, context: &mut Context<'_>) -> bool {
-    let ticks = ticks.get_or_insert_with(|| interval_at(Instant::now() + TICK, TICK));
-    let mut is_tick = false;
-    while ticks.poll_tick(context).is_ready() {
-        is_tick = true;
-    }
-    is_tick
-}
-
 impl Drop for Wire {
     /// Closes the connection, so that the server ends the session now.
     fn drop(&mut self) {
-        let Self { runtime, connection, is_over, abort_handle, .. } = self;
-        if *is_over || abort_handle.reason().is_some() {
+        let Self { connection, is_over, wait, .. } = self;
+        if *is_over || wait.is_aborted() {
             return;
         }
         let closed = poll_fn(|context| {
@@ -385,7 +329,7 @@ impl Drop for Wire {
             if *is_over { Poll::Ready(()) } else { Poll::Pending }
         });
         // A peer that does not take it is left.
-        let _ = runtime.block_on(async { timeout(CLOSE_LIMIT, closed).await });
+        let _ = wait.runtime.block_on(async { timeout(CLOSE_LIMIT, closed).await });
     }
 }
 

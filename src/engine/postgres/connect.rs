@@ -55,7 +55,7 @@ pub struct Endpoint {
     /// The name of all connections in the server's views; None: each is named for its use.
     application_name: Option<String>,
     connect_timeout: Duration,
-    /// It was found to be silent, and has not answered since.
+    /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
     /// Whose signals end waiting, once that is known.
     caller: Arc<OnceLock<Caller>>,

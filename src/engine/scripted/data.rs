@@ -38,7 +38,7 @@ impl Folder {
         EngineError::Environment(format!("scripted: {}: {error}", self.0.display()))
     }
 
-    /// Every file with petal's mark, by name, unless its load was cut off.
+    /// Number and path of each file named `petalN` with this ending.
     fn files(&self, ending: &str) -> io::Result<Vec<(u32, PathBuf)>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -50,6 +50,10 @@ impl FutureWait {
         Arc::clone(&self.abort_handle)
     }
 
+    pub fn is_aborted(&self) -> bool {
+        self.abort_handle.reason().is_some()
+    }
+
     /// The monitor of the wait that ended last, if one looked after it.
     pub fn monitor_in_force(&mut self) -> Option<&mut WaitMonitor> {
         let lives = self.watch.policy == TimeoutPolicy::WhileServerLives;

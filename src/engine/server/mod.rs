@@ -5,7 +5,7 @@
 //! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client
 //! - `session`: how another thread cancels or aborts a session
 //! - `failure`: what errors mean to a session and to a load, and their codes
-//! - `liveness`, `detached_worker`, `wait_monitor`: how long is waited for what, and what then
+//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and what then
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
 //!   the shape of a row
 //!
@@ -15,7 +15,7 @@
 pub mod batch_loop;
 pub mod detached_worker;
 pub mod failure;
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod future_wait;
 pub mod liveness;
 pub mod loader;
