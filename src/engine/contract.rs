@@ -156,29 +156,31 @@ pub struct Needs {
     pub threads: u64,
 }
 
+/// One call of a session.
+pub struct Batch<'a> {
+    pub operations: &'a [Operation],
+    pub stop: &'a Stop,
+    /// What ended; the session adds to it.
+    pub done: &'a mut Outcomes,
+    /// Another batch follows at once: the last operations may stay in flight, so that a queue stays
+    /// full. The next batch begins with them.
+    pub is_followed: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch that ends before the call returns.
+    pub fn new(operations: &'a [Operation], stop: &'a Stop, done: &'a mut Outcomes) -> Self {
+        Self { operations, stop, done, is_followed: false }
+    }
+}
+
 /// One connection that executes operations.
 pub trait Session: Send {
     /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
-    /// is over. What ended is in `done` even when this returns an error.
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError>;
+    /// is over. What ended is in `batch.done` even when this returns an error.
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError>;
 
-    /// Runs a batch that another follows at once: its last operations may stay in flight, so that a
-    /// queue stays full. The next batch begins with them.
-    fn execute_pipelined(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.execute(batch, stop, done)
-    }
-
-    /// Operations that [`Session::execute_pipelined`] left in flight.
+    /// Operations that a batch which another follows left in flight.
     fn in_flight(&self) -> usize {
         0
     }

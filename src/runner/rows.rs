@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
 use crate::stats::target::{LoadedSchema, RowsFound};
 use crate::workload::op::Operation;
 use crate::workload::scatter::Permutation;
@@ -32,7 +32,7 @@ pub fn look(
     while ranges.peek().is_some() && (found.looked_for == 0 || began.elapsed() < limit) {
         let batch: Vec<Operation> = ranges.by_ref().take(BATCH).collect();
         let mut done = Outcomes::default();
-        session.execute(&batch, &stop, &mut done).map_err(unreadable)?;
+        session.execute(Batch::new(&batch, &stop, &mut done)).map_err(unreadable)?;
         for outcome in &done.ended {
             if let Some(code) = outcome.error.as_deref() {
                 return Err(unreadable(SessionError {

@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::engine::threads::Thread;
-use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
 use crate::workload::op::Operation;
@@ -250,7 +250,8 @@ fn read(
     stop: &Stop,
 ) -> Result<(), EngineError> {
     let operation = Operation::select(schema, first, rows);
-    let done = session.execute(&[operation], stop, &mut Outcomes::default());
+    let mut done = Outcomes::default();
+    let done = session.execute(Batch::new(&[operation], stop, &mut done));
     done.map_err(before_the_trigger)?;
     if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }
 }

@@ -10,13 +10,14 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
-use super::session::{PerSchema, Work};
+use super::session::Work;
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
+use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::row_layout::split_stamp;
-use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, EngineError, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -49,7 +50,7 @@ impl Micros {
 }
 
 pub struct ServerLoop {
-    calls: PerSchema<Statement>,
+    calls: PerSchema<Work, Statement>,
     /// Half of the role's statement_timeout: a call stays below it.
     budget_max: Duration,
     arguments: Arguments,
@@ -87,38 +88,22 @@ impl ServerLoop {
         Ok(Self { calls, budget_max, arguments: Arguments::default() })
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let (split, budget_max) = (by_schema(work.home), self.budget_max);
-        batch_loop::run(&split, budget_max, batch, stop, done, &mut |part, budget, executed| {
-            self.call(work, part, budget, stop, executed)
-        })
+        batch_loop::run(&split, budget_max, batch, &mut |part| self.call(work, part))
     }
 
-    fn call(
-        &mut self,
-        work: &mut Work,
-        part: &BatchPart<'_>,
-        budget: Duration,
-        stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
         let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
-        let budget_us = budget_us(budget);
+        let budget_us = budget_us(part.budget);
         let answer = work
             .client
             .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);
         let answer = answer.and_then(|row| Answer::read(&row));
-        let answer = answer.map_err(|error| work.failure(&error, stop))?;
-        executed.extend(answer.executed(work, part.operations, stop));
-        Ok(())
+        let answer = answer.map_err(|error| work.failure(&error))?;
+        Ok(answer.executed(work, part.operations))
     }
 }
 
@@ -260,15 +245,10 @@ impl Answer {
         })
     }
 
-    fn executed(
-        &self,
-        work: &Work,
-        operations: &[Operation],
-        stop: &Stop,
-    ) -> impl Iterator<Item = Executed> {
+    fn executed(&self, work: &Work, operations: &[Operation]) -> Vec<Executed> {
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
-        self.ends.iter().zip(operations).enumerate().map(move |(at, (&end, operation))| {
+        let ended = self.ends.iter().zip(operations).enumerate().map(|(at, (&end, operation))| {
             let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
             let noted = errors.next_if(|error| error.at == at);
             let latency_ns = end.since_ns(begin);
@@ -279,38 +259,16 @@ impl Answer {
                     Kind::Scan => 0,
                     Kind::Select | Kind::Update => operation.rows.into(),
                 }),
-                failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
+                failure: noted.map(|noted| work.noted(&noted)),
             }
-        })
-    }
-}
-
-/// `position SQLSTATE text`, as the routine notes an error; positions from 1 there, from 0 here.
-struct Noted<'a> {
-    at: usize,
-    code: &'a str,
-    message: &'a str,
-}
-
-impl<'a> Noted<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let (position, rest) = text.split_once(' ')?;
-        let (code, message) = rest.split_once(' ')?;
-        Some(Self { at: position.parse::<usize>().ok()?.checked_sub(1)?, code, message })
+        });
+        ended.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn noted_errors_are_read() {
-        let noted = Noted::parse("12 40P01 deadlock detected").unwrap();
-        assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
-        assert!(Noted::parse("0 40P01 odd").is_none());
-        assert!(Noted::parse("odd").is_none());
-    }
 
     #[test]
     fn operations_that_are_alike_make_a_run() {

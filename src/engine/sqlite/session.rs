@@ -18,7 +18,7 @@ use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::{Failure, not_loaded};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::statement_loop;
-use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Cancel, EngineError, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::changed_columns;
 
@@ -234,19 +234,13 @@ impl Attached {
 }
 
 impl Session for SqliteSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let stop = batch.stop;
         self.cancelling.requested.store(false, Ordering::Relaxed);
         self.attached.iter().for_each(|attached| attached.waiter.obey(stop));
         // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
         let context = self.attached[0].context.clone();
-        context.during(|| {
-            statement_loop::run(batch, stop, done, &mut |operation| self.run(operation, stop))
-        })
+        context.during(|| statement_loop::run(batch, &mut |operation| self.run(operation, stop)))
     }
 
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
