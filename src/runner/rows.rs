@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{Batch, Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
+use crate::engine::{
+    Batch, Engine, EngineError, INTERRUPTED, Outcomes, Result, SessionError, Stop,
+};
 use crate::stats::target::{LoadedSchema, RowsFound};
 use crate::workload::op::Operation;
 use crate::workload::scatter::Permutation;
@@ -18,11 +20,7 @@ const SEED: u64 = 1;
 
 /// Looks for a schema's rows: the first keys, the last, then ranges all over the rest, in scattered
 /// order, until all were looked for or `limit` is over.
-pub fn look(
-    engine: &dyn Engine,
-    schema: &LoadedSchema,
-    limit: Duration,
-) -> Result<RowsFound, EngineError> {
+pub fn look(engine: &dyn Engine, schema: &LoadedSchema, limit: Duration) -> Result<RowsFound> {
     let seat = Seat { session: 1, schema: schema.number, endpoint: 0, role: Role::Reader };
     let mut session = engine.connect_reader(seat)?;
     let stop = Stop::unlimited(std::sync::Arc::default());

@@ -18,9 +18,7 @@ use super::scan::scan;
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use super::update::{self, Begun};
-use crate::engine::{
-    Batch, CUT, Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop,
-};
+use crate::engine::{Batch, CUT, Cancel, Outcome, Outcomes, Result, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 pub struct DeviceSession {
@@ -31,7 +29,7 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
-    pub fn connect(shared: &Arc<Shared>) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>) -> Result<Self> {
         let context = Context::new(shared)?;
         let flow = Some(Flow::new(&context)?);
         Ok(Self { context, flow, scan_buffer: None })

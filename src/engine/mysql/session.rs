@@ -23,7 +23,7 @@ use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::per_schema::SchemaWork;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Batch, Cancel, EngineError, INTERRUPTED, Session, SessionError};
+use crate::engine::{Batch, Cancel, INTERRUPTED, Result, Session, SessionError};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::Operation;
 use crate::workload::row::changed_columns;
@@ -67,11 +67,7 @@ pub struct Work {
 pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 impl MysqlSession {
-    pub fn connect(
-        shared: &Arc<Shared>,
-        endpoint: &Endpoint,
-        seat: Seat,
-    ) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.clone();
         // A run without a deadline of its own may leave it idle for long.
@@ -122,14 +118,14 @@ impl SchemaWork for Work {
         self.home
     }
 
-    fn check_loaded(&mut self, schema: u32) -> Result<(), EngineError> {
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
         self.meta(schema).map(|_| ())
     }
 }
 
 impl Work {
     /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
@@ -143,11 +139,7 @@ impl Work {
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
         let meta = self.meta(operation.schema)?;
         let (filler, width) = (meta.filler, meta.column_bytes());
         Ok(self.text.make(filler, operation.stamp, width, columns))

@@ -9,7 +9,7 @@ use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::statement_loop;
-use crate::engine::{Batch, EngineError, SessionError};
+use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
@@ -24,7 +24,7 @@ struct Statements {
 }
 
 impl ClientLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let schemas = PerSchema::new(work, |work, number| {
             let name = schema::name(number);
             let update = schema::update(&name, work.changed_columns());
@@ -52,7 +52,7 @@ impl ClientLoop {
     }
 }
 
-pub fn prepared(work: &mut Work, sql: &str) -> Result<Statement, EngineError> {
+pub fn prepared(work: &mut Work, sql: &str) -> Result<Statement> {
     let prepared = work.client.prepare(sql);
     prepared.map_err(|error| engine_error(&work.server, "preparing statements", &error))
 }

@@ -16,7 +16,7 @@ use crate::engine::server::batch_loop::{
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;
-use crate::engine::{Batch, EngineError, SessionError};
+use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -46,7 +46,7 @@ struct Arguments {
 }
 
 impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let calls = PerSchema::new(work, |work, number| {
             ensure_routine(work, number)?;
             prepared(work, &format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
@@ -146,12 +146,7 @@ impl Ended {
 }
 
 impl Arguments {
-    fn fill(
-        &mut self,
-        work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-    ) -> Result<(), EngineError> {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
         let (width, is_constant) = work.meta(home)?.column_shape();
         (self.width, self.step) = (width, if is_constant { 0 } else { width });
         self.runs.clear();
@@ -187,7 +182,7 @@ impl Arguments {
 
 /// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
 /// take no time.
-pub fn check_clock(work: &mut Work) -> Result<(), EngineError> {
+pub fn check_clock(work: &mut Work) -> Result<()> {
     let goes: u64 = work
         .client
         .query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))")
@@ -203,7 +198,7 @@ pub fn check_clock(work: &mut Work) -> Result<(), EngineError> {
 }
 
 /// Makes sure that a schema has this petal's routine; asked once per server, schema and petal.
-fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
     let mut known = shared.routines.lock();
@@ -218,7 +213,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
 }
 
 /// Makes the routine of a schema where it is missing or not this petal's.
-pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<(), EngineError> {
+pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
     let name = schema::name(number);
     let doing = format!("making {name}_run (LOOP=client needs none)");
     let failed = |error| engine_error(server, &doing, &error);

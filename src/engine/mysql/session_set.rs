@@ -13,7 +13,7 @@ use crate::engine::server::batch_loop::{
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;
-use crate::engine::{Batch, EngineError, SessionError};
+use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::Kind;
 
 /// The most SELECTs of one statement, which ends only when all are done.
@@ -25,7 +25,7 @@ pub struct SetLoop {
 }
 
 impl SetLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         check_clock(work)?;
         let selects = PerSchema::new(work, |work, number| {
             prepared(work, &schema::select_set(&schema::name(number)))

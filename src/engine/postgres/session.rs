@@ -23,7 +23,7 @@ use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::per_schema::SchemaWork;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Batch, Cancel, EngineError, INTERRUPTED, Session, SessionError};
+use crate::engine::{Batch, Cancel, INTERRUPTED, Result, Session, SessionError};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::changed_columns;
@@ -83,7 +83,7 @@ impl PostgresSession {
         endpoint: &Endpoint,
         primary: Option<&Endpoint>,
         seat: Seat,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let home = Connected::new(shared, endpoint, seat)?;
         let primary = primary.map(|primary| Connected::new(shared, primary, seat)).transpose()?;
         Ok(Self { home, primary })
@@ -91,7 +91,7 @@ impl PostgresSession {
 }
 
 impl Connected {
-    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
+    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let Opened { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let doing = "preparing a session";
@@ -186,14 +186,14 @@ impl SchemaWork for Work {
         self.home
     }
 
-    fn check_loaded(&mut self, schema: u32) -> Result<(), EngineError> {
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
         self.meta(schema).map(|_| ())
     }
 }
 
 impl Work {
     /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
@@ -205,11 +205,7 @@ impl Work {
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
         let meta = self.meta(operation.schema)?;
         let (filler, width) = (meta.filler, meta.column_bytes());
         Ok(self.text.make(filler, operation.stamp, width, columns))

@@ -17,7 +17,7 @@ use crate::engine::server::batch_loop::{
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::statement_loop;
-use crate::engine::{Batch, EngineError, SessionError};
+use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 /// LOOP=client.
@@ -33,7 +33,7 @@ struct Statements {
 }
 
 impl ClientLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let schemas = PerSchema::new(work, |work, number| {
             let name = schema::name(number);
             let update = schema::update(&name, work.changed_columns());
@@ -62,7 +62,7 @@ impl ClientLoop {
     }
 }
 
-fn prepared(work: &mut Work, sql: &str) -> Result<Statement, EngineError> {
+fn prepared(work: &mut Work, sql: &str) -> Result<Statement> {
     work.client.prepare_for("preparing statements", sql)
 }
 
@@ -106,7 +106,7 @@ CROSS JOIN LATERAL (SELECT count(c2) AS rows FROM {schema}.cf1
                     WHERE custid BETWEEN low AND high) AS visited";
 
 impl SetLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let selects = PerSchema::new(work, |work, number| {
             prepared(work, &SELECTS.replace("{schema}", &schema::name(number)))
         })?;

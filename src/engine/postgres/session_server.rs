@@ -17,7 +17,7 @@ use crate::engine::server::batch_loop::{
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::row_layout::split_stamp;
-use crate::engine::{Batch, EngineError, SessionError};
+use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -70,7 +70,7 @@ struct Arguments {
 }
 
 impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let sql = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
         let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
         let budget_max = match timeout_ms.cast_unsigned() {
@@ -108,7 +108,7 @@ impl ServerLoop {
 }
 
 /// Makes sure that a schema has this petal's routine; asked once per schema and petal.
-fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
     let mut known = shared.routines.lock();
@@ -121,7 +121,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
 }
 
 /// Makes the routine of a schema where it is missing or older than this petal.
-pub fn make_routine(client: &mut Client, number: u32) -> Result<(), EngineError> {
+pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     let name = schema::name(number);
     match routine_version(client, &name)? {
         Some(version) if version == ROUTINE_VERSION => return Ok(()),
@@ -144,7 +144,7 @@ pub fn make_routine(client: &mut Client, number: u32) -> Result<(), EngineError>
     client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql)
 }
 
-fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>, EngineError> {
+fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>> {
     let sql = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
                WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace";
     let rows = client.ask("looking for petal's routine", sql, &[&name])?;
@@ -168,12 +168,7 @@ impl Arguments {
         self.untils.push(end);
     }
 
-    fn fill(
-        &mut self,
-        work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-    ) -> Result<(), EngineError> {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
         let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
         self.kinds.clear();
         self.reaches.clear();

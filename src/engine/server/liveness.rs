@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::engine::threads::Thread;
-use crate::engine::{EngineError, Stop};
+use crate::engine::{EngineError, Result, Stop};
 
 /// The silence after which a connection is checked.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -185,8 +185,8 @@ pub fn until_over<T>(
     cancel: &(dyn Fn() + Sync),
     is_over: &(dyn Fn() -> bool + Sync),
     meanwhile: &(dyn Fn() + Sync),
-    work: impl FnOnce() -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = Thread::named("watcher").start_in(scope, || {

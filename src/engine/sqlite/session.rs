@@ -18,7 +18,7 @@ use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::{Failure, not_loaded};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::statement_loop;
-use crate::engine::{Batch, CUT, Cancel, EngineError, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Cancel, EngineError, Result, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::changed_columns;
 
@@ -48,7 +48,7 @@ struct Attached {
 }
 
 impl SqliteSession {
-    pub fn connect(shared: &Arc<Shared>, home: u32, access: Access) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, home: u32, access: Access) -> Result<Self> {
         let mut session = Self {
             shared: Arc::clone(shared),
             access,
@@ -62,7 +62,7 @@ impl SqliteSession {
     }
 
     /// Opens a schema, with everything prepared: no operation pays for it.
-    fn attach(&mut self, schema: u32) -> Result<usize, EngineError> {
+    fn attach(&mut self, schema: u32) -> Result<usize> {
         let cancelled = &self.cancelling.requested;
         let attached = Attached::open(&self.shared, schema, self.access, cancelled)?;
 
@@ -135,7 +135,7 @@ impl Attached {
         schema: u32,
         access: Access,
         cancelled: &Arc<AtomicBool>,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let path = shared.folder.database(schema);
         if !path.exists() {
             return Err(not_loaded(shared.folder.path().display(), schema));
