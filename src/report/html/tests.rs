@@ -85,7 +85,7 @@ fn spread_wide() -> Spreads {
     let second = |at: u64| Spread {
         from_s: at as f64,
         counts: (15..60)
-            .filter(|step| (step * 7 + at) % 5 > 0)
+            .filter(|step| !(step * 7 + at).is_multiple_of(5))
             .map(|step| (step as i32, 1 + (step * 31 + at * 17) % 977 * (60 - step)))
             .collect(),
     };

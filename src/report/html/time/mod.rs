@@ -94,7 +94,7 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Figure> {
     if axis.pieces.len() < 2 {
         return figures;
     }
-    axis.lanes = events::lanes(run, axis.to_s());
+    axis.lanes = events::lanes(run, axis.end_s());
     figures.extend(events::strip(&axis));
     for (number, kind) in run.summary.latency_us.keys().enumerate() {
         let spreads = spreads.get(kind).map_or(&[][..], Vec::as_slice);
@@ -110,11 +110,11 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Figure> {
 }
 
 impl TimeAxis<'_> {
-    fn from_s(&self) -> f64 {
+    fn begin_s(&self) -> f64 {
         self.pieces.first().map_or(0.0, Piece::begin_s)
     }
 
-    fn to_s(&self) -> f64 {
+    fn end_s(&self) -> f64 {
         self.pieces.last().map_or(self.run.summary.elapsed_s, Piece::end_s)
     }
 
@@ -136,7 +136,8 @@ impl TimeAxis<'_> {
         draw: impl FnOnce(&mut Plot),
     ) -> String {
         let is_of_events = y.words.is_some();
-        let x = Axis::new(Scale::between(self.from_s(), self.to_s()), "seconds since the trigger");
+        let x =
+            Axis::new(Scale::between(self.begin_s(), self.end_s()), "seconds since the trigger");
         let (low, high) = (y.scale.from(), y.scale.to());
         let (y, width, shown) = (y.with_room(ROOM), WIDTH, Use::Page);
         let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });
