@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::RunError;
 use super::job::Job;
-use crate::engine::{Engine, EngineError, LoadPlan, Needs};
+use crate::engine::{Engine, EngineError, LoadPlan, Needs, Result};
 use crate::stats::cgroup::Groups;
 use crate::stats::devices::Roots;
 use crate::stats::os;
@@ -48,7 +48,7 @@ pub fn check(job: &Job<'_>) -> Result<(), RunError> {
 }
 
 /// Does the same for a load.
-pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<(), EngineError> {
+pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<()> {
     let loaders = plan.loaders() as u64;
     let words = format!("{loaders} loaders");
     let who = Workers { count: loaders, words, fewer: "a lower LOAD_PARALLEL_DEGREE" };
@@ -56,7 +56,7 @@ pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<(), EngineErro
 }
 
 /// Refuses what they are sure not to get.
-fn refuse(who: &Workers, mut needs: Needs) -> Result<(), EngineError> {
+fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
     needs.files += FILES_OF_A_RUN;
     needs.threads += who.count + THREADS_OF_A_RUN;
     needs.memory_bytes = needs.memory_bytes.saturating_add(who.count * BYTES_PER_SESSION);

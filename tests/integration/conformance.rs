@@ -10,7 +10,7 @@ use petal::engine::device::{
     block,
     layout::{Found, Header},
 };
-use petal::engine::{self, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
+use petal::engine::{self, Batch, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
 use petal::settings::url::TargetUrl;
 use petal::settings::{LoopSide, RedoStress, Settings, Verify};
 use petal::stats::counters::{Counters, IoCounts};
@@ -136,7 +136,7 @@ fn choose(workload: &Workload, seat: Seat, count: usize) -> Vec<Operation> {
 /// Executes all of them, none of which may fail; the rows of each.
 fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
     let mut done = Outcomes::default();
-    session.execute(batch, &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(batch, &unlimited(), &mut done)).unwrap();
     session.flush_statistics().unwrap();
     assert_eq!(done.ended.len(), batch.len());
     for (at, outcome) in done.ended.iter().enumerate() {
@@ -217,7 +217,7 @@ fn a_latency_holds_all_rows_of_its_operation(target: &Target) {
                 Operation { kind, schema: 1, first: 1, rows, stamp, due: None, hot: [false; 2] };
             let mut done = Outcomes::default();
             let begin = Instant::now();
-            session.execute(&[all], &unlimited(), &mut done).unwrap();
+            session.execute(Batch::new(&[all], &unlimited(), &mut done)).unwrap();
             let waited_ns = begin.elapsed().as_nanos() as f64;
             let share = done.ended[0].latency_ns as f64 / waited_ns;
             assert!(share <= 1.05, "{kind:?}: a latency of {share} of the time that passed");

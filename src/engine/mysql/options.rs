@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::option_files;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, TargetUrl};
 
 const PORT_DEFAULT: u16 = 3306;
@@ -110,7 +110,7 @@ impl Options {
         url: &TargetUrl,
         service: Option<&str>,
         environment: Environment<'_>,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let Some(server) = url.server() else {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
         };
@@ -171,7 +171,7 @@ impl Given<'_> {
     }
 
     /// A host without a port that is `localhost` stands for the socket, as everywhere in MySQL.
-    fn addresses(&self, hosts: &[Host]) -> Result<Vec<Address>, EngineError> {
+    fn addresses(&self, hosts: &[Host]) -> Result<Vec<Address>> {
         let socket = self.get("socket", "MYSQL_UNIX_PORT");
         let port = self.get("port", "MYSQL_TCP_PORT");
         let port = match &port {
@@ -198,7 +198,7 @@ impl Given<'_> {
         Ok(hosts.iter().map(address).collect())
     }
 
-    fn tls(&self) -> Result<TlsOptions, EngineError> {
+    fn tls(&self) -> Result<TlsOptions> {
         let mode = self.get("ssl_mode", "").map(|text| text.to_ascii_uppercase());
         let known = |text: &String| SslMode::ALL.iter().find(|(name, _)| name == text);
         let mode = match &mode {
@@ -225,7 +225,7 @@ impl Given<'_> {
         Ok(TlsOptions { mode, ca, certificate, key })
     }
 
-    fn connect_timeout(&self) -> Result<Duration, EngineError> {
+    fn connect_timeout(&self) -> Result<Duration> {
         let Some(text) = self.get("connect_timeout", "") else {
             return Ok(CONNECT_TIMEOUT_DEFAULT);
         };
@@ -260,7 +260,7 @@ fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
 mod tests {
     use super::*;
 
-    fn options(url: &str, environment: &[(&str, &str)]) -> Result<Options, EngineError> {
+    fn options(url: &str, environment: &[(&str, &str)]) -> Result<Options> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "[client]\nuser=filed\npassword=f1led\nport=3311\n").unwrap();
         let sign = if url.contains('?') { '&' } else { '?' };

@@ -14,14 +14,16 @@ use super::schema;
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
 use super::session_set::SetLoop;
+use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
 use crate::engine::server::liveness::TimeoutPolicy;
 use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::per_schema::SchemaWork;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, Cancel, INTERRUPTED, Result, Session, SessionError};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::Operation;
 use crate::workload::row::changed_columns;
@@ -65,11 +67,7 @@ pub struct Work {
 pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 impl MysqlSession {
-    pub fn connect(
-        shared: &Arc<Shared>,
-        endpoint: &Endpoint,
-        seat: Seat,
-    ) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.clone();
         // A run without a deadline of its own may leave it idle for long.
@@ -100,21 +98,13 @@ impl MysqlSession {
 }
 
 impl Session for MysqlSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work.control.begin_batch();
-        self.work.client.set_policy(match stop.planned() {
-            Some(_) => TimeoutPolicy::UntilAborted,
-            None => TimeoutPolicy::WhileServerLives,
-        });
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        self.work.control.begin_batch(batch.stop);
+        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
         match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
+            Side::Set(side) => side.execute(&mut self.work, batch),
         }
     }
 
@@ -123,9 +113,19 @@ impl Session for MysqlSession {
     }
 }
 
+impl SchemaWork for Work {
+    fn home(&self) -> u32 {
+        self.home
+    }
+
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
+        self.meta(schema).map(|_| ())
+    }
+}
+
 impl Work {
     /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
@@ -139,28 +139,26 @@ impl Work {
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
         let meta = self.meta(operation.schema)?;
         let (filler, width) = (meta.filler, meta.column_bytes());
         Ok(self.text.make(filler, operation.stamp, width, columns))
     }
 
     /// The meaning of a failed statement.
-    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
+    pub fn failure(&self, error: &Error) -> Failure {
         let kind = error.code().map_or(StatementErrorKind::Other, kind_of);
         let SessionError { code, message } = self.loss(error);
-        self.control.failure(StatementError { kind, code, message }, stop)
+        self.control.failure(StatementError { kind, code, message })
     }
 
     /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, code: u16, message: &str, stop: &Stop) -> Failure {
-        let message = format!("{}: {message} ({code}); {}", self.server, hint_of(code));
-        let (kind, code) = (kind_of(code), code.to_string());
-        self.control.failure(StatementError { kind, code, message }, stop)
+    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+        let number = noted.code.parse().unwrap_or_default();
+        let message =
+            format!("{}: {} ({}); {}", self.server, noted.message, noted.code, hint_of(number));
+        let (kind, code) = (kind_of(number), noted.code.to_owned());
+        self.control.failure(StatementError { kind, code, message })
     }
 
     /// Why the session ends.

@@ -17,7 +17,7 @@ use super::options::{Options, SslMode, Wanted};
 use super::tls;
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
-use crate::engine::{Caller, EngineError};
+use crate::engine::{Caller, EngineError, Result};
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;
@@ -72,7 +72,7 @@ pub struct Opened {
 }
 
 impl Endpoint {
-    pub fn all(options: &Options) -> Result<Vec<Self>, EngineError> {
+    pub fn all(options: &Options) -> Result<Vec<Self>> {
         let tls = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
         let endpoints = addresses.map(|(address, password)| {
@@ -123,12 +123,12 @@ impl Endpoint {
     }
 
     /// Connects for work that may be long, under a name that the server's views show.
-    pub fn connect(&self, application: &str) -> Result<Client, EngineError> {
+    pub fn connect(&self, application: &str) -> Result<Client> {
         self.open(application).map(|opened| opened.client)
     }
 
     /// Connects for short questions, which no signal ends: closing figures are read after one.
-    pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
+    pub fn connect_to_look(&self, application: &str) -> Result<Client> {
         let opened =
             self.reach(application, self.connect_limit(), long_work::LOOK_LOCK_LIMIT, None);
         let mut client = opened.map_err(|error| self.refusal(&error))?.client;
@@ -137,14 +137,14 @@ impl Endpoint {
     }
 
     /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
-    pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
+    pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
         let opened = self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None);
         opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
     /// the caller is told whose locks hold it up.
-    pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
+    pub fn open(&self, application: &str) -> Result<Opened> {
         let caller = self.caller.get();
         let mut opened = self
             .reach(application, self.connect_limit(), long_work::LOCK_LIMIT, caller)
@@ -297,12 +297,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
 /// Questions and statements whose errors say what petal was `doing`.
 impl Client {
     /// Every row of an answer.
-    pub fn ask(
-        &mut self,
-        doing: &str,
-        sql: &str,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, EngineError> {
+    pub fn ask(&mut self, doing: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.query(sql, parameters).map_err(|error| self.error(doing, &error))
     }
 
@@ -312,7 +307,7 @@ impl Client {
         doing: &str,
         statement: &S,
         parameters: Parameters<'_>,
-    ) -> Result<Row, EngineError> {
+    ) -> Result<Row> {
         self.query_one(statement, parameters).map_err(|error| self.error(doing, &error))
     }
 
@@ -322,16 +317,16 @@ impl Client {
         doing: &str,
         sql: &str,
         parameters: Parameters<'_>,
-    ) -> Result<T, EngineError> {
+    ) -> Result<T> {
         self.ask_row(doing, sql, parameters).map(|row| row.get(0))
     }
 
     /// Executes statements without parameters.
-    pub fn run(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
+    pub fn run(&mut self, doing: &str, sql: &str) -> Result<()> {
         self.batch_execute(sql).map_err(|error| self.error(doing, &error))
     }
 
-    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement, EngineError> {
+    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement> {
         self.prepare(sql).map_err(|error| self.error(doing, &error))
     }
 
@@ -448,12 +443,12 @@ pub fn hint_of(code: &str) -> &'static str {
 }
 
 /// Such as 150018.
-pub fn server_version(client: &mut Client) -> Result<u32, EngineError> {
+pub fn server_version(client: &mut Client) -> Result<u32> {
     let sql = "SELECT current_setting('server_version_num')::integer";
     client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)
 }
 
-pub fn check_version(client: &mut Client) -> Result<(), EngineError> {
+pub fn check_version(client: &mut Client) -> Result<()> {
     let version = server_version(client)?;
     if version >= VERSION_MIN {
         return Ok(());

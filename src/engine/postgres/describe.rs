@@ -9,8 +9,8 @@ use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
 use super::{advice, plan, servers};
-use crate::engine::EngineError;
 use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
@@ -60,7 +60,7 @@ pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
-) -> Result<(Target, TargetDetails), EngineError> {
+) -> Result<(Target, TargetDetails)> {
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
             "{}: no petal schema is loaded there; load one (petal setup) or name the database that \
@@ -141,7 +141,7 @@ pub fn describe(
     Ok((target, details))
 }
 
-fn settings(client: &mut Client) -> Result<BTreeMap<String, String>, EngineError> {
+fn settings(client: &mut Client) -> Result<BTreeMap<String, String>> {
     // pg_settings leaves out what a role may not see.
     let names: Vec<&str> =
         SETTINGS.iter().copied().chain(["server_version", "data_directory"]).collect();
@@ -193,7 +193,7 @@ fn unseen(data_directory: &str) -> String {
 }
 
 /// Folders of data and log where they can be seen from here; empty where they cannot.
-fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>, EngineError> {
+fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>> {
     let data = Path::new(data_directory);
     if data_directory.is_empty() || !data.is_dir() {
         return Ok(Vec::new());

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::client::Client;
 use super::connect::{Endpoint, Opened};
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::engine::server::liveness;
 use crate::engine::server::wait_monitor::LockWait;
 
@@ -24,7 +24,7 @@ const NOTICE_END: &str = "SELECT set_config(name, '1s', false) FROM pg_settings 
                           WHERE name = 'client_connection_check_interval'";
 
 /// A connection without the role's time limits.
-pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened, EngineError> {
+pub fn open(endpoint: &Endpoint, application: &str) -> Result<Opened> {
     let mut opened = endpoint.open(application)?;
     let _ = opened.client.query(NOTICE_END, &[]);
     opened.client.ask("lifting time limits", NO_LIMITS, &[])?;
@@ -37,8 +37,8 @@ pub fn until_over<T>(
     client: &mut Client,
     is_over: &(dyn Fn() -> bool + Sync),
     meanwhile: &(dyn Fn() + Sync),
-    work: impl FnOnce(&mut Client) -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
+    work: impl FnOnce(&mut Client) -> Result<T>,
+) -> Result<T> {
     let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
     let cancel = || token.cancel();
     liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))

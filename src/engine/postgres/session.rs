@@ -14,14 +14,16 @@ use super::session_client::{ClientLoop, SetLoop};
 use super::session_server::ServerLoop;
 use super::waits::Waits;
 use super::{long_work, plan, schema};
+use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
 use crate::engine::server::liveness::TimeoutPolicy;
 use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::per_schema::SchemaWork;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, Cancel, INTERRUPTED, Result, Session, SessionError};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::changed_columns;
@@ -81,7 +83,7 @@ impl PostgresSession {
         endpoint: &Endpoint,
         primary: Option<&Endpoint>,
         seat: Seat,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let home = Connected::new(shared, endpoint, seat)?;
         let primary = primary.map(|primary| Connected::new(shared, primary, seat)).transpose()?;
         Ok(Self { home, primary })
@@ -89,7 +91,7 @@ impl PostgresSession {
 }
 
 impl Connected {
-    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
+    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let Opened { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let doing = "preparing a session";
@@ -121,21 +123,13 @@ impl Connected {
         Ok(Self { work, side, flush })
     }
 
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work.control.begin_batch();
-        self.work.client.set_policy(match stop.planned() {
-            Some(_) => TimeoutPolicy::UntilAborted,
-            None => TimeoutPolicy::WhileServerLives,
-        });
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        self.work.control.begin_batch(batch.stop);
+        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
         match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
+            Side::Set(side) => side.execute(&mut self.work, batch),
         }
     }
 
@@ -151,23 +145,19 @@ impl Connected {
 }
 
 impl Session for PostgresSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let Some(primary) = &mut self.primary else {
-            return self.home.execute(batch, stop, done);
+            return self.home.execute(batch);
         };
+        let Batch { operations, stop, done, .. } = batch;
         let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = operations.get(from..).filter(|rest| !rest.is_empty()) {
             let writes = rest[0].kind == Kind::Update;
             let length = rest.iter().take_while(|next| (next.kind == Kind::Update) == writes);
             let length = length.count();
             let before = done.ended.len();
             let side = if writes { &mut *primary } else { &mut self.home };
-            let result = side.execute(&rest[..length], stop, done);
+            let result = side.execute(Batch::new(&rest[..length], stop, done));
             let ended = done.ended.iter_mut().skip(before);
             ended.for_each(|outcome| outcome.operation += from as u32);
             result?;
@@ -191,38 +181,19 @@ impl Session for PostgresSession {
     }
 }
 
-/// What a loop has prepared for each schema that it visits.
-pub struct PerSchema<T> {
-    prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
-    known: BTreeMap<u32, T>,
-}
-
-impl<T: Clone> PerSchema<T> {
-    /// Prepares the session's own schema at once.
-    pub fn new(
-        work: &mut Work,
-        prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
-    ) -> Result<Self, EngineError> {
-        let mut all = Self { prepare, known: BTreeMap::new() };
-        all.get(work, work.home)?;
-        Ok(all)
+impl SchemaWork for Work {
+    fn home(&self) -> u32 {
+        self.home
     }
 
-    /// A schema that was not visited before is prepared now, if it is loaded.
-    pub fn get(&mut self, work: &mut Work, number: u32) -> Result<T, EngineError> {
-        if let Some(known) = self.known.get(&number) {
-            return Ok(known.clone());
-        }
-        work.meta(number)?;
-        let prepared = (self.prepare)(work, number)?;
-        self.known.insert(number, prepared.clone());
-        Ok(prepared)
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
+        self.meta(schema).map(|_| ())
     }
 }
 
 impl Work {
     /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
         match self.metas.entry(number) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
@@ -234,27 +205,23 @@ impl Work {
     }
 
     /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
         let meta = self.meta(operation.schema)?;
         let (filler, width) = (meta.filler, meta.column_bytes());
         Ok(self.text.make(filler, operation.stamp, width, columns))
     }
 
     /// The meaning of a failed statement.
-    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
+    pub fn failure(&self, error: &Error) -> Failure {
         let SessionError { code, message } = self.loss(error);
-        self.control.failure(StatementError { kind: kind_of(&code), code, message }, stop)
+        self.control.failure(StatementError { kind: kind_of(&code), code, message })
     }
 
     /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        let message = format!("{}: {message}; {}", self.client.server, hint_of(code));
-        let (kind, code) = (kind_of(code), code.to_owned());
-        self.control.failure(StatementError { kind, code, message }, stop)
+    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+        let message = format!("{}: {}; {}", self.client.server, noted.message, hint_of(noted.code));
+        let (kind, code) = (kind_of(noted.code), noted.code.to_owned());
+        self.control.failure(StatementError { kind, code, message })
     }
 
     /// Why the session ends.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::files;
 use super::files::OnPath;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
 
@@ -16,7 +16,7 @@ pub struct FilesInUse {
 }
 
 impl FilesInUse {
-    pub fn begin(paths: Vec<PathBuf>) -> Result<Self, EngineError> {
+    pub fn begin(paths: Vec<PathBuf>) -> Result<Self> {
         let mut begun = Self { files: Vec::new(), _locks: Vec::new() };
         for path in paths {
             begun._locks.extend(files::lock_file(&path)?);
@@ -28,7 +28,7 @@ impl FilesInUse {
 }
 
 impl DataUse for FilesInUse {
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         Ok(self.files.iter().find_map(|(path, id)| id.vanished(path)))
     }
 }
