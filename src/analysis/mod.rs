@@ -26,6 +26,7 @@ pub mod petals;
 mod physical;
 pub mod served;
 pub mod server_report;
+mod settings;
 pub mod significance;
 pub mod steady;
 pub mod target;
