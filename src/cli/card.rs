@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 
 use crate::analysis;
-use crate::record::Folder;
 use crate::report::card::{MARKDOWN_NAME, SVG_NAME, card};
 use crate::settings::printable::printable;
 
@@ -13,6 +12,7 @@ use super::args;
 use super::console::Console;
 use super::failure::{Exit, Failure};
 use super::gallery::Found;
+use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         )));
     };
     let made = card(shown, verdict.as_deref());
-    let out = Folder::open(matches.get_one::<PathBuf>("out").unwrap_or(path));
+    let out = output::folder(matches.get_one::<PathBuf>("out").unwrap_or(path))?;
     if let Some(svg) = &made.svg {
         out.write_atomically(SVG_NAME, printable(svg).as_bytes())?;
     }

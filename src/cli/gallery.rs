@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::record::{self, Folder, Run, sweep};
+use crate::record::{self, Run, sweep};
 use crate::report;
 use crate::report::records::{Shown, of_runs};
 use crate::settings::objective::Objective;
+use crate::settings::printable::printable;
 
 use super::args;
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,12 +55,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
     let page = report::html::gallery(&shown, objective);
     let page = page.map_err(Failure::failed("the gallery"))?;
-    fs::create_dir_all(out).map_err(|error| {
-        let what = format!("--out {}: {error}; name a folder that can be made", out.display());
-        Failure::new(Exit::Environment, what)
-    })?;
-    let page = crate::settings::printable::printable(&page);
-    let path = Folder::open(out).write_atomically(INDEX, page.as_bytes())?;
+    let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
     console.result(&format!("{}\n", path.display()));
     Ok(Exit::Done)
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::record::Folder;
+
 use super::failure::{Exit, Failure};
 
 /// Writes a file that `flag` named.
@@ -11,6 +13,15 @@ pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Fai
         let what = format!("{flag} {}: {error}; name a folder that can be written", file.display());
         Failure::new(Exit::Environment, what)
     })
+}
+
+/// The folder that `--out` named, made where it is not there.
+pub fn folder(path: &Path) -> Result<Folder, Failure> {
+    fs::create_dir_all(path).map_err(|error| {
+        let what = format!("--out {}: {error}; name a folder that can be made", path.display());
+        Failure::new(Exit::Environment, what)
+    })?;
+    Ok(Folder::open(path))
 }
 
 /// Refuses a name that ends otherwise, before anything is read.

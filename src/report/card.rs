@@ -34,8 +34,9 @@ pub fn card(shown: &Shown, verdict: Option<&str>) -> Card {
         let read_us = or_dash(point.read_us.as_ref(), |seen| micros(seen.mean));
         format!("{piops} PIOPS at {read_us} us")
     });
-    let warned = if warnings.is_empty() { String::new() } else { warnings.join(", ") };
-    let title = [&heading, &platform, &verdict, &format!("{measured}. {warned}")];
+    let warned = warnings.join(", ");
+    let said = if warned.is_empty() { String::new() } else { format!("; warnings: {warned}") };
+    let title = [&heading, &platform, &verdict, &format!("{measured}{said}")];
     let title: Vec<String> = title.iter().map(|line| cut(line)).collect();
     let mut petals = Petals { notes: Vec::new(), lines: shown.petals.lines.clone() };
     for line in petals.lines.iter_mut().filter(|line| line.points.len() == 1) {

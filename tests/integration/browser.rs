@@ -361,6 +361,11 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     assert_eq!(browser.text(hosts), "lily");
     let shown = "[...document.querySelectorAll('#multiples figure')].filter(f => !f.hidden).length";
     assert_eq!(browser.value(shown), 1, "the petals of rows that are filtered out");
+    browser.value(
+        "(() => { const words = document.querySelector('.filters input');
+            words.value = 'rose'; words.dispatchEvent(new Event('input')); return 1; })()",
+    );
+    assert_eq!(browser.text(hosts), "", "both filters hold");
     let month = "document.querySelector('#lines thead').textContent.includes('a month for 1,000')";
     assert_eq!(browser.value(month), true);
     browser.open(&work.path("gallery/index.html"));

@@ -42,11 +42,10 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
     let page = Page {
         title: "petal gallery".to_owned(),
         heading: "Gallery".to_owned(),
-        facts: vec![
-            format!("{} records", shown.len()),
-            format!("{lines} lines"),
-            or_dash(objective, |objective| format!("objective {objective}")),
-        ],
+        facts: [format!("{} records", shown.len()), format!("{lines} lines")]
+            .into_iter()
+            .chain(objective.map(|objective| format!("objective {objective}")))
+            .collect(),
         sections: vec![
             section(
                 "lines",
@@ -91,7 +90,7 @@ fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> T
             table.row(row(record, &id(at), line, axes, objective, has_cost));
         }
     }
-    table.captioned("Every line of every record").sortable()
+    table.sortable()
 }
 
 fn row(

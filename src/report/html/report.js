@@ -173,6 +173,11 @@
     var body = table.tBodies[0], rows = Array.from(body.rows), filters = [];
     var bar = document.createElement("div");
     bar.className = "filters";
+    var words = bar.appendChild(document.createElement("input"));
+    words.type = "search";
+    words.placeholder = "rows with this text";
+    words.setAttribute("aria-label", words.placeholder);
+    words.addEventListener("input", filter);
     function text(row, at) { return row.cells[at].textContent.trim(); }
     function known(row, at) {
       var shown = text(row, at), number = Number(shown.replace(/,/g, ""));
@@ -184,9 +189,10 @@
     }
     function filter() {
       rows.forEach(function (row) {
-        row.hidden = filters.some(function (one) {
-          return one.choice.value && text(row, one.at) !== one.choice.value;
-        });
+        row.hidden = row.textContent.toLowerCase().indexOf(words.value.toLowerCase()) < 0 ||
+          filters.some(function (one) {
+            return one.choice.value && text(row, one.at) !== one.choice.value;
+          });
       });
       document.querySelectorAll("#multiples figure").forEach(function (figure) {
         figure.hidden = !rows.some(function (row) {
@@ -220,7 +226,7 @@
       filters.push({ at: at, choice: choice });
       bar.appendChild(choice);
     });
-    if (filters.length) table.closest(".scroll").before(bar);
+    table.closest(".scroll").before(bar);
   });
   addEventListener("scroll", hide, { passive: true });
 })();
