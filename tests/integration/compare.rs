@@ -250,7 +250,8 @@ fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     assert_eq!((cells[2], cells[4], cells[7]), ("80.0", "-20.4", "changed"), "{text}");
     assert_eq!(text.matches("changed").count(), 2, "the row, and how to read it: {text}");
     let limited = |limit: &'static str| [&history[..], &["--fail-if", limit]].concat();
-    work.petal(limited("piops < -10%")).exits(1).telling(&["FAILED"]);
+    let failed = work.petal(limited("piops < -10%")).exits(1).stdout;
+    assert!(failed.contains("FAILED") && failed.contains("1.2 -20.4 %"), "{failed}");
     work.petal(limited("piops < -40%")).exits(0);
     work.petal(limited("piops < -20%")).exits(4);
     let told = work.petal([&history[..], &["--json"]].concat()).exits(0).json();

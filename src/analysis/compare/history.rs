@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::gate::{Held, Outcome, outcome};
 use super::{CompareError, ContextDifference, Figures, Side, cells, figures, metrics, notes};
 use crate::analysis::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
+use crate::analysis::level::Level;
 use crate::analysis::significance;
 use crate::record::observation::Observation;
 use crate::settings::gate::Gate;
@@ -60,6 +61,12 @@ pub struct Shift {
     pub p: Option<f64>,
 }
 
+/// The runs of a cell, by the number of their group.
+struct CellRuns<'a> {
+    factors: Vec<(String, String)>,
+    groups: Vec<(usize, Vec<&'a Observation>)>,
+}
+
 /// Groups runs by `by`, in the order in which the groups began, and follows each metric of each cell.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
     let all = Side { name: "the records".to_owned(), observations: seen.to_vec() };
@@ -71,22 +78,23 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let groups = groups(whole.observations, by, &mut said);
     let metrics = metrics(&groups, asked)?;
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
-    let mut by_cell: BTreeMap<Vec<(String, String)>, Vec<(usize, Vec<&Observation>)>> =
-        BTreeMap::new();
+    let mut by_cell: BTreeMap<Vec<Level>, CellRuns<'_>> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {
         for seen in &group.observations {
             let value = |key: &String| cells::value(seen, key).unwrap_or_else(|| "-".to_owned());
-            let factors = keys.iter().map(|key| (key.clone(), value(key))).collect();
-            let cell = by_cell.entry(factors).or_default();
-            match cell.last_mut().filter(|(last, _)| *last == at) {
+            let factors: Vec<_> = keys.iter().map(|key| (key.clone(), value(key))).collect();
+            let order = factors.iter().map(|(_, value)| Level::of(value)).collect();
+            let cell =
+                by_cell.entry(order).or_insert_with(|| CellRuns { factors, groups: Vec::new() });
+            match cell.groups.last_mut().filter(|(last, _)| *last == at) {
                 Some((_, runs)) => runs.push(seen),
-                None => cell.push((at, vec![seen])),
+                None => cell.groups.push((at, vec![seen])),
             }
         }
     }
     let mut series = Vec::new();
     for metric in &metrics {
-        for (factors, runs) in &by_cell {
+        for CellRuns { factors, groups: runs } in by_cell.values() {
             let known: Vec<(usize, Figures)> =
                 runs.iter().filter_map(|(at, runs)| Some((*at, figures(runs, metric)?))).collect();
             if !known.is_empty() {
