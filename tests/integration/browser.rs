@@ -348,7 +348,7 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");
     let Some(mut browser) = opened(&work.path("gallery/index.html")) else { return };
     let hosts = "[...document.querySelectorAll('#lines tbody tr')].filter(r => !r.hidden)
-        .map(r => r.cells[3].textContent.trim()).join(' ')";
+        .map(r => r.cells[10].textContent.trim()).join(' ')";
     let by_piops = "[...document.querySelectorAll('#lines th button')]
         .find(b => b.textContent === 'peak PIOPS')";
     browser.click(by_piops);

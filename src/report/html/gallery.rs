@@ -81,8 +81,8 @@ fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> T
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
     let cost = if has_cost { " | a month for 1,000 PIOPS:" } else { "" };
     let mut table = Table::headed(&format!(
-        "petals | database | device | host | mix | active data | peak PIOPS: | +-: | read us: | \
-         MB/s: | sessions:{}{cost} | warnings at the peak | measured | record",
+        "petals | peak PIOPS: | +-: | read us: | MB/s: | sessions:{}{cost} | mix | database | device | \
+         host | active data | warnings at the peak | measured | record",
         within.unwrap_or_default()
     ));
     for (at, record) in shown.iter().enumerate() {
@@ -107,31 +107,30 @@ fn row(
     };
     let half = point.and_then(|point| point.piops.as_ref()?.half_width);
     let (places, peak_at) = axes.places(line);
-    let picture = Cell { picture: spark(&places, peak_at), ..Cell::default() };
-    let texts = [&record.database, &record.device, &record.host, &line.name];
-    let mut cells = vec![picture];
-    cells.extend(texts.map(|text| Cell::from(text.as_str())));
-    let active = or_dash(point.and_then(|point| point.active_bytes), bytes);
-    let sessions = or_dash(point, |point| point.sessions.to_string());
-    let mut figures = vec![
-        active,
+    let mut texts = vec![
         figure(metric::PIOPS, rate),
         or_dash(half, rate),
         figure(metric::READ_US, micros),
         figure(metric::MB, rate),
-        sessions,
+        or_dash(point, |point| point.sessions.to_string()),
     ];
     if objective.is_some() {
         let met = line.within_objective.and_then(|at| line.points.get(at)?.figure(metric::PIOPS));
-        figures.push(or_dash(met, rate));
+        texts.push(or_dash(met, rate));
     }
     if has_cost {
         let cost = price::of_line(line, objective);
-        figures.push(or_dash(cost, |cost| rate(cost.per_1000_piops)));
+        texts.push(or_dash(cost, |cost| rate(cost.per_1000_piops)));
     }
     let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
-    figures.extend([warnings.unwrap_or_default(), record.measured.clone()]);
-    cells.extend(figures.into_iter().map(Cell::from));
+    texts.extend([&line.name, &record.database, &record.device, &record.host].map(String::clone));
+    texts.extend([
+        or_dash(point.and_then(|point| point.active_bytes), bytes),
+        warnings.unwrap_or_default(),
+        record.measured.clone(),
+    ]);
+    let mut cells = vec![Cell { picture: spark(&places, peak_at), ..Cell::default() }];
+    cells.extend(texts.into_iter().map(Cell::from));
     let link = Some(format!("#fig-{id}"));
     cells.push(Cell { text: record.name.clone(), link, ..Cell::default() });
     cells
