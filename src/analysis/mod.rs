@@ -24,6 +24,7 @@ mod limits;
 mod others;
 pub mod petals;
 mod physical;
+pub mod profile;
 pub mod served;
 pub mod server_report;
 pub mod significance;

@@ -15,6 +15,7 @@ mod help;
 mod man;
 mod metrics;
 mod os;
+mod profile;
 mod report;
 mod run;
 mod setup;
@@ -48,6 +49,7 @@ Examples:
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
   petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
   petal awr --csv results/                         AWR and Statspack reports as rows
+  petal profile awr_*.html -o prod.json            what a production database did, to replay it elsewhere
   petal help parameters                            every parameter, and which engine supports it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
@@ -70,6 +72,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: report::command, run: report::run },
     Entry { command: compare::command, run: compare::run },
     Entry { command: awr::command, run: awr::run },
+    Entry { command: profile::command, run: profile::run },
     Entry { command: check::command, run: check::run },
     Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },

@@ -18,6 +18,7 @@ pub mod numbers;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
+pub mod profile;
 mod run;
 mod sources;
 pub mod sweep;

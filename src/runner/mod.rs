@@ -16,6 +16,7 @@ pub mod os;
 pub mod os_data;
 pub mod page_cache;
 mod prepare;
+pub mod profile;
 pub mod quiet;
 pub mod rows;
 pub mod run;

@@ -31,6 +31,7 @@ mod placement;
 mod plan;
 mod schema;
 mod servers;
+mod server_work;
 mod session;
 mod session_client;
 mod session_server;
@@ -51,6 +52,7 @@ use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::os::ServerProcesses;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use client::Client;
@@ -247,6 +249,10 @@ impl Engine for Mysql {
 
     fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
         self.counters.iter().map(CounterReader::read).collect()
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>, EngineError> {
+        Ok(self.snapshot()?.iter().map(server_work::of_counters).collect())
     }
 
     fn data_bytes(&self) -> Result<Option<u64>, EngineError> {

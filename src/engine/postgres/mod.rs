@@ -8,7 +8,7 @@
 //!   that is, their proof
 //! - `servers`, `plan`: what is asked and paid before a run
 //! - `session` with `session_server`, `session_client`: a session, and the sides of its loop
-//! - `counters`, `waits`, `describe`: what the server reports
+//! - `counters`, `waits`, `describe`: what the server reports; `server_work`: of everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -28,6 +28,7 @@ mod options;
 mod placement;
 mod plan;
 mod schema;
+mod server_work;
 mod servers;
 mod session;
 mod session_client;
@@ -50,6 +51,7 @@ use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use client::Client;
@@ -320,6 +322,10 @@ impl Engine for Postgres {
             counters.io = IoCounts { redo_bytes: counters.io.redo_bytes, ..IoCounts::default() };
         }
         Ok(counters)
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>, EngineError> {
+        self.servers.iter().take(self.endpoints).map(server_work::look).collect()
     }
 
     fn quiesce(&self) -> Result<(), EngineError> {
