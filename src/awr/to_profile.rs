@@ -44,11 +44,7 @@ const RATES: [(WorkCount, Derive, &str); 6] = [
         |r| column(r, "physical_write_blocks_per_s"),
         "physical writes are not in the report's load profile",
     ),
-    (
-        WorkCount::Commits,
-        commits,
-        "neither user commits nor transactions are in the report",
-    ),
+    (WorkCount::Commits, commits, "neither user commits nor transactions are in the report"),
     (
         WorkCount::RedoBytes,
         |r| column(r, "redo_bytes_per_s").or_else(|| rate(r, "redo size")),
@@ -105,7 +101,8 @@ fn multi_block_read_blocks(report: &Report) -> Option<Figure> {
 fn commits(report: &Report) -> Option<Figure> {
     rate(report, "user commits").or_else(|| {
         let all = column(report, "transactions_per_s")?;
-        let rolled_back = report.load_profile.rollbacks.per_second.as_ref().and_then(Figure::number);
+        let rolled_back =
+            report.load_profile.rollbacks.per_second.as_ref().and_then(Figure::number);
         let how = format!("{}: transactions less rollbacks", all.section);
         Figure::computed((all.number()? - rolled_back.unwrap_or(0.0)).max(0.0), all.step, how)
     })
@@ -114,7 +111,8 @@ fn commits(report: &Report) -> Option<Figure> {
 /// What a report gives.
 pub fn part(report: &Report) -> Part {
     let mut input = input(report);
-    let mut interval = Interval { begin: begin_iso(report).map(|time| time.shown()), ..Interval::default() };
+    let mut interval =
+        Interval { begin: begin_iso(report).map(|time| time.shown()), ..Interval::default() };
     for (figure, derive, lacks) in RATES {
         match derive(report).and_then(|found| Some((found.number()?, found))) {
             Some((rate, found)) => {
@@ -181,7 +179,10 @@ pub fn unread(error: &AwrError) -> Part {
         | AwrError::Internal { file, .. } => file.clone(),
     };
     let notes = vec![error.to_string()];
-    Part { input: Input { name, kind: "unread".to_owned(), notes, ..Input::default() }, ..Part::default() }
+    Part {
+        input: Input { name, kind: "unread".to_owned(), notes, ..Input::default() },
+        ..Part::default()
+    }
 }
 
 fn input(report: &Report) -> Input {
@@ -215,7 +216,9 @@ fn input(report: &Report) -> Input {
 fn within_the_whole(interval: &mut Interval, input: &mut Input) {
     let several = interval.rate(WorkCount::MultiBlockReads);
     let blocks = interval.rate(WorkCount::MultiBlockReadBlocks);
-    if let Some((several, blocks)) = several.zip(blocks).filter(|(several, blocks)| several > blocks) {
+    if let Some((several, blocks)) =
+        several.zip(blocks).filter(|(several, blocks)| several > blocks)
+    {
         interval.per_second.insert(WorkCount::MultiBlockReads, blocks);
         input.gaps.insert(
             WorkCount::MultiBlockReads.name(),

@@ -16,6 +16,7 @@ mod man;
 mod metrics;
 mod os;
 mod profile;
+mod replay;
 mod report;
 mod run;
 mod setup;
@@ -73,6 +74,7 @@ const ENTRIES: &[Entry] = &[
     Entry { command: compare::command, run: compare::run },
     Entry { command: awr::command, run: awr::run },
     Entry { command: profile::command, run: profile::run },
+    Entry { command: replay::command, run: replay::run },
     Entry { command: check::command, run: check::run },
     Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },

@@ -42,7 +42,10 @@ pub fn command() -> Command {
         .about("Make a profile of what a database did over time, to replay it elsewhere")
         .after_help(EXAMPLES)
         .arg(files.required(false))
-        .arg(seconds("every", "Length of an interval, of a server at work or of a run [default: 10]"))
+        .arg(seconds(
+            "every",
+            "Length of an interval, of a server at work or of a run [default: 10]",
+        ))
         .arg(seconds("for", "How long a server is looked at, with --db"))
         .arg(args::path("output", "FILE", "Write the profile there [default: stdout]").short('o'));
     args::with_settings(command, CommandKind::Target)
@@ -180,7 +183,8 @@ fn write(profile: &Profile, output: Option<&PathBuf>, console: &Console) -> Resu
         None => console.result(&String::from_utf8_lossy(&text)),
         Some(path) => {
             fs::write(path, &text).map_err(|error| {
-                let message = format!("{}: {error}; name a file that can be written", path.display());
+                let message =
+                    format!("{}: {error}; name a file that can be written", path.display());
                 Failure::new(Exit::Environment, message)
             })?;
             console.report(|| report::profile::render(profile));

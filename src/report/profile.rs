@@ -23,7 +23,8 @@ pub fn render(profile: &Profile) -> String {
         let of = profile.summary.percentiles.get(&figure);
         let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
         let in_busiest = shown(busiest.and_then(|interval| interval.rate(figure)));
-        let cells = [of.map(|of| of.p50), of.map(|of| of.p90), of.map(|of| of.p99), of.map(|of| of.max)];
+        let cells =
+            [of.map(|of| of.p50), of.map(|of| of.p90), of.map(|of| of.p99), of.map(|of| of.max)];
         let mut row = vec![figure.words().to_owned()];
         row.extend(cells.map(shown));
         row.push(in_busiest);

@@ -18,6 +18,7 @@ pub mod page_cache;
 mod prepare;
 pub mod profile;
 pub mod quiet;
+pub mod replay;
 pub mod rows;
 pub mod run;
 mod sampler;

@@ -16,6 +16,7 @@ mod disk;
 mod engine_postgres;
 mod failing_io;
 mod faults;
+mod fit;
 mod hooks;
 mod injector;
 mod json;

@@ -106,7 +106,8 @@ fn by_time_of_day(profile: &Profile, slot_s: f64, slots: usize) -> Vec<Option<In
         let Some(mut at) = interval.begin_time() else { continue };
         let mut left_s = interval.length_s;
         while left_s > 1e-6 {
-            let of_day_s = (at - PrimitiveDateTime::new(at.date(), Time::MIDNIGHT)).as_seconds_f64();
+            let of_day_s =
+                (at - PrimitiveDateTime::new(at.date(), Time::MIDNIGHT)).as_seconds_f64();
             let slot = ((of_day_s / slot_s) as usize).min(slots - 1);
             let until_s = ((slot + 1) as f64 * slot_s - of_day_s).max(1e-3);
             let length_s = until_s.min(left_s);
@@ -243,7 +244,10 @@ mod tests {
         assert_eq!(reads(&sum), expected);
         assert_eq!(sum.intervals[0].inputs, [0, 1]);
         let told = sum.gaps.iter().find(|gap| gap.contains("CRM.json")).unwrap();
-        assert_eq!(told, "CRM.json tells nothing of 1 of 2 times of day, from 11:00:00: there the sum lacks it");
+        assert_eq!(
+            told,
+            "CRM.json tells nothing of 1 of 2 times of day, from 11:00:00: there the sum lacks it"
+        );
     }
 
     #[test]

@@ -35,6 +35,13 @@ pub fn is_idle(profile: &Profile) -> bool {
     profile.intervals.iter().all(|interval| interval.load() < IDLE_PER_S)
 }
 
+/// A profile that was read: what follows from its intervals is made anew, for they may have been
+/// edited.
+pub fn resummarise(profile: Profile) -> Profile {
+    let gaps = profile.gaps.clone();
+    Profile { gaps, ..summarise(profile) }
+}
+
 /// Adds what follows from the intervals: the busiest, percentiles, and notes on time.
 pub fn summarise(mut profile: Profile) -> Profile {
     let figures = profile.intervals.iter().flat_map(|interval| interval.per_second.keys().copied());
@@ -42,9 +49,11 @@ pub fn summarise(mut profile: Profile) -> Profile {
     for figure in figures {
         percentiles.entry(figure).or_insert_with(|| percentiles_of(&profile.intervals, figure));
     }
-    let busiest = profile.intervals.iter().enumerate().reduce(|best, next| {
-        if next.1.load() > best.1.load() { next } else { best }
-    });
+    let busiest = profile
+        .intervals
+        .iter()
+        .enumerate()
+        .reduce(|best, next| if next.1.load() > best.1.load() { next } else { best });
     profile.summary = Summary { busiest: busiest.map(|(at, _)| at), percentiles };
     if profile.intervals.len() == 1 {
         profile.gaps.push(

@@ -56,12 +56,18 @@ fn sources(run: &Run, input: &mut Input) {
     let mut say = |figure: WorkCount, source: String| {
         input.sources.insert(figure.name(), source);
     };
-    say(WorkCount::SingleBlockReads, format!("{counted}: physical_read_blocks less those of scans"));
+    say(
+        WorkCount::SingleBlockReads,
+        format!("{counted}: physical_read_blocks less those of scans"),
+    );
     say(WorkCount::BlockWrites, format!("{counted}: physical_write_blocks"));
     say(WorkCount::RedoBytes, format!("{counted}: redo_bytes"));
     say(WorkCount::Commits, "ops.update of each second: UPDATEs that were committed".to_owned());
     if run.summary.ops.scan > 0 {
-        say(WorkCount::MultiBlockReadBlocks, "rows.scan: rows, so blocks, that scans visited".into());
+        say(
+            WorkCount::MultiBlockReadBlocks,
+            "rows.scan: rows, so blocks, that scans visited".into(),
+        );
         let why = "assumes that scans read every block that they visited; the run does not tell \
                    their requests";
         input.gaps.insert(WorkCount::MultiBlockReads.name(), why.to_owned());
@@ -152,6 +158,10 @@ mod tests {
         run.details.timeline[3].io = None;
         let part = part("run", &run, 10.0);
         assert_eq!(part.intervals.len(), run.details.timeline.len() / 10 - 1);
-        assert!(part.input.notes[0].contains("not known until second 10"), "{:?}", part.input.notes);
+        assert!(
+            part.input.notes[0].contains("not known until second 10"),
+            "{:?}",
+            part.input.notes
+        );
     }
 }

@@ -59,11 +59,8 @@ fn interval(earlier: &Look, later: &Look) -> Result<Interval, String> {
     if length_s <= 0.0 {
         return Err("no time passed between two looks".to_owned());
     }
-    let mut interval = Interval {
-        begin: Some(time_text(earlier.at)),
-        length_s,
-        ..Interval::default()
-    };
+    let mut interval =
+        Interval { begin: Some(time_text(earlier.at)), length_s, ..Interval::default() };
     let pairs: Vec<(&ServerWork, &ServerWork)> = now
         .iter()
         .filter_map(|now| Some((then.iter().find(|then| then.endpoint == now.endpoint)?, now)))
@@ -72,9 +69,10 @@ fn interval(earlier: &Look, later: &Look) -> Result<Interval, String> {
         return Err("not every server answered at both ends: no figures".to_owned());
     }
     for (then, now) in &pairs {
-        let fell = now.counts.iter().any(|(figure, value)| {
-            then.counts.get(figure).is_some_and(|before| before > value)
-        });
+        let fell = now
+            .counts
+            .iter()
+            .any(|(figure, value)| then.counts.get(figure).is_some_and(|before| before > value));
         if fell || then.counted_since != now.counted_since {
             let what = "started anew, or its statistics were reset: no figures";
             return Err(format!("{} {what}", now.endpoint));
@@ -83,9 +81,9 @@ fn interval(earlier: &Look, later: &Look) -> Result<Interval, String> {
     for figure in WorkCount::ALL {
         // A standby has no commits of its own: what no server tells is left out, what one tells is
         // the sum.
-        let grown = pairs.iter().filter_map(|(then, now)| {
-            Some(now.counts.get(&figure)? - then.counts.get(&figure)?)
-        });
+        let grown = pairs
+            .iter()
+            .filter_map(|(then, now)| Some(now.counts.get(&figure)? - then.counts.get(&figure)?));
         if let Some(sum) = grown.reduce(|sum, one| sum + one) {
             interval.per_second.insert(figure, sum as f64 / length_s);
         }
@@ -125,7 +123,8 @@ mod tests {
 
     #[test]
     fn counters_become_rates_and_latencies() {
-        let part = part("db", &[look(0.0, 1000, "x"), look(10.0, 3000, "x"), look(20.0, 3500, "x")]);
+        let part =
+            part("db", &[look(0.0, 1000, "x"), look(10.0, 3000, "x"), look(20.0, 3500, "x")]);
         let rates: Vec<f64> =
             part.intervals.iter().map(|it| it.per_second[&WorkCount::SingleBlockReads]).collect();
         assert_eq!(rates, [200.0, 50.0]);
@@ -142,7 +141,10 @@ mod tests {
         assert!(restarted.input.notes[1].contains("started anew"), "{:?}", restarted.input.notes);
         assert!(restarted.input.notes[2].contains("started anew"));
         let silent = Look { work: Err("gone".to_owned()), ..look(10.0, 0, "x") };
-        let part = part("db", &[look(0.0, 1000, "x"), silent, look(20.0, 5000, "x"), look(30.0, 6000, "x")]);
+        let part = part(
+            "db",
+            &[look(0.0, 1000, "x"), silent, look(20.0, 5000, "x"), look(30.0, 6000, "x")],
+        );
         assert_eq!(part.intervals.len(), 1);
         assert!(part.input.notes.iter().any(|note| note.ends_with("gone")));
     }

@@ -48,9 +48,14 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
     let told: Vec<&Part> = parts.iter().filter(|part| !part.intervals.is_empty()).collect();
     let Some(first) = told.first() else {
         let why = |part: &Part| {
-            let all: Vec<&str> =
-                part.input.gaps.values().chain(&part.input.notes).map(String::as_str).collect();
-            format!("{}: {}", part.input.name, all.join(", "))
+            let lacks: Vec<&String> = part.input.gaps.values().collect();
+            let said = if part.input.notes.is_empty() {
+                &lacks
+            } else {
+                &part.input.notes.iter().collect()
+            };
+            let said: Vec<&str> = said.iter().map(|why| why.as_str()).collect();
+            format!("{}: {}", part.input.name, said.join(", "))
         };
         return Err(ProfileError::Nothing(parts.iter().map(why).collect()));
     };
@@ -121,7 +126,8 @@ fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
             None => kept.push(piece),
             Some(known) => {
                 let name = |piece: &Piece| {
-                    let input = piece.interval.inputs.first().and_then(|&at| profile.inputs.get(at));
+                    let input =
+                        piece.interval.inputs.first().and_then(|&at| profile.inputs.get(at));
                     input.map_or_else(String::new, |input| input.name.clone())
                 };
                 let told = format!(
@@ -184,7 +190,10 @@ fn at_the_same_time(pieces: &[Piece], gaps: &mut Vec<String>) -> Vec<Interval> {
         }
     }
     gaps.extend(lacking.iter().map(|(instance, count)| {
-        format!("instance {instance} is not in {count} of {} intervals: their sums lack it", groups.len())
+        format!(
+            "instance {instance} is not in {count} of {} intervals: their sums lack it",
+            groups.len()
+        )
     }));
     groups.iter().map(|group| sum(group)).collect()
 }
@@ -203,7 +212,8 @@ fn sum(group: &[&Piece]) -> Interval {
     };
     Interval {
         begin: intervals.first().and_then(|first| first.begin.clone()),
-        length_s: intervals.iter().map(|it| it.length_s).sum::<f64>() / intervals.len().max(1) as f64,
+        length_s: intervals.iter().map(|it| it.length_s).sum::<f64>()
+            / intervals.len().max(1) as f64,
         inputs: intervals.iter().flat_map(|it| it.inputs.clone()).collect(),
         per_second,
         latency_us,
@@ -250,12 +260,16 @@ mod tests {
 
     #[test]
     fn reports_of_other_databases_are_refused_by_name() {
-        let parts =
-            vec![part("a.txt", "ERP", "erp1", vec![hour(1, 1.0)]), part("b.txt", "CRM", "crm", vec![hour(2, 1.0)])];
+        let parts = vec![
+            part("a.txt", "ERP", "erp1", vec![hour(1, 1.0)]),
+            part("b.txt", "CRM", "crm", vec![hour(2, 1.0)]),
+        ];
         let why = profile(parts).unwrap_err().to_string();
         assert!(why.contains("ERP (a.txt)") && why.contains("CRM (b.txt)"), "{why}");
-        let parts =
-            vec![part("a.txt", "ERP", "erp1", vec![hour(1, 1.0)]), part("b.txt", "ERP", "copy", vec![hour(1, 1.0)])];
+        let parts = vec![
+            part("a.txt", "ERP", "erp1", vec![hour(1, 1.0)]),
+            part("b.txt", "ERP", "copy", vec![hour(1, 1.0)]),
+        ];
         let why = profile(parts).unwrap_err().to_string();
         assert!(why.contains("several instances") && why.contains("copy (b.txt)"), "{why}");
     }
@@ -275,7 +289,11 @@ mod tests {
             made.intervals.iter().map(|it| it.rate(WorkCount::SingleBlockReads).unwrap()).collect();
         assert_eq!(reads, [100.0, 30.0]);
         assert_eq!(made.intervals[1].inputs, [0, 1]);
-        assert!(made.gaps[0].contains("instance erp2 is not in 1 of 2 intervals"), "{:?}", made.gaps);
+        assert!(
+            made.gaps[0].contains("instance erp2 is not in 1 of 2 intervals"),
+            "{:?}",
+            made.gaps
+        );
     }
 
     #[test]
@@ -290,7 +308,8 @@ mod tests {
         let made = profile(parts).unwrap();
         assert_eq!(made.intervals.len(), 2);
         assert_eq!(made.intervals[0].begin.as_deref(), Some("2026-11-22T09:00:00"));
-        let left_out: Vec<&String> = made.gaps.iter().filter(|gap| gap.contains("left out")).collect();
+        let left_out: Vec<&String> =
+            made.gaps.iter().filter(|gap| gap.contains("left out")).collect();
         assert_eq!(left_out.len(), 2, "{:?}", made.gaps);
     }
 

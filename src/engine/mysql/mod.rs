@@ -30,8 +30,8 @@ mod page_layout;
 mod placement;
 mod plan;
 mod schema;
-mod servers;
 mod server_work;
+mod servers;
 mod session;
 mod session_client;
 mod session_server;
@@ -90,10 +90,7 @@ impl Mysql {
             admin,
             schemas: settings.schemas,
             page_bytes: OnceLock::new(),
-            writes: match (settings.readers, settings.writers) {
-                (None, None) => settings.update_pct > 0,
-                (_, writers) => writers.unwrap_or(0) > 0,
-            },
+            writes: !settings.only_reads(),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),

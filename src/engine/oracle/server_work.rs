@@ -23,7 +23,11 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
     };
     let single = timed(READ_EVENT).map(|(waits, _)| waits);
     work.count(WorkCount::SingleBlockReads, single, "V$SYSTEM_EVENT: db file sequential read");
-    work.count(WorkCount::MultiBlockReads, raw(MULTI), "V$SYSSTAT: physical read total multi block requests");
+    work.count(
+        WorkCount::MultiBlockReads,
+        raw(MULTI),
+        "V$SYSSTAT: physical read total multi block requests",
+    );
     let blocks = raw("physical reads").zip(single).map(|(all, single)| all.saturating_sub(single));
     let source = "V$SYSSTAT: physical reads, less db file sequential read";
     work.count(WorkCount::MultiBlockReadBlocks, blocks, source);
@@ -62,7 +66,11 @@ mod tests {
             latencies: None,
         });
         let work = of_counters(&counters);
-        let counts = [WorkCount::SingleBlockReads, WorkCount::MultiBlockReads, WorkCount::MultiBlockReadBlocks];
+        let counts = [
+            WorkCount::SingleBlockReads,
+            WorkCount::MultiBlockReads,
+            WorkCount::MultiBlockReadBlocks,
+        ];
         assert_eq!(counts.map(|figure| work.counts[&figure]), [360, 20, 640]);
         assert_eq!(work.times[&WorkTime::SingleBlockRead], (360, 720_000));
         assert!(work.gaps.contains_key("redo_bytes"));

@@ -109,10 +109,7 @@ impl Postgres {
             schemas: settings.schemas,
             block_bytes: OnceLock::new(),
             standbys: OnceLock::new(),
-            writes: match (settings.readers, settings.writers) {
-                (None, None) => settings.update_pct > 0,
-                (_, writers) => writers.unwrap_or(0) > 0,
-            },
+            writes: !settings.only_reads(),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),

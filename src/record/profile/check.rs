@@ -112,7 +112,10 @@ mod tests {
         assert!(why(&|it| it.intervals[0].inputs = vec![4]).contains("input 4"));
         let several = |it: &mut Profile| {
             let rates = &mut it.intervals[0].per_second;
-            rates.extend([(WorkCount::MultiBlockReads, 9.0), (WorkCount::MultiBlockReadBlocks, 3.0)]);
+            rates.extend([
+                (WorkCount::MultiBlockReads, 9.0),
+                (WorkCount::MultiBlockReadBlocks, 3.0),
+            ]);
         };
         assert!(why(&several).contains("9 multi-block reads per second carry 3 blocks"));
         let latency = |it: &mut Profile| {

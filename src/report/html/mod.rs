@@ -5,6 +5,7 @@
 mod bars;
 mod calibrated;
 mod calibration;
+mod fit;
 mod page;
 mod run;
 mod sweep;
@@ -12,6 +13,7 @@ mod time;
 mod traces;
 
 pub use calibration::calibration;
+pub use fit::{fit, fit_svg};
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 
