@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::and_more;
+use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::gate::{self, Held, Outcome};
 use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
 use crate::analysis::petals::Petals;
@@ -13,7 +14,6 @@ use crate::record::observation::Observation;
 use crate::record::{self, RecordError, plain_csv, sweep};
 use crate::report;
 use crate::settings::gate::Gate;
-use crate::analysis::break_point::{self, BreakPoint};
 use crate::settings::objective::Objective;
 
 use super::args::{self, flag, value};

@@ -108,7 +108,12 @@ pub fn command() -> Command {
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
-    args::with_settings(command, CommandKind::Run)
+    // What the profile says has no flag here, and `--scale` is of the load.
+    let command = args::with_settings(command, CommandKind::Run)
+        .mut_arg("SCALE", |arg| arg.long("data-scale"));
+    SAID_BY_PROFILE
+        .into_iter()
+        .fold(command, |command, key| command.mut_arg(key, |arg| arg.hide(true)))
 }
 
 /// A list, or a range with a step: half of 1 where nobody says.

@@ -10,10 +10,12 @@ use crate::analysis::replay::{Asked, Ground, Plan, Played, plan};
 use crate::engine::EngineError;
 use crate::record::Status;
 use crate::record::profile::Profile;
-use crate::settings::Settings;
+use crate::settings::{Settings, WarmUp};
 
 /// What the first trial corrects, the second confirms.
 const TRIALS_MAX: usize = 2;
+/// The part of a trial in which caches fill.
+const WARM_UP_PART: u32 = 3;
 /// Rates that move by less need no further trial.
 const MOVED_MAX: f64 = 0.03;
 
@@ -78,6 +80,7 @@ fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Me
     context.watch.note(&format!("a trial of {seconds} s tells what a row costs on this target"));
     let settings = Settings {
         run_time: request.trial,
+        warm_up: WarmUp::Time(request.trial / WARM_UP_PART),
         rate_scale: 1.0,
         repeats: 1,
         until_steady: None,

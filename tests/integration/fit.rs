@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::server_mysql;
 use crate::server_postgres::{self, Server};
 use crate::support::{Workplace, count, number, record};
 
@@ -60,9 +61,11 @@ fn a_server_at_work_is_profiled_and_replayed() {
     work.petal(["setup", "--db", &url, "--scale", "24M", "--scan-table-sz", "0"]).exits(0);
     // Each UPDATE has one transaction id when the client loops.
     let mut production = work
-        .petal(["run", "--db", &url, "--loop", "client", "-t", "4", "--run-time", "16"].iter().chain(
-            &["--select-rate", "10", "--update-rate", "60", "--work-unit", "4"],
-        ))
+        .petal(
+            ["run", "--db", &url, "--loop", "client", "-t", "4", "--run-time", "16"]
+                .iter()
+                .chain(&["--select-rate", "4", "--update-rate", "60", "--work-unit", "4"]),
+        )
         .start();
     let mut client = server.client("prod");
     production.until("the run is at work", || {
@@ -77,7 +80,8 @@ fn a_server_at_work_is_profiled_and_replayed() {
     let made = read(&file);
     near("commits of the profile", number(&made, "/intervals/0/per_second/commits"), 60.0);
     let args = ["replay", output, "--db", &url, "--run-time", "13", "--warm-up", "3"];
-    let replay = work.petal(args.iter().chain(&["--trial", "4", "-t", "4", "--json"])).exits(0).json();
+    let replay =
+        work.petal(args.iter().chain(&["--trial", "6", "-t", "4", "--json"])).exits(0).json();
     for (figure, done) in [
         ("single_block_reads", "physical_read_blocks"),
         ("block_writes", "physical_write_blocks"),
@@ -90,6 +94,29 @@ fn a_server_at_work_is_profiled_and_replayed() {
     // Nothing of production's data was changed by looking at it.
     let sources = &made["inputs"][0]["sources"];
     assert!(sources["redo_bytes"].as_str().unwrap().contains("wal"), "{sources}");
+}
+
+/// The counters of a server at work are rates, and what they do not tell is said.
+#[test]
+fn a_mysql_server_at_work_gives_a_profile() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let url = server_mysql::shared().url("profiled");
+    let work = Workplace::new();
+    work.petal(["setup", "--db", &url, "--scale", "16M", "--scan-table-sz", "0"]).exits(0);
+    let mut run = work
+        .petal(["run", "--db", &url, "--update-rate", "20", "--run-time", "8", "-t", "2"])
+        .start();
+    server_mysql::shared().until_running(&mut run);
+    let live = ["profile", "--db", &url, "--every", "2", "--for", "4"];
+    let made = work.petal(live).exits(0).json();
+    run.ends().exited(0);
+    assert_eq!(made["intervals"].as_array().unwrap().len(), 2);
+    assert!(number(&made, "/intervals/1/per_second/commits") >= 15.0, "{made}");
+    assert!(number(&made, "/intervals/1/per_second/redo_bytes") > 0.0, "{made}");
+    let gap = made["inputs"][0]["gaps"]["commits"].as_str().unwrap();
+    assert!(gap.contains("only read"), "{gap}");
 }
 
 /// What each engine can imitate, it does: reads and commits.
@@ -105,7 +132,8 @@ fn the_same_profile_on_a_file_and_on_a_bare_device() {
     work.petal(["setup", "--db", &sqlite, "--scale", "32M"]).exits(0);
     work.petal(["setup", "--db", &device, "--scale", "24M", "--destroy-data", own]).exits(0);
     for url in [&sqlite, &device] {
-        let args = ["replay", file.to_str().unwrap(), "--db", url, "--run-time", "6", "--warm-up", "1"];
+        let args =
+            ["replay", file.to_str().unwrap(), "--db", url, "--run-time", "6", "--warm-up", "1"];
         let replay = work.petal(args.iter().chain(&["--trial", "3", "--json"])).exits(0).json();
         near(url, number(&replay, "/steady/per_second/commits"), 20.0);
         near(url, number(&replay, "/steady/per_second/physical_read_blocks"), 300.0);
@@ -131,7 +159,10 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     assert_eq!(count(&half, "/details/backlog"), 0);
     assert_eq!(half["details"]["replay"]["database"], "PROD");
     let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
-    assert!(answer.starts_with("holds 1x the busiest interval of PROD, fails at 300000x"), "{answer}");
+    assert!(
+        answer.starts_with("holds 1x the busiest interval of PROD, fails at 300000x"),
+        "{answer}"
+    );
     for name in ["will-it-fit.html", "will-it-fit.svg", "profile.json"] {
         assert!(out.join(name).is_file(), "{name}");
     }
@@ -150,7 +181,10 @@ fn a_load_that_is_not_held_is_not_called_held() {
     let more = ["--scale", "1,3", "--out", out.to_str().unwrap()];
     work.petal(args.iter().chain(&more)).exits(0);
     let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
-    assert!(answer.starts_with("does not hold the busiest interval of PROD: fails at 1x"), "{answer}");
+    assert!(
+        answer.starts_with("does not hold the busiest interval of PROD: fails at 1x"),
+        "{answer}"
+    );
 }
 
 #[test]

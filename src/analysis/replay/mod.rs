@@ -14,7 +14,7 @@ use crate::settings::rates::RateOverTime;
 use crate::stats::server_work::WorkCount;
 use crate::workload::row::COLUMNS;
 
-use self::measured::Measured;
+use self::measured::{Measured, ReadCost};
 use super::profile::is_idle;
 
 /// SELECTs that visit one block each are more work for petal than they need be.
@@ -121,18 +121,21 @@ pub fn plan(
     if means.reads.is_none() && means.commits.is_none() {
         return Err(ReplayError::Unknown(profile.database.clone()));
     }
-    let reads_per_row = trial.and_then(Measured::usable_reads_per_row).unwrap_or(1.0);
+    let cost = trial.and_then(Measured::usable_reads).unwrap_or(ReadCost::PLAIN);
     let writes_per_row = trial.and_then(Measured::usable_writes_per_row).unwrap_or(1.0);
     let update_work_unit = asked.update_work_unit.unwrap_or_else(|| {
         let per_commit = means.writes.zip(means.commits.filter(|commits| *commits > 0.0));
         let rows = per_commit.map_or(1.0, |(writes, commits)| writes / commits / writes_per_row);
         whole_unit(rows, ground)
     });
-    let updated = means.commits.unwrap_or(0.0) * f64::from(update_work_unit);
-    let selected = (means.reads.unwrap_or(0.0) / reads_per_row - updated).max(0.0);
+    // What UPDATEs leave of the reads.
+    let left = |reads: f64, commits: f64| {
+        (reads - commits * cost.of(f64::from(update_work_unit))).max(0.0)
+    };
     let work_unit = asked.work_unit.unwrap_or_else(|| {
-        let rows = (selected / SELECTS_PER_S_MAX).ceil();
-        whole_unit(rows.min(WORK_UNIT_DEFAULT_MAX.into()), ground)
+        let left = left(means.reads.unwrap_or(0.0), means.commits.unwrap_or(0.0));
+        let rows = ((left / SELECTS_PER_S_MAX - cost.per_operation) / cost.per_row).ceil();
+        whole_unit(rows.clamp(1.0, WORK_UNIT_DEFAULT_MAX.into()), ground)
     });
     let redo_stress =
         asked.redo_stress.unwrap_or_else(|| redo_stress(&means, ground, update_work_unit, trial));
@@ -142,17 +145,17 @@ pub fn plan(
         true => multi_blocks * production_block / scan_bytes,
         false => 0.0,
     };
-    let rows_of = |interval: &Interval| {
+    let selects_of = |interval: &Interval| {
         let commits = interval.rate(WorkCount::Commits).unwrap_or(0.0);
-        let reads = interval.rate(WorkCount::SingleBlockReads).unwrap_or(0.0) / reads_per_row;
-        (reads - commits * f64::from(update_work_unit)).max(0.0)
+        let reads = interval.rate(WorkCount::SingleBlockReads).unwrap_or(0.0);
+        left(reads, commits) / cost.of(f64::from(work_unit))
     };
     let over_time = |rate: &dyn Fn(&Interval) -> f64| steps(&intervals, run_time, rate);
     let mut plan = Plan {
         work_unit,
         update_work_unit,
         redo_stress,
-        select_rate: over_time(&|interval| rows_of(interval) / f64::from(work_unit)),
+        select_rate: over_time(&selects_of),
         update_rate: over_time(&|interval| interval.rate(WorkCount::Commits).unwrap_or(0.0)),
         scan_rate: over_time(&|interval| {
             scans_per_s(interval.rate(WorkCount::MultiBlockReadBlocks).unwrap_or(0.0))
@@ -174,9 +177,9 @@ pub fn plan(
         },
     };
     // Of several intervals the mean of what each leaves to SELECTs.
-    let selected = weighted(&intervals, &rows_of);
-    plan.expected = expected(&plan, &means, (selected, scans_per_s(1.0) > 0.0), trial);
-    plan.of.how = words::how(&plan, &means, selected, trial);
+    let selects = weighted(&intervals, &selects_of);
+    plan.expected = expected(&plan, &means, (selects, scans_per_s(1.0) > 0.0), trial);
+    plan.of.how = words::how(&plan, &means, selects, trial);
     plan.of.not_imitated = words::not_imitated(&plan, &means, profile, ground, trial);
     Ok(plan)
 }
@@ -265,7 +268,7 @@ fn redo_per_commit(means: &Means) -> Option<f64> {
 fn expected(
     plan: &Plan,
     means: &Means,
-    (selected, scans): (f64, bool),
+    (selects, scans): (f64, bool),
     trial: Option<&Measured>,
 ) -> BTreeMap<WorkCount, f64> {
     let commits = means.commits.unwrap_or(0.0);
@@ -275,8 +278,12 @@ fn expected(
         expected.insert(WorkCount::MultiBlockReadBlocks, blocks);
     }
     let Some(trial) = trial else { return expected };
+    if let Some(cost) = trial.reads {
+        let of_updates = commits * cost.of(f64::from(plan.update_work_unit));
+        let reads = selects * cost.of(f64::from(plan.work_unit)) + of_updates;
+        expected.insert(WorkCount::SingleBlockReads, reads);
+    }
     let per_row = [
-        (WorkCount::SingleBlockReads, trial.reads_per_row, selected + updated),
         (WorkCount::BlockWrites, trial.writes_per_row, updated),
         // The other kind of UPDATE was tried: nothing is known of this one.
         (

@@ -53,7 +53,7 @@ fn trial(reads: f64, writes: f64, redo: f64, redo_stress: RedoStress) -> Measure
     Measured {
         seconds: 10.0,
         redo_stress,
-        reads_per_row: Some(reads),
+        reads: Some(ReadCost { per_row: reads, per_operation: 0.0 }),
         writes_per_row: Some(writes),
         redo_per_row: Some(redo),
     }
@@ -91,6 +91,16 @@ fn a_trial_corrects_reads_and_writes_and_tells_what_is_left() {
         plan.of.not_imitated[0],
         "redo bytes: 16.00x of production's: the target logs so much for the same changes"
     );
+}
+
+#[test]
+fn reads_of_an_index_are_taken_from_those_of_the_rows() {
+    let index = ReadCost { per_row: 1.0, per_operation: 2.0 };
+    let tried = Measured { reads: Some(index), ..trial(1.0, 1.0, 400.0, RedoStress::Lite) };
+    let plan = planned(&busy(), Some(&tried));
+    // 5000 - 50 x (8 + 2) blocks are left to SELECTs of 3 + 2.
+    assert_eq!((plan.work_unit, plan.parameters()["SELECT_RATE"].as_str()), (3, "900"));
+    assert_eq!(plan.ratio(SingleBlockReads), Some(1.0));
 }
 
 #[test]

@@ -26,18 +26,19 @@ pub fn time(profile: &Profile, played: Played) -> String {
 }
 
 /// A line for each figure that became operations.
-pub fn how(plan: &Plan, means: &Means, selected: f64, trial: Option<&Measured>) -> Vec<String> {
+pub fn how(plan: &Plan, means: &Means, selects: f64, trial: Option<&Measured>) -> Vec<String> {
     let mut lines = Vec::new();
-    let updated = means.commits.unwrap_or(0.0) * f64::from(plan.update_work_unit);
     if let Some(reads) = means.reads {
-        let per_row = trial.and_then(Measured::usable_reads_per_row);
-        let corrected = per_row.map_or_else(String::new, |per_row| {
-            format!(", of which the target read {:.1} % from storage in a trial", per_row * 100.0)
+        let corrected = trial.and_then(Measured::usable_reads).map_or_else(String::new, |cost| {
+            format!(
+                "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
+                 operation",
+                cost.per_row, cost.per_operation
+            )
         });
         lines.push(format!(
-            "{reads:.1} single-block reads/s: {:.3} SELECTs/s of {} random blocks, and {updated:.1} \
-             blocks/s that UPDATEs read{corrected}",
-            selected / f64::from(plan.work_unit),
+            "{reads:.1} single-block reads/s: {selects:.3} SELECTs/s of {} random blocks, and the \
+             blocks that UPDATEs read{corrected}",
             plan.work_unit,
         ));
     }
@@ -133,7 +134,7 @@ fn why(figure: WorkCount, plan: &Plan, trial: Option<&Measured>) -> String {
                 .to_owned()
         }
         WorkCount::SingleBlockReads => {
-            let found = trial.and_then(|trial| trial.reads_per_row).unwrap_or(1.0);
+            let found = trial.and_then(|trial| trial.reads).map_or(1.0, |cost| cost.per_row);
             format!(
                 ": {:.1} % of the rows were read from storage, the rest from a cache",
                 found * 100.0

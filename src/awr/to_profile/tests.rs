@@ -59,7 +59,8 @@ fn every_report_gives_a_profile_or_says_what_it_lacks() {
                         let back: Profile = serde_json::from_slice(&text).unwrap();
                         assert_eq!(back, made, "{}", report.file);
                         let value = serde_json::to_value(&made).unwrap();
-                        let faults: Vec<_> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
+                        let faults: Vec<_> =
+                            schema.iter_errors(&value).map(|e| e.to_string()).collect();
                         assert!(faults.is_empty(), "{}: {faults:?}", report.file);
                     }
                     Err(why) => {
