@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::{CUT, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use crate::stats::timeline::{Ended, EndedAs, Shards, Tally};
 use crate::workload::arrivals::Arrivals;
 use crate::workload::op::{Kind, Operation};
@@ -96,11 +96,10 @@ impl SessionLoop<'_> {
             }
             outcomes.ended.clear();
             let goes_on = pending.is_none() && self.arrivals.is_none();
-            let result = if goes_on && (batch.len() as u64) < self.left {
-                self.session.execute_pipelined(&batch, &self.stop, &mut outcomes)
-            } else {
-                self.session.execute(&batch, &self.stop, &mut outcomes)
-            };
+            let is_followed = goes_on && (batch.len() as u64) < self.left;
+            let result = self
+                .session
+                .execute(Batch { is_followed, ..Batch::new(&batch, &self.stop, &mut outcomes) });
             self.fold(&batch, &outcomes);
             begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
@@ -277,13 +276,8 @@ mod tests {
     }
 
     impl Lagging {
-        fn go(
-            &mut self,
-            batch: &[Operation],
-            leaves: usize,
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
+        fn go(&mut self, Batch { operations: batch, stop, done, is_followed }: Batch<'_>) {
+            let leaves = if is_followed { self.leaves } else { 0 };
             assert_eq!(batch[..self.in_flight.len()], self.in_flight, "it begins with these");
             let mut begun = self.in_flight.len();
             while begun < batch.len() && !stop.is_requested() {
@@ -304,27 +298,13 @@ mod tests {
                 });
             }
             self.in_flight = batch[begun - leaves..begun].to_vec();
-            Ok(())
         }
     }
 
     impl Session for Lagging {
-        fn execute(
-            &mut self,
-            batch: &[Operation],
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
-            self.go(batch, 0, stop, done)
-        }
-
-        fn execute_pipelined(
-            &mut self,
-            batch: &[Operation],
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
-            self.go(batch, self.leaves, stop, done)
+        fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+            self.go(batch);
+            Ok(())
         }
 
         fn in_flight(&self) -> usize {
@@ -369,12 +349,7 @@ mod tests {
     }
 
     impl Session for Unflushed {
-        fn execute(
-            &mut self,
-            batch: &[Operation],
-            _: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
+        fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
             self.batches += 1;
             let outcome = |operation| Outcome {
                 operation,
@@ -383,7 +358,8 @@ mod tests {
                 rows: 1,
                 error: None,
             };
-            done.ended.extend((0..batch.len() as u32).map(outcome));
+            let all = 0..batch.operations.len() as u32;
+            batch.done.ended.extend(all.map(outcome));
             Ok(())
         }
 

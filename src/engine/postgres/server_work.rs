@@ -2,7 +2,7 @@
 //! connection that looks and changes nothing.
 
 use super::connect::{Endpoint, server_version};
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
 /// Of sequential scans of tables above a quarter of the cache, which read ahead into a ring.
@@ -43,7 +43,7 @@ const LOG_18: &str = "SELECT sum(fsyncs)::bigint, (sum(fsync_time) * 1000)::bigi
     current_setting('track_wal_io_timing') = 'on' FROM pg_stat_io WHERE object = 'wal'";
 
 /// The work of one server until now.
-pub fn look(endpoint: &Endpoint) -> Result<ServerWork, EngineError> {
+pub fn look(endpoint: &Endpoint) -> Result<ServerWork> {
     let doing = "reading what the server did";
     let mut client = endpoint.connect_to_look("petal profile")?;
     let version = server_version(&mut client)?;
