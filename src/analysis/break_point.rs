@@ -210,21 +210,21 @@ fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, Bore)]) -> Vec<String> {
     let held = runs.iter().filter(|run| run.3 == Bore::Held);
     let warned = |id: &str| held.clone().filter(|run| run.2.summary.finding(id).is_some()).count();
     for (id, means) in [
-        (
-            "not-physical",
-            "the page cache or a cache below it served reads: production's may not fit there",
-        ),
+        ("cached-by-os", "the page cache served reads, which production's storage may have served"),
+        ("cached-by-storage", "a cache of the storage served reads"),
+        ("cached-by-database", "the database's cache served reads: load more data"),
         (
             "deferred-writes",
-            "the runs were shorter than a checkpoint cycle: writes were put off, not paid",
+            "shorter than a checkpoint cycle, so that writes were put off, not paid",
         ),
         ("unstable", "the rate was not steady"),
+        ("other-load", "others used the device or the processors"),
         ("not-durable", "commits did not wait for the log to be durable"),
         ("generator-bound", "petal itself took the processors"),
     ] {
         let count = warned(id);
         if count > 0 {
-            notes.push(format!("{id} in {count} runs that held: {means}"));
+            notes.push(format!("{id} in {count} of the runs that held it: {means}"));
         }
     }
     notes

@@ -187,8 +187,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let is_dry = matches.get_flag("dry-run");
     let trial_s = matches.get_one::<u32>("trial").copied().unwrap_or(TRIAL_S_DEFAULT);
+    let is_stepped = matches.get_one::<Vec<f64>>("scale").is_some_and(|scales| scales.len() > 1);
     let with_plan = |plan: &Plan| -> Result<Settings, RunError> {
-        Ok(read::read(&given.sources(given.flags(Some(plan))))?)
+        let mut settings = read::read(&given.sources(given.flags(Some(plan))))?;
+        if is_stepped && given.flags.contains_key("OUT") {
+            // The folder is the sweep's own.
+            settings.out.as_mut_os_string().push("-trials");
+        }
+        Ok(settings)
     };
     let request = Replay {
         profile: &given.profile,

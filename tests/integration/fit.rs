@@ -147,7 +147,7 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     let rates = json!({"single_block_reads": 40.0, "block_writes": 4.0, "commits": 2.0});
     let file = work.write("prod.json", profile(rates));
     let out = work.path("steps");
-    let args = ["replay", file.to_str().unwrap(), "--trial", "0", "--run-time", "3"];
+    let args = ["replay", file.to_str().unwrap(), "--trial", "2", "--run-time", "3"];
     let more = ["--scale", "0.5,1,300000,600000", "--out", out.to_str().unwrap()];
     let ended = work.petal(args.iter().chain(&more)).exits(0);
     ended.telling(&["the higher steps of this round are not run"]);

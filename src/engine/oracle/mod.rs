@@ -301,7 +301,7 @@ impl Engine for Oracle {
         self.read_counters(false)
     }
 
-    fn server_work(&self) -> Result<Vec<ServerWork>> {
+    fn server_work(&self) -> Result<Vec<ServerWork>, EngineError> {
         let counters = self.counters.read(true)?;
         Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
     }

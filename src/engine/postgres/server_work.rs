@@ -119,7 +119,9 @@ fn before_16(work: &mut ServerWork, reads: Option<u64>, read_us: Option<u64>) {
         WorkCount::SingleBlockReads,
         "before 16 the server does not tell the blocks of sequential scans apart: they are in it",
     );
-    work.gap(WorkCount::MultiBlockReads, "before 16 they are among the single-block reads");
+    for figure in [WorkCount::MultiBlockReads, WorkCount::MultiBlockReadBlocks] {
+        work.gap(figure, "before 16 they are among the single-block reads");
+    }
     let time = reads.zip(read_us).map(in_nanoseconds);
     work.time(WorkTime::SingleBlockRead, time, "pg_stat_database.blk_read_time over blks_read");
 }

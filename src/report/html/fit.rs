@@ -109,18 +109,26 @@ fn draw(found: &BreakPoint, profile: &Profile, shown: Use) -> String {
     let busiest = profile.busiest().map_or(0.0, |interval| interval.load());
     let limit = found.holds.map(|holds| holds * busiest);
     let end = points.last().map_or(1.0, |(hours, ..)| *hours);
-    let most = points.iter().map(|(_, load, _)| *load).chain(limit);
+    let (unit, per_hour) = match end {
+        hours if hours < 0.1 => ("seconds", 3600.0),
+        hours if hours < 5.0 => ("minutes", 60.0),
+        _ => ("hours", 1.0),
+    };
+    let end = end * per_hour;
+    // Room for the words above the line.
+    let most = points.iter().map(|(_, load, _)| *load).chain(limit).map(|load| load * 1.08);
     let mut plot = Plot::new(&Frame {
         id: "fit-linear",
         title: TITLE,
         description: &found.line(),
         width: 1080.0,
         height: if shown == Use::Alone { 480.0 } else { 450.0 },
-        x: Axis::new(Scale::linear([0.0, end]), "hours"),
+        x: Axis::new(Scale::linear([0.0, end]), unit),
         y: Axis::new(Scale::linear(most.chain([0.0])), Y_TITLE),
         shown,
     });
-    let line: Vec<(f64, f64)> = points.iter().map(|(hours, load, _)| (*hours, *load)).collect();
+    let line: Vec<(f64, f64)> =
+        points.iter().map(|(hours, load, _)| (*hours * per_hour, *load)).collect();
     plot.series(0, |plot| plot.line(&line, Color::Series(0), 2.0));
     if let Some((limit, holds)) = limit.zip(found.holds) {
         plot.series(1, |plot| {
