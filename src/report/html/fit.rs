@@ -59,7 +59,6 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         line: Some(found.line()),
         sections,
         version: profile.petal_version.clone(),
-        ..Page::default()
     };
     Ok(page.render()?)
 }
