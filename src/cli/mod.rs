@@ -19,6 +19,8 @@ mod man;
 mod metrics;
 mod os;
 mod output;
+mod profile;
+mod replay;
 mod report;
 mod run;
 mod setup;
@@ -54,6 +56,7 @@ Examples:
   petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
   petal gallery petal-results --out page           all results on one page
   petal awr --csv results/                         AWR and Statspack reports as rows
+  petal profile awr_*.html -o prod.json            what a production database did, to replay it elsewhere
   petal help parameters                            every parameter, and which engine supports it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
@@ -77,6 +80,8 @@ const ENTRIES: &[Entry] = &[
     Entry { command: compare::command, run: compare::run },
     Entry { command: history::command, run: history::run },
     Entry { command: awr::command, run: awr::run },
+    Entry { command: profile::command, run: profile::run },
+    Entry { command: replay::command, run: replay::run },
     Entry { command: gallery::command, run: gallery::run },
     Entry { command: card::command, run: card::run },
     Entry { command: check::command, run: check::run },

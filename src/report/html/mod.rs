@@ -6,6 +6,7 @@
 mod bars;
 mod calibrated;
 mod calibration;
+mod fit;
 mod gallery;
 mod page;
 mod published;
@@ -15,6 +16,7 @@ mod time;
 mod traces;
 
 pub use calibration::calibration;
+pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
