@@ -279,7 +279,7 @@ fn room(holds: f64) -> String {
 mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::sweep::{Axis, Cell, Plan, Sweep};
+    use crate::record::sweep::{Axis, Plan, Sweep, SweepCell};
 
     /// A round of runs at these scales, each with its backlog.
     fn swept(cells: &[(f64, u32, u64)]) -> Swept {
@@ -292,7 +292,7 @@ mod tests {
                 ReplayOf { database: "PROD".into(), time: "busiest".into(), ..ReplayOf::default() };
             run.details.replay = Some(of);
             runs.push(run);
-            kept.push(Cell {
+            kept.push(SweepCell {
                 number: 1,
                 repeat: *repeat,
                 factors: vec![(AXIS.to_owned(), scale.to_string())],

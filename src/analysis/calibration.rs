@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::record::Run;
 use crate::record::calibration::{
-    Best, CalibratedPoint, CalibratedShare, Calibration, MIX, Point, READ, Under, WRITE,
+    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, MIX, READ, Under, WRITE,
 };
 
 use crate::stats::histogram::LatencySummary;
@@ -48,7 +48,7 @@ pub fn at_depth(points: &[(f64, f64)], depth: f64) -> Option<f64> {
 
 /// A curve as [`at_depth`] takes it: by the depth that the kernel counted, as runs are counted too;
 /// where it is not known by the depth that was asked for, which is a little more.
-fn curve(points: &[Point]) -> Vec<(f64, f64)> {
+fn curve(points: &[CurvePoint]) -> Vec<(f64, f64)> {
     let mut curve: Vec<(f64, f64)> = points
         .iter()
         .map(|point| (point.device_depth.unwrap_or(point.depth.into()), point.iops))
@@ -60,7 +60,7 @@ fn curve(points: &[Point]) -> Vec<(f64, f64)> {
 }
 
 /// The point with the most requests per second.
-pub fn best(points: &[Point]) -> Option<Best> {
+pub fn best(points: &[CurvePoint]) -> Option<Best> {
     let best = points.iter().max_by(|a, b| a.iops.total_cmp(&b.iops))?;
     Some(Best { iops: best.iops, depth: best.depth })
 }
@@ -295,13 +295,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn point(depth: u32, iops: f64, p99: f64) -> Point {
-        Point {
+    fn point(depth: u32, iops: f64, p99: f64) -> CurvePoint {
+        CurvePoint {
             depth,
             iops,
             device_depth: Some(f64::from(depth) * 0.9),
             latency_us: LatencySummary { p99: Some(p99), ..LatencySummary::default() },
-            ..Point::default()
+            ..CurvePoint::default()
         }
     }
 

@@ -51,7 +51,7 @@ pub struct Calibration {
     /// Rounds that were planned.
     pub rounds: u32,
     /// By name: `read`, `write`, `mix`; points by depth.
-    pub curves: BTreeMap<String, Vec<Point>>,
+    pub curves: BTreeMap<String, Vec<CurvePoint>>,
     /// The most requests per second of each curve.
     pub best: BTreeMap<String, Best>,
     /// `read` and `write`, in large requests one after the other.
@@ -74,7 +74,7 @@ pub struct MeasuredDevice {
 
 /// One curve at one depth, over all its rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     pub depth: u32,
     pub threads: u32,
     pub rounds: u32,
@@ -179,8 +179,8 @@ pub struct CalibratedPoint {
     pub latency_us: LatencySummary,
 }
 
-impl From<&Point> for CalibratedPoint {
-    fn from(point: &Point) -> Self {
+impl From<&CurvePoint> for CalibratedPoint {
+    fn from(point: &CurvePoint) -> Self {
         Self {
             depth: point.depth,
             device_depth: point.device_depth,

@@ -63,7 +63,7 @@ pub struct Plan {
 
 /// One cell of one repeat that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct SweepCell {
     /// From 1, in the order of the plan (not of time).
     pub number: u32,
     /// From 1.
@@ -94,7 +94,7 @@ pub struct Sweep {
     pub status: Status,
     pub plan: Plan,
     /// In the order of time.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<SweepCell>,
     #[serde(default)]
     pub failures: Vec<Failure>,
     /// Cells that are not run, because a lower step of their round was not held.
@@ -292,7 +292,7 @@ fn adopt(dir: &Path, sweep: &mut Sweep, damaged: &mut Vec<Failure>) {
         match status_in(&dir.join(&folder)) {
             Ok(None) => {}
             Ok(Some(status)) => {
-                sweep.cells.push(Cell { number, repeat, factors, folder, status });
+                sweep.cells.push(SweepCell { number, repeat, factors, folder, status });
             }
             Err(error) => damaged.push(Failure::of_record(number, repeat, &error)),
         }
@@ -398,13 +398,13 @@ mod tests {
     }
 
     /// Does a cell as the runner does.
-    fn run_cell(dir: &Path, plan: &Plan, number: u32, repeat: u32) -> Cell {
+    fn run_cell(dir: &Path, plan: &Plan, number: u32, repeat: u32) -> SweepCell {
         let factors = plan.cells()[number as usize - 1].clone();
         let name = plan.folder_name(number, &factors, repeat);
         let folder = begin_cell(dir, &name).unwrap();
         super::super::save(&folder, &fixture::mixed_run()).unwrap();
         finish_cell(dir, &name, &folder).unwrap();
-        Cell { number, repeat, factors, folder: name, status: Status::Complete }
+        SweepCell { number, repeat, factors, folder: name, status: Status::Complete }
     }
 
     #[test]

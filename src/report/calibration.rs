@@ -2,7 +2,7 @@
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
 use super::table::{Table, line, paragraph};
-use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
+use crate::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 use crate::stats::histogram::LatencySummary;
 
 /// How to read its figures.
@@ -114,7 +114,7 @@ pub(super) fn unders(calibration: &Calibration) -> Vec<String> {
     lines.collect()
 }
 
-pub(super) fn curve(points: &[Point]) -> Table {
+pub(super) fn curve(points: &[CurvePoint]) -> Table {
     let mut table = Table::of_figures(
         "depth | requests/s | least | most | MB/s | mean us | p50 us | p99 us | max us | at the \
          device",

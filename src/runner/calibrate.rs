@@ -11,7 +11,7 @@ use crate::engine::device::calibration_target::{CalibrationTarget, LARGE_BYTES, 
 use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::record::calibration::{
-    Calibration, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, Point, READ, WRITE,
+    Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
 use crate::record::{Status, moment};
 use crate::stats::devices::{self, DataDevices};
@@ -144,12 +144,12 @@ impl Sum {
         self.per_second() * f64::from(request_bytes) / 1e6
     }
 
-    fn point(&self, work: &Work) -> Point {
+    fn point(&self, work: &Work) -> CurvePoint {
         let summary = |latencies: &Latencies| -> Option<LatencySummary> {
             (latencies.count() > 0).then(|| latencies.summary())
         };
         let iops = self.per_second();
-        Point {
+        CurvePoint {
             depth: work.depth,
             threads: work.threads.clamp(1, work.depth),
             rounds: self.rounds,
@@ -351,7 +351,7 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let unknown = |point: &&Point| point.device_depth.is_none();
+    let unknown = |point: &&CurvePoint| point.device_depth.is_none();
     if calibration.device.is_some()
         && calibration.curves.values().flatten().filter(unknown).count() > 0
     {
@@ -423,7 +423,7 @@ mod tests {
             status: Status::Complete,
             direct_io: DirectIo { used: true, ..DirectIo::default() },
             device: Some(MeasuredDevice::default()),
-            curves: [(READ.to_owned(), vec![Point::default()])].into(),
+            curves: [(READ.to_owned(), vec![CurvePoint::default()])].into(),
             ..Calibration::default()
         };
         insta::assert_snapshot!(notes(&calibration, &DataDevices::default()).join("\n"), @"at some depths the kernel counted no requests in flight, or more than petal's: somebody else used the device, or it stalled at the edge of a measurement; there the depth that was asked for stands in");

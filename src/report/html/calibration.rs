@@ -6,7 +6,7 @@ use super::HtmlError;
 use super::page::{Page, Part, Section, Tile, moment};
 use super::traces::{Chart, Row, Subject, Trace, parts};
 use crate::record::Status;
-use crate::record::calibration::{Calibration, MIX, Point, READ, WRITE};
+use crate::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
 const HEAD: [&str; 7] = ["", "depth", "requests/s", "MB/s", "mean us", "p50 us", "p99 us"];
 const DESCRIPTION: &str = "A line for each of reads, mix and writes over the requests in flight.";
@@ -87,7 +87,7 @@ fn charts(calibration: &Calibration) -> Vec<Part> {
     let (mut rows, mut iops, mut us) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in [READ, MIX, WRITE].into_iter().enumerate() {
         let points = calibration.curves.get(name).map_or(&[][..], Vec::as_slice);
-        let trace = |name: String, dash, pick: fn(&Point) -> Option<f64>| {
+        let trace = |name: String, dash, pick: fn(&CurvePoint) -> Option<f64>| {
             let known = (rows.len()..).zip(points);
             let known = known.filter_map(|(row, point)| Some((row, pick(point)?)));
             Trace::curve(number, name, dash, known.collect())
@@ -105,7 +105,7 @@ fn charts(calibration: &Calibration) -> Vec<Part> {
     parts(&subject, [iops, chart("curves-us", titles[1], "us for a request", us)])
 }
 
-fn row(name: &str, point: &Point) -> Row {
+fn row(name: &str, point: &CurvePoint) -> Row {
     let latency = &point.latency_us;
     Row {
         x: point.depth.into(),

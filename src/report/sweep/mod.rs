@@ -141,7 +141,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
 pub(crate) mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::sweep::{Cell, FORMAT, Plan, Sweep};
+    use crate::record::sweep::{FORMAT, Plan, Sweep, SweepCell};
 
     /// Two lines of three session counts, two repeats, one cell of them missing.
     pub(crate) fn swept() -> Swept {
@@ -178,7 +178,7 @@ pub(crate) mod tests {
                 run.summary.per_second.redo_bytes = None;
             }
             run.details.repeat = turn.repeat;
-            cells.push(Cell {
+            cells.push(SweepCell {
                 number: turn.number,
                 repeat: turn.repeat,
                 factors,

@@ -9,7 +9,7 @@ use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
 use crate::analysis::break_point::{self, Bore};
 use crate::record::observation::{Observation, metric};
-use crate::record::sweep::{self as kept, Cell, Failure};
+use crate::record::sweep::{self as kept, Failure, SweepCell};
 use crate::record::{Run, Status};
 use crate::report::numbers::{micros, or_dash, rate, span};
 use crate::settings::Settings;
@@ -103,7 +103,7 @@ fn one(
         };
     }
     kept::finish_cell(&dir, &name, &done.folder)?;
-    held.sweep.cells.push(Cell { number, repeat, factors, folder: name, status });
+    held.sweep.cells.push(SweepCell { number, repeat, factors, folder: name, status });
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
     kept::save(&held.folder, &held.sweep)?;
     if let Some(failure) = &done.failure {

@@ -99,7 +99,7 @@ impl Pace {
 mod tests {
     use super::*;
     use crate::record::Status;
-    use crate::record::sweep::{Axis, Cell, FORMAT};
+    use crate::record::sweep::{Axis, FORMAT, SweepCell};
     use proptest::prelude::*;
 
     fn sweep(cells: usize, repeats: u32, seed: u64) -> Sweep {
@@ -151,7 +151,7 @@ mod tests {
         ) {
             let mut sweep = sweep(cells, repeats, seed);
             let all = turns(&sweep.plan);
-            let cell = |turn: &CellRun| Cell {
+            let cell = |turn: &CellRun| SweepCell {
                 number: turn.number,
                 repeat: turn.repeat,
                 factors: Vec::new(),
