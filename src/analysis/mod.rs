@@ -10,6 +10,7 @@
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
 //! of drives nearly empty; [`server_report`] sets petal's snapshots beside the database's own report;
+//! [`hosts`] judges what several driver hosts did;
 //! [`windows`] says of which time the figures of several runs are.
 
 pub mod calibration;
@@ -18,6 +19,7 @@ pub mod estimate;
 pub mod findings;
 mod fresh;
 pub mod host;
+mod hosts;
 mod judgement;
 mod level;
 mod limits;

@@ -13,6 +13,7 @@ mod drop;
 mod failure;
 mod help;
 mod man;
+mod merge;
 mod metrics;
 mod os;
 mod report;
@@ -64,6 +65,7 @@ struct Entry {
 const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
+    Entry { command: merge::command, run: merge::run },
     Entry { command: sweep::command, run: sweep::run },
     #[cfg(feature = "device")]
     Entry { command: calibrate::command, run: calibrate::run },

@@ -13,10 +13,12 @@ use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
+use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::job::Job;
 use super::run::{call_hook, run as drive};
+use super::start::Start;
 use super::{Context, RunError, Subject, os_data};
 
 /// Runs on one target under the same settings.
@@ -28,6 +30,9 @@ pub struct Series<'a> {
     context: &'a Context<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
+    /// The sessions of this host, where several drive the run, and when they begin.
+    pub share: Share,
+    pub start: Start,
 }
 
 /// The part of the loaded data that a run uses.
@@ -124,7 +129,8 @@ impl<'a> Series<'a> {
     ) -> Result<Self, RunError> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        Ok(Self { engine, settings, data, seed, context, os_data: None })
+        let (share, start) = (Share::WHOLE, Start::AtOnce);
+        Ok(Self { engine, settings, data, seed, context, os_data: None, share, start })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -138,11 +144,15 @@ impl<'a> Series<'a> {
     pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
+        let plan = seats(&self.settings, schemas, self.engine.endpoints());
         let job = Job {
             engine: self.engine.as_ref(),
             settings: &self.settings,
             workload: workload.of_cell(cell),
-            seats: seats(&self.settings, schemas, self.engine.endpoints()),
+            seats: self.share.seats(&plan),
+            plan,
+            share: self.share,
+            start: self.start,
             loaded,
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
@@ -211,7 +221,11 @@ impl<'a> Series<'a> {
             (readers, writers) => format!("r{}-w{}", readers.unwrap_or(0), writers.unwrap_or(0)),
         };
         let sessions = seats(settings, self.data.schemas, 1).len();
-        format!("{}-{sessions}x-{mix}", settings.db.scheme)
+        let share = match self.share.is_whole() {
+            true => String::new(),
+            false => format!("-share{}of{}", self.share.number, self.share.of),
+        };
+        format!("{}-{sessions}x-{mix}{share}", settings.db.scheme)
     }
 }
 

@@ -12,3 +12,4 @@ pub mod plan;
 pub mod row;
 pub mod scatter;
 pub mod seat;
+pub mod share;

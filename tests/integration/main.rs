@@ -17,6 +17,7 @@ mod engine_postgres;
 mod failing_io;
 mod faults;
 mod hooks;
+mod hosts;
 mod injector;
 mod json;
 mod killed_at_end;

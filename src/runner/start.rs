@@ -1,0 +1,157 @@
+//! The common trigger of several driver hosts: a moment on one clock. The database's clock is taken
+//! where it can be asked, so that hosts whose own clocks differ begin together all the same.
+
+use std::thread;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::record::hosts::{CommonStart, StartedBy};
+use crate::record::moment;
+use crate::stats::clock::ClockState;
+use crate::stats::target::TargetDetails;
+
+use crate::workload::scatter::mix;
+
+use super::RunError;
+use super::job::{Job, Prepared};
+
+/// The opening snapshot is taken so long before the moment.
+const SNAPSHOT_BEFORE: Duration = Duration::from_secs(2);
+/// The operating system's counters are read so long before it.
+const SAMPLE_BEFORE: Duration = Duration::from_millis(20);
+/// The share that counts waits so long for what other hosts still have in flight at the end.
+const OTHERS_END: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(100);
+/// A difference of clocks that a person should see.
+const AHEAD_NOTED_S: f64 = 0.1;
+
+/// When the sessions begin.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Start {
+    /// As soon as all are connected.
+    #[default]
+    AtOnce,
+    /// At this moment: `--start-at`.
+    At(OffsetDateTime),
+}
+
+impl Start {
+    /// Decides by which clock the start is taken; None of a run that begins at once.
+    pub fn common(
+        self,
+        details: &TargetDetails,
+        clock_ahead_s: Option<f64>,
+        note: &dyn Fn(&str),
+    ) -> Option<CommonStart> {
+        let Self::At(at) = self else { return None };
+        let at = Some(moment::exact(at));
+        let is_server_here = details.local && !details.in_process;
+        let common = match if is_server_here { Some(0.0) } else { clock_ahead_s } {
+            Some(ahead_s) => CommonStart {
+                by: StartedBy::DatabaseClock,
+                at,
+                clock_ahead_s: Some(ahead_s),
+                ..CommonStart::default()
+            },
+            None => {
+                let synchronised = ClockState::ask().map(|state| state.synchronised);
+                CommonStart { by: StartedBy::OwnClock, at, synchronised, ..CommonStart::default() }
+            }
+        };
+        match (common.clock_ahead_s, common.synchronised) {
+            (Some(s), _) if s.abs() > AHEAD_NOTED_S => note(&format!(
+                "the database's clock is {:.3} s {} this host's: the run begins by the database's",
+                s.abs(),
+                if s < 0.0 { "behind" } else { "ahead of" },
+            )),
+            (None, Some(false)) => note(
+                "this host's clock is not synchronised: other hosts begin at another moment \
+                 (chronyc waitsync, or timedatectl set-ntp true)",
+            ),
+            _ => {}
+        }
+        Some(common)
+    }
+
+    /// Waits until the opening snapshot is due. Refuses a moment that has passed.
+    pub fn wait_for_snapshot(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        let Self::At(at) = self else { return Ok(()) };
+        let late = now(prepared) - at;
+        if late.is_positive() {
+            return Err(RunError::Environment(format!(
+                "--start-at {}: all sessions were connected {:.1} s after that, and other hosts \
+                 have begun; give a later moment to all of them",
+                moment::exact(at),
+                late.as_seconds_f64(),
+            )));
+        }
+        let wait_s = (-late).as_seconds_f64();
+        job.watch.note(&format!("connected; the run begins in {wait_s:.0} s"));
+        wait_until(job, prepared, at - SNAPSHOT_BEFORE)
+    }
+
+    /// Waits until the operating system's counters are due.
+    pub fn wait_for_sample(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        let Self::At(at) = self else { return Ok(()) };
+        wait_until(job, prepared, at - SAMPLE_BEFORE)
+    }
+
+    /// Waits for the moment itself.
+    pub fn wait_for_trigger(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        let Self::At(at) = self else { return Ok(()) };
+        wait_until(job, prepared, at)
+    }
+
+    /// Before the closing snapshot: waits for what other hosts have in flight.
+    pub fn wait_for_others(self, job: &Job<'_>) {
+        if matches!(self, Self::At(_)) && job.counts_database() && !job.share.is_whole() {
+            thread::sleep(OTHERS_END);
+        }
+    }
+
+    /// The trigger by this host's clock, as far as it is known before it.
+    pub fn expected(self, prepared: &Prepared) -> OffsetDateTime {
+        match self {
+            Self::AtOnce => OffsetDateTime::now_utc(),
+            Self::At(at) => at - ahead(prepared),
+        }
+    }
+
+    /// What is recorded of the start, once the sessions were triggered.
+    pub fn recorded(self, prepared: &Prepared, triggered: OffsetDateTime) -> Option<CommonStart> {
+        let late_s = match self {
+            Self::At(at) => Some((triggered + ahead(prepared) - at).as_seconds_f64()),
+            Self::AtOnce => None,
+        };
+        prepared.start.clone().map(|start| CommonStart { late_s, ..start })
+    }
+}
+
+/// The seed of a run whose hosts have only the moment of their start in common. 53 bits, so that every
+/// JSON reader keeps it exactly.
+pub fn seed(at: OffsetDateTime) -> u64 {
+    mix(at.unix_timestamp_nanos() as u64) >> 11
+}
+
+/// The common clock.
+fn now(prepared: &Prepared) -> OffsetDateTime {
+    OffsetDateTime::now_utc() + ahead(prepared)
+}
+
+fn ahead(prepared: &Prepared) -> time::Duration {
+    let ahead_s = prepared.start.as_ref().and_then(|start| start.clock_ahead_s);
+    time::Duration::seconds_f64(ahead_s.unwrap_or(0.0))
+}
+
+fn wait_until(job: &Job<'_>, prepared: &Prepared, at: OffsetDateTime) -> Result<(), RunError> {
+    loop {
+        job.check_interrupted()?;
+        let left = at - now(prepared);
+        let Ok(left) = Duration::try_from(left) else { return Ok(()) };
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(POLL));
+    }
+}
