@@ -124,8 +124,8 @@ pub(super) fn start(run: &Run) -> Judgement {
                  synchronised on {}",
                 unsure.join(", ")
             ),
-            "Run chronyd or systemd-timesyncd on every driver host, or use a database whose clock \
-             petal can ask (PostgreSQL, MySQL).",
+            "Run chronyd or systemd-timesyncd on every driver host; where petal can ask the \
+             database's clock, it takes that.",
         )
         .with(json!({ "hosts": unsure }));
     }

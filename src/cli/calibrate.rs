@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::calibration::Bound;
 use crate::engine::device::Device;
 use crate::engine::device::calibration_target::Wanted;
-use crate::engine::{EngineError, Stop};
+use crate::engine::{Result, Stop};
 use crate::record::calibration;
 use crate::record::{Folder, Status};
 use crate::report;
@@ -153,12 +153,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
 }
 
-fn measure(
-    device: &Device,
-    wanted: &Wanted,
-    plan: &Plan,
-    console: &Console,
-) -> Result<Calibrated, EngineError> {
+fn measure(device: &Device, wanted: &Wanted, plan: &Plan, console: &Console) -> Result<Calibrated> {
     let stop = Stop::unlimited(signals::count()?);
     let target = device.calibration_target(wanted, console, &stop)?;
     calibrate(&target, plan, console, &stop)

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command};
 
 use crate::analysis::host::{Check, Verdict};
 use crate::analysis::{host, target};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Result};
 use crate::report;
 use crate::runner::rows;
 use crate::settings::LoopSide;
@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
 }
 
 /// The time for looking at rows, shared by all schemas.
-fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Check>, EngineError> {
+fn look_for_rows(engine: &dyn Engine, loaded: &[LoadedSchema]) -> Result<Vec<Check>> {
     let limit = ROWS_LIMIT / loaded.len().max(1) as u32;
     let look = |schema: &LoadedSchema| {
         let found = match rows::look(engine, schema, limit) {

@@ -21,7 +21,7 @@ pub trait Engine: Send + Sync {
     fn support(&self) -> &'static EngineSupport;
 
     /// The block size of a load: as asked, or the default. Refuses what the target has not.
-    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         Ok(asked.unwrap_or(self.support().block_size_default))
     }
 
@@ -36,19 +36,13 @@ pub trait Engine: Send + Sync {
     }
 
     /// Which complete petal schemas are there, by number. Empty when none is.
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError>;
+    fn loaded(&self) -> Result<Vec<LoadedSchema>>;
 
     /// Product, version, sizes and settings, for a run over `schemas` with `sessions` sessions.
-    fn describe(&self, schemas: u32, sessions: u32)
-    -> Result<(Target, TargetDetails), EngineError>;
+    fn describe(&self, schemas: u32, sessions: u32) -> Result<(Target, TargetDetails)>;
 
     /// Loads `plan.schemas` and proves one row per block. Cut off, it leaves none of them.
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError>;
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary>;
 
     /// The number of endpoints; [`crate::workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {
@@ -56,27 +50,27 @@ pub trait Engine: Send + Sync {
     }
 
     /// Refuses a run that is sure to fail: where the role may not write, or the target only reads.
-    fn check_run(&self, _schemas: u32) -> Result<(), EngineError> {
+    fn check_run(&self, _schemas: u32) -> Result<()> {
         Ok(())
     }
 
     /// Privileges of petal's role on the loaded schemas; empty where there are no roles.
-    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+    fn privileges(&self) -> Result<Vec<Privilege>> {
         Ok(Vec::new())
     }
 
     /// The most sessions it admits, where there is a limit.
-    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+    fn sessions_max(&self) -> Result<Option<u32>> {
         Ok(None)
     }
 
     /// Before a run over `schemas`: marks the data as in use until what it returns is dropped.
-    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, _schemas: u32) -> Result<Box<dyn DataUse>> {
         Ok(Box::new(Unshared))
     }
 
     /// Files, memory and threads that a run of these sessions holds in petal's own process.
-    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs, EngineError> {
+    fn needs(&self, seats: &[Seat], _schemas: u32) -> Result<Needs> {
         Ok(Needs { files: seats.len() as u64, ..Needs::default() })
     }
 
@@ -86,44 +80,44 @@ pub trait Engine: Send + Sync {
     }
 
     /// Before a run: pays the debts of the run before (checkpoint, vacuum, log).
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError>;
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled>;
 
     /// Connects one session, ready for its first operation. Called from many threads at once.
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError>;
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>>;
 
     /// Connects a session that only reads, and leaves nothing behind where the data are.
-    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
         self.connect(seat)
     }
 
     /// Cumulative counters and waits, per endpoint. Complete for all work that sessions flushed.
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError>;
+    fn snapshot(&self) -> Result<Vec<Counters>>;
 
     /// Cumulative counters without histograms, cheap enough for once a second.
-    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+    fn sample(&self) -> Result<Vec<Counters>> {
         self.snapshot()
     }
 
     /// The run ends: background work of the engine's own (checkpointers) stops; the closing
     /// snapshot follows. [`EngineError::Data`]: blocks that were read were not what was written
     /// there. [`EngineError::Environment`]: what became of a server in the run.
-    fn quiesce(&self) -> Result<(), EngineError> {
+    fn quiesce(&self) -> Result<()> {
         Ok(())
     }
 
     /// Before the opening snapshot: begins the database's own report. Returns what to tell a
     /// person.
-    fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
+    fn begin_report(&self) -> Result<Option<&'static str>> {
         Ok(None)
     }
 
     /// After the closing snapshot: that report, as files for the run's folder.
-    fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
         Ok(Vec::new())
     }
 
     /// Bytes that main tables and indexes take up now, log apart: grows when rows move.
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
@@ -139,10 +133,10 @@ pub trait Engine: Send + Sync {
     }
 
     /// Counts rows and blocks now, by the database's own physical view.
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError>;
+    fn placement(&self, schema: u32) -> Result<Placement>;
 
     /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
-    fn drop_data(&self) -> Result<Vec<String>, EngineError>;
+    fn drop_data(&self) -> Result<Vec<String>>;
 }
 
 /// Resources of petal's own process that a run or a load needs, beside those of every run.
@@ -156,29 +150,31 @@ pub struct Needs {
     pub threads: u64,
 }
 
+/// One call of a session.
+pub struct Batch<'a> {
+    pub operations: &'a [Operation],
+    pub stop: &'a Stop,
+    /// What ended; the session adds to it.
+    pub done: &'a mut Outcomes,
+    /// Another batch follows at once: the last operations may stay in flight, so that a queue stays
+    /// full. The next batch begins with them.
+    pub is_followed: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch that ends before the call returns.
+    pub fn new(operations: &'a [Operation], stop: &'a Stop, done: &'a mut Outcomes) -> Self {
+        Self { operations, stop, done, is_followed: false }
+    }
+}
+
 /// One connection that executes operations.
 pub trait Session: Send {
     /// Runs the operations in order, each UPDATE with its own commit, until the batch or the time
-    /// is over. What ended is in `done` even when this returns an error.
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError>;
+    /// is over. What ended is in `batch.done` even when this returns an error.
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError>;
 
-    /// Runs a batch that another follows at once: its last operations may stay in flight, so that a
-    /// queue stays full. The next batch begins with them.
-    fn execute_pipelined(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.execute(batch, stop, done)
-    }
-
-    /// Operations that [`Session::execute_pipelined`] left in flight.
+    /// Operations that a batch which another follows left in flight.
     fn in_flight(&self) -> usize {
         0
     }
@@ -434,6 +430,9 @@ pub struct SessionError {
     pub code: String,
     pub message: String,
 }
+
+/// A result whose error is an engine's, unless another is named.
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
 /// An error of a target, in the kinds on which a caller acts differently.
 #[derive(Debug, thiserror::Error)]

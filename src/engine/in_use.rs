@@ -5,17 +5,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::EngineError;
+use super::Result;
 
 /// Held by a run until its figures are taken: setup and drop are refused meanwhile.
 pub trait DataUse: Send + Sync {
     /// Other petal runs that use the same data now, a line each.
-    fn other_runs(&self) -> Result<Vec<String>, EngineError> {
+    fn other_runs(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
     /// The reason why the data are no longer those that the run began with; None where they are.
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         Ok(None)
     }
 }

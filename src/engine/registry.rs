@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Result};
 use crate::settings::Settings;
 use crate::settings::table::support;
 
 /// An engine that can be opened.
 struct Entry {
     support: &'static support::EngineSupport,
-    open: fn(&Settings) -> Result<Arc<dyn Engine>, EngineError>,
+    open: fn(&Settings) -> Result<Arc<dyn Engine>>,
 }
 
 static ENTRIES: &[Entry] = &[
@@ -34,7 +34,7 @@ static ENTRIES: &[Entry] = &[
 ];
 
 /// Opens the engine that the URL names.
-pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
+pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
     let scheme = settings.db.scheme.as_str();
     let Some(entry) = ENTRIES.iter().find(|entry| entry.support.scheme == scheme) else {
         let schemes = ENTRIES.iter().map(|entry| format!("{}:", entry.support.scheme));

@@ -221,6 +221,41 @@ impl SecondBySecond {
     }
 }
 
+/// One interval of a kind of operation: how many took how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spread {
+    pub from_s: f64,
+    /// By the latency's step: see [`step_us`].
+    pub counts: BTreeMap<i32, u64>,
+}
+
+/// How latency was spread in each interval of a run, by tag.
+pub type Spreads = BTreeMap<String, Vec<Spread>>;
+
+/// Steps of latency in a decade, for pictures: each is a quarter wider than the one before.
+const STEPS: f64 = 10.0;
+
+/// Where a step of latency begins, in microseconds.
+pub fn step_us(step: i32) -> f64 {
+    10_f64.powf(f64::from(step) / STEPS)
+}
+
+/// Reads them up to the first damaged line. Empty where there is no log.
+pub fn spreads(folder: &Path) -> Spreads {
+    let mut by_tag = Spreads::new();
+    let Ok(text) = format::contents(&folder.join(NAME), BYTES_MAX) else { return by_tag };
+    for (tag, from_s, _, buckets) in (Intervals { text, torn: false }).decoded() {
+        let mut counts = BTreeMap::new();
+        for value in buckets.iter_recorded() {
+            let us = value.value_iterated_to().max(1) as f64 / 1e3;
+            *counts.entry((us.log10() * STEPS).floor() as i32).or_insert(0) +=
+                value.count_at_value();
+        }
+        by_tag.entry(tag).or_default().push(Spread { from_s, counts });
+    }
+    by_tag
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +314,19 @@ mod tests {
         let per_second: Vec<(String, f64, u64)> =
             log.decoded().map(|(tag, from_s, _, buckets)| (tag, from_s, buckets.len())).collect();
         assert_eq!(per_second[5], ("update".to_owned(), 2.0, 1));
+    }
+
+    #[test]
+    fn each_interval_is_spread_over_steps_of_a_tenth_of_a_decade() {
+        let dir = tempfile::tempdir().unwrap();
+        three_seconds(dir.path());
+        let spreads = spreads(dir.path());
+        // 3 ms and 2 ms: the decade from 1 ms has its steps from 30 to 39.
+        let last = &spreads["select"][2];
+        assert_eq!((last.from_s, &last.counts), (2.0, &BTreeMap::from([(33, 1), (34, 1)])));
+        assert!(step_us(33) <= 2000.0 && step_us(34) <= 3000.0 && step_us(35) > 3000.0);
+        assert_eq!(spreads["update"].len(), 3);
+        assert!(super::spreads(&dir.path().join("elsewhere")).is_empty());
     }
 
     #[test]

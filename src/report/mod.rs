@@ -30,7 +30,7 @@ use crate::analysis;
 use crate::analysis::petals::Petals;
 use crate::record::calibration::Calibration;
 use crate::record::sweep::Swept;
-use crate::record::{self, Folder, RecordError, Run};
+use crate::record::{self, Folder, RecordError, Run, latency_log};
 use crate::settings::objective::Objective;
 use crate::settings::printable::printable;
 
@@ -42,7 +42,8 @@ pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &Folder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
     let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run))?;
-    let page = made(folder, html::NAME, "the report as a page", html::run(run))?;
+    let spreads = latency_log::spreads(folder.path());
+    let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
     Ok(vec![
         folder.write_atomically(TEXT_NAME, printable(&text::render(run)).as_bytes())?,
         folder.write_atomically(CSV_NAME, timeline.as_bytes())?,

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::analysis::calibration::{Bound, best, under};
 use crate::engine::device::calibration_target::{CalibrationTarget, LARGE_BYTES, LARGE_DEPTH};
 use crate::engine::device::measure::{LOG_BYTES, Measured, Work};
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::record::calibration::{
     Calibration, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, Point, READ, WRITE,
 };
@@ -74,7 +74,7 @@ impl Plan {
     }
 
     /// How many rounds, and how long each measurement. An error where there is no time for one.
-    pub fn rounds(&self) -> Result<(u32, Duration), EngineError> {
+    pub fn rounds(&self) -> Result<(u32, Duration)> {
         let steps = self.steps().len() as u32;
         let enough = |rounds: u32| if rounds > 1 { LENGTH_MIN } else { LENGTH_LEAST };
         (1..=ROUNDS)
@@ -195,7 +195,7 @@ pub fn calibrate(
     plan: &Plan,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<Calibrated, EngineError> {
+) -> Result<Calibrated> {
     let timing = plan.rounds()?;
     let devices = devices::find(&[target.path().to_owned()]);
     let probe = (!devices.counted.is_empty()).then(|| Probe::new(&devices));
@@ -248,11 +248,7 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    fn all_rounds(
-        &self,
-        steps: &[Step],
-        sums: &mut BTreeMap<Step, Sum>,
-    ) -> Result<(), EngineError> {
+    fn all_rounds(&self, steps: &[Step], sums: &mut BTreeMap<Step, Sum>) -> Result<()> {
         for round in 0..self.timing.0 {
             for at in 0..steps.len() {
                 // There and back again: what warms up or wears off does not favour one end.
@@ -272,7 +268,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>), EngineError> {
+    fn once(&self, step: Step, seed: u64) -> Result<(Measured, Option<DeviceCounts>)> {
         let (target, length) = (self.target, self.timing.1);
         let before = self.probe.map(Probe::sample);
         let work = self.plan.work(step);

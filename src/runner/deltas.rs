@@ -1,7 +1,7 @@
 //! Deltas of the database's counters since the opening snapshot, for as long as the counters can be
 //! trusted.
 
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::stats::counters::{Counters, IoCounts};
 
 /// Deltas since the opening snapshot.
@@ -20,10 +20,7 @@ impl Deltas {
     }
 
     /// What happened since the opening snapshot, or why that is not known.
-    pub fn take(
-        &mut self,
-        sampled: Result<Vec<Counters>, EngineError>,
-    ) -> Result<Vec<Counters>, String> {
+    pub fn take(&mut self, sampled: Result<Vec<Counters>>) -> Result<Vec<Counters>, String> {
         let now = sampled.map_err(|error| error.to_string())?;
         let of = |old: &Counters| now.iter().find(|new| new.endpoint == old.endpoint);
         let ios: Vec<IoCounts> = self

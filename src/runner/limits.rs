@@ -5,7 +5,8 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
 use super::RunError;
 use super::job::Job;
-use crate::engine::{Engine, EngineError, LoadPlan, Needs};
+use crate::engine::{Engine, EngineError, LoadPlan, Needs, Result};
+use crate::settings::Settings;
 use crate::stats::cgroup::Groups;
 use crate::stats::devices::Roots;
 use crate::stats::os;
@@ -37,6 +38,21 @@ struct Allowed {
     memory_bytes: Option<u64>,
 }
 
+/// Asks the server how many sessions it admits, before any is opened.
+pub fn check_admission(
+    engine: &dyn Engine,
+    settings: &Settings,
+    sessions: u32,
+) -> Result<(), RunError> {
+    match engine.sessions_max()? {
+        Some(most) if sessions > most => Err(RunError::Setting(format!(
+            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
+            settings.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more
 /// threads or memory than are available.
 pub fn check(job: &Job<'_>) -> Result<(), RunError> {
@@ -48,7 +64,7 @@ pub fn check(job: &Job<'_>) -> Result<(), RunError> {
 }
 
 /// Does the same for a load.
-pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<(), EngineError> {
+pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<()> {
     let loaders = plan.loaders() as u64;
     let words = format!("{loaders} loaders");
     let who = Workers { count: loaders, words, fewer: "a lower LOAD_PARALLEL_DEGREE" };
@@ -56,7 +72,7 @@ pub fn check_load(engine: &dyn Engine, plan: &LoadPlan) -> Result<(), EngineErro
 }
 
 /// Refuses what they are sure not to get.
-fn refuse(who: &Workers, mut needs: Needs) -> Result<(), EngineError> {
+fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
     needs.files += FILES_OF_A_RUN;
     needs.threads += who.count + THREADS_OF_A_RUN;
     needs.memory_bytes = needs.memory_bytes.saturating_add(who.count * BYTES_PER_SESSION);

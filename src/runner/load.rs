@@ -1,6 +1,6 @@
 //! Setup: which schemas to load, how large, and with what.
 
-use crate::engine::{Engine, EngineError, LoadPlan, LoadSummary, Progress, Stop};
+use crate::engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
 use crate::settings::Settings;
 use crate::settings::rules::SETUP_SCALE;
 use crate::stats::compression;
@@ -74,7 +74,7 @@ pub fn load(
     plan: &LoadPlan,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<LoadSummary, EngineError> {
+) -> Result<LoadSummary> {
     if plan.schemas.is_empty() {
         Ok(LoadSummary::default())
     } else {

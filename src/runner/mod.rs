@@ -37,7 +37,7 @@ mod watching;
 use std::sync::Arc;
 
 use crate::engine::threads::ThreadError;
-use crate::engine::{self, Caller, Engine, EngineError, Progress, Silent};
+use crate::engine::{self, Caller, Engine, EngineError, Progress, Result, Silent};
 use crate::record::{Finding, RecordError, Second};
 use crate::settings::Settings;
 use crate::settings::error::SettingErrors;
@@ -81,7 +81,7 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Opens the engine that the settings name. It obeys the signals where it waits for others.
-    pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>, EngineError> {
+    pub fn open(&self, settings: &Settings) -> Result<Arc<dyn Engine>> {
         let engine = engine::open(settings)?;
         engine.serve(&self.caller);
         self.watch.begins(&Subject { engine: engine.support().scheme, ..Subject::default() });

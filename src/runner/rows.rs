@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError, INTERRUPTED, Outcomes, SessionError, Stop};
+use crate::engine::{
+    Batch, Engine, EngineError, INTERRUPTED, Outcomes, Result, SessionError, Stop,
+};
 use crate::stats::target::{LoadedSchema, RowsFound};
 use crate::workload::op::Operation;
 use crate::workload::scatter::Permutation;
@@ -18,11 +20,7 @@ const SEED: u64 = 1;
 
 /// Looks for a schema's rows: the first keys, the last, then ranges all over the rest, in scattered
 /// order, until all were looked for or `limit` is over.
-pub fn look(
-    engine: &dyn Engine,
-    schema: &LoadedSchema,
-    limit: Duration,
-) -> Result<RowsFound, EngineError> {
+pub fn look(engine: &dyn Engine, schema: &LoadedSchema, limit: Duration) -> Result<RowsFound> {
     let seat = Seat { session: 1, schema: schema.number, endpoint: 0, role: Role::Reader };
     let mut session = engine.connect_reader(seat)?;
     let stop = Stop::unlimited(std::sync::Arc::default());
@@ -32,7 +30,7 @@ pub fn look(
     while ranges.peek().is_some() && (found.looked_for == 0 || began.elapsed() < limit) {
         let batch: Vec<Operation> = ranges.by_ref().take(BATCH).collect();
         let mut done = Outcomes::default();
-        session.execute(&batch, &stop, &mut done).map_err(unreadable)?;
+        session.execute(Batch::new(&batch, &stop, &mut done)).map_err(unreadable)?;
         for outcome in &done.ended {
             if let Some(code) = outcome.error.as_deref() {
                 return Err(unreadable(SessionError {

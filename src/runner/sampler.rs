@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, Result};
 use crate::record::journal::{Journal, JournalLine, WaitTotal};
 use crate::record::latency_log::LatencyLog;
 use crate::record::{CountedUntil, Ops, Rows, Second, SessionLost};
@@ -226,7 +226,7 @@ impl<'a> Sampler<'a> {
     /// that ended.
     pub fn close_counters(
         &mut self,
-        closing: Result<Vec<Counters>, EngineError>,
+        closing: Result<Vec<Counters>>,
     ) -> (Option<Vec<Counters>>, Option<CountedUntil>) {
         let why = match self.deltas.take(closing) {
             Ok(counters) => return (Some(counters), None),
@@ -401,6 +401,7 @@ struct Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::EngineError;
     use crate::engine::scripted::{Script, Scripted};
     use crate::record::{Folder, fixture, journal};
 

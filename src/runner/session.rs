@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::{CUT, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use crate::stats::timeline::{Ended, EndedAs, Shards, Tally};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
@@ -123,11 +123,10 @@ impl SessionLoop<'_> {
             }
             outcomes.ended.clear();
             let goes_on = pending.is_none() && self.pacing.is_none();
-            let result = if goes_on && (batch.len() as u64) < self.left {
-                self.session.execute_pipelined(&batch, &self.stop, &mut outcomes)
-            } else {
-                self.session.execute(&batch, &self.stop, &mut outcomes)
-            };
+            let is_followed = goes_on && (batch.len() as u64) < self.left;
+            let result = self
+                .session
+                .execute(Batch { is_followed, ..Batch::new(&batch, &self.stop, &mut outcomes) });
             self.fold(&batch, &outcomes);
             begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
@@ -298,13 +297,8 @@ mod tests {
     }
 
     impl Lagging {
-        fn go(
-            &mut self,
-            batch: &[Operation],
-            leaves: usize,
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
+        fn go(&mut self, Batch { operations: batch, stop, done, is_followed }: Batch<'_>) {
+            let leaves = if is_followed { self.leaves } else { 0 };
             assert_eq!(batch[..self.in_flight.len()], self.in_flight, "it begins with these");
             let mut begun = self.in_flight.len();
             while begun < batch.len() && !stop.is_requested() {
@@ -325,27 +319,13 @@ mod tests {
                 });
             }
             self.in_flight = batch[begun - leaves..begun].to_vec();
-            Ok(())
         }
     }
 
     impl Session for Lagging {
-        fn execute(
-            &mut self,
-            batch: &[Operation],
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
-            self.go(batch, 0, stop, done)
-        }
-
-        fn execute_pipelined(
-            &mut self,
-            batch: &[Operation],
-            stop: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
-            self.go(batch, self.leaves, stop, done)
+        fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+            self.go(batch);
+            Ok(())
         }
 
         fn in_flight(&self) -> usize {
@@ -390,12 +370,7 @@ mod tests {
     }
 
     impl Session for Unflushed {
-        fn execute(
-            &mut self,
-            batch: &[Operation],
-            _: &Stop,
-            done: &mut Outcomes,
-        ) -> Result<(), SessionError> {
+        fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
             self.batches += 1;
             let outcome = |operation| Outcome {
                 operation,
@@ -404,7 +379,8 @@ mod tests {
                 rows: 1,
                 error: None,
             };
-            done.ended.extend((0..batch.len() as u32).map(outcome));
+            let all = 0..batch.operations.len() as u32;
+            batch.done.ended.extend(all.map(outcome));
             Ok(())
         }
 

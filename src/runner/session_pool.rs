@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::engine::threads::Thread;
-use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
 use crate::workload::op::Operation;
@@ -207,7 +207,7 @@ fn attend(
 /// A session of several schemas does one SELECT in each, so that no operation of the run pays for
 /// what an engine prepares when it first meets a schema. Not counted: the opening snapshot comes
 /// later.
-fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<(), EngineError> {
+fn visit(job: &Job<'_>, schemas: &[u32], session: &mut dyn Session) -> Result<()> {
     if schemas.len() < 2 {
         return Ok(());
     }
@@ -225,7 +225,7 @@ fn warm(
     schemas: &[u32],
     cache_blocks: u64,
     session: &mut dyn Session,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     if job.settings.warm_up != WarmUp::Cache {
         return Ok(());
     }
@@ -242,15 +242,10 @@ fn warm(
 }
 
 /// One SELECT before the trigger.
-fn read(
-    session: &mut dyn Session,
-    schema: u32,
-    first: u64,
-    rows: u32,
-    stop: &Stop,
-) -> Result<(), EngineError> {
+fn read(session: &mut dyn Session, schema: u32, first: u64, rows: u32, stop: &Stop) -> Result<()> {
     let operation = Operation::select(schema, first, rows);
-    let done = session.execute(&[operation], stop, &mut Outcomes::default());
+    let mut done = Outcomes::default();
+    let done = session.execute(Batch::new(&[operation], stop, &mut done));
     done.map_err(before_the_trigger)?;
     if stop.is_requested() { Err(EngineError::Interrupted) } else { Ok(()) }
 }

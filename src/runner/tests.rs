@@ -341,7 +341,8 @@ fn four_hosts_do_what_one_would_session_by_session() {
         let (alone, _) = traced(&workload, 1);
         let (shared, runs) = traced(&workload, 3);
         let (alone, shared) = (alone.lock(), shared.lock());
-        assert!(alone.values().all(|operations| operations.len() == 200));
+        // One that visits several schemas looks at each of them first.
+        assert!(alone.values().all(|operations| operations.len() >= 200));
         assert!(*alone == *shared, "another stream");
         let sessions: u32 = runs.iter().map(|run| run.summary.sessions).sum();
         assert_eq!(sessions as usize, alone.len());

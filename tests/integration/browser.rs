@@ -106,12 +106,22 @@ fn a_runs_page_is_read_with_pointer_and_keyboard() {
     browser.press("Enter");
     assert_eq!(browser.value("document.querySelector('.values').open"), true);
 
-    // Another axis.
+    // Latency is a heat map of the run's own histograms, and percentiles on another axis.
     let axes = "#fig-latency-0 .plot:not([hidden])";
     let variant = format!("document.querySelector('{axes}').dataset.variant");
-    assert_eq!(browser.text(&variant), "log");
+    assert_eq!(browser.text(&variant), "heat map");
+    let shaded = format!("document.querySelectorAll('{axes} path.f-s0').length");
+    assert!(browser.value(&shaded).as_u64().unwrap() > 1, "no shades");
     browser.click("document.querySelectorAll('#fig-latency-0 .variants button')[1]");
-    assert_eq!(browser.text(&variant), "linear");
+    assert_eq!(browser.text(&variant), "log");
+
+    // All charts over time have one axis: a moment is at one place, and is marked in all of them.
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"2\"]')", plot("operations")));
+    let places = "(() => { const marks = [...document.querySelectorAll('#time .plot:not([hidden]) .hit.on')];
+        return [marks.length, document.querySelectorAll('#time figure').length,
+            new Set(marks.map(m => Math.round(m.getBoundingClientRect().left))).size]; })()";
+    let places: Vec<u64> = serde_json::from_value(browser.value(places)).unwrap();
+    assert!(places[0] >= 6 && places[0] == places[1] && places[2] == 1, "{places:?}");
     assert_quiet(&mut browser);
 }
 
@@ -259,6 +269,16 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
         assert!(folder.join(file).is_file(), "{file}");
     }
     let Some(mut browser) = opened(&folder.join("report.html")) else { return };
+
+    // The petals come before the findings, and each finding is there once.
+    let order = "[...document.querySelectorAll('main > section')].map(s => s.id).join(' ')";
+    let order = browser.text(order);
+    assert!(order.contains("petals findings lines"), "{order}");
+    let ids =
+        "[...document.querySelectorAll('#findings h3')].map(h => h.childNodes[1].textContent)";
+    let ids: Vec<String> = serde_json::from_value(browser.value(ids)).unwrap();
+    let once: std::collections::BTreeSet<&String> = ids.iter().collect();
+    assert!(!ids.is_empty() && once.len() == ids.len(), "{ids:?}");
 
     // A point of a petal, by the pointer: its sessions and its figures.
     browser.point_at(&format!("{}.querySelector('.hit[data-row=\"1\"]')", plot("petals")));

@@ -10,7 +10,7 @@ use petal::engine::device::{
     block,
     layout::{Found, Header},
 };
-use petal::engine::{self, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
+use petal::engine::{self, Batch, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
 use petal::settings::url::TargetUrl;
 use petal::settings::{LoopSide, RedoStress, Settings, Verify};
 use petal::stats::counters::{Counters, IoCounts};
@@ -20,6 +20,8 @@ use petal::workload::plan::{Spot, Workload};
 use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
+use crate::oracle_wire;
+use crate::oracle_wire::server::{Release, StandIn};
 use crate::server_mysql;
 use crate::server_oracle;
 use crate::server_postgres;
@@ -134,7 +136,7 @@ fn choose(workload: &Workload, seat: Seat, count: usize) -> Vec<Operation> {
 /// Executes all of them, none of which may fail; the rows of each.
 fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
     let mut done = Outcomes::default();
-    session.execute(batch, &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(batch, &unlimited(), &mut done)).unwrap();
     session.flush_statistics().unwrap();
     assert_eq!(done.ended.len(), batch.len());
     for (at, outcome) in done.ended.iter().enumerate() {
@@ -215,7 +217,7 @@ fn a_latency_holds_all_rows_of_its_operation(target: &Target) {
                 Operation { kind, schema: 1, first: 1, rows, stamp, due: None, hot: [false; 2] };
             let mut done = Outcomes::default();
             let begin = Instant::now();
-            session.execute(&[all], &unlimited(), &mut done).unwrap();
+            session.execute(Batch::new(&[all], &unlimited(), &mut done)).unwrap();
             let waited_ns = begin.elapsed().as_nanos() as f64;
             let share = done.ended[0].latency_ns as f64 / waited_ns;
             assert!(share <= 1.05, "{kind:?}: a latency of {share} of the time that passed");
@@ -615,6 +617,28 @@ const ORACLE_CLIENT: Target = Target {
     ..ORACLE
 };
 
+fn delete_half(stand_in: &StandIn) {
+    let mut world = stand_in.shared.world();
+    world.tables.get_mut("PETAL1_CF1").unwrap().rows.retain(|key, _| key % 2 == 1);
+}
+
+/// No database, but its protocol: a test of the wire and of what petal sends.
+const ORACLE_WIRE: Target = Target {
+    turn: nobody_waits,
+    url: |work| oracle_wire::of(work, Release::Free23).url(),
+    look: |work, schema| oracle_wire::of(work, Release::Free23).rows(schema),
+    delete_half: Some(|work| delete_half(&oracle_wire::of(work, Release::Free23))),
+    ..ORACLE
+};
+
+const ORACLE_WIRE_CLIENT: Target = Target {
+    turn: nobody_waits,
+    url: |work| oracle_wire::of(work, Release::Xe18).url(),
+    look: |work, schema| oracle_wire::of(work, Release::Xe18).rows(schema),
+    delete_half: Some(|work| delete_half(&oracle_wire::of(work, Release::Xe18))),
+    ..ORACLE_CLIENT
+};
+
 /// The stamps of its rows, read from the file past petal.
 fn scripted_rows(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
     let bytes = std::fs::read(work.path(format!("petal-data/petal{schema}.rows"))).unwrap();
@@ -700,6 +724,8 @@ targets! {
     mysql_set: super::MYSQL_SET;
     device_direct: super::DEVICE;
     device_pread: super::DEVICE_PREAD;
+    stand_in_of_oracle_server: super::ORACLE_WIRE;
+    stand_in_of_oracle_client: super::ORACLE_WIRE_CLIENT;
     #[ignore = "needs a live Oracle Database: make test-oracle"]
     oracle_server: super::ORACLE;
     #[ignore = "needs a live Oracle Database: make test-oracle"]

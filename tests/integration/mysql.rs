@@ -1,7 +1,7 @@
 //! What sessions on MariaDB or MySQL do, what the server says of its pages, and what petal says when
 //! the server, a session or a lock fails it.
 
-use petal::engine::{LoadPlan, Outcomes, Silent};
+use petal::engine::{Batch, LoadPlan, Outcomes, Silent};
 use petal::settings::{LoopSide, RedoStress, Settings};
 use petal::workload::op::Operation;
 use petal::workload::row::Filler;
@@ -60,7 +60,7 @@ fn one_row_a_page_holds_through_updates_by_the_servers_own_view() {
             (0..400u64).map(|at| update(at * 37 % (ROWS - 64) + 1, 64, at + 1)).collect();
         let mut session = engine.connect(SEAT).unwrap();
         let mut done = Outcomes::default();
-        session.execute(&updates, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&updates, &unlimited(), &mut done)).unwrap();
         assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
         assert_eq!(leaf_pages(shared(), &database), (ROWS, 1));
         assert_eq!(engine.data_bytes().unwrap(), before);
@@ -143,7 +143,7 @@ fn an_error_costs_one_operation_and_not_the_batch() {
         let batch =
             [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
         let mut done = Outcomes::default();
-        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
         let ended: Vec<_> =
             done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
         let good = (8, None);
@@ -173,7 +173,7 @@ fn a_deadlock_is_counted_and_the_session_goes_on() {
         until("the other's locks", || !shared().sql("", locks).is_empty());
         let mut done = Outcomes::default();
         let batch = [update(1, 120, 1), update(1000, 8, 2)];
-        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
         let codes: Vec<_> = done.ended.iter().map(|outcome| outcome.error.as_deref()).collect();
         assert_eq!(codes, [Some("1213"), None], "{side:?}");
         drop(other);

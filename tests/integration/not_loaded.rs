@@ -1,7 +1,7 @@
 //! A schema that is not loaded is the same error on every engine: one kind where a session is opened,
 //! and one code where a session needs the schema later. Oracle's case runs over its scripted database.
 
-use petal::engine::{EngineError, Outcomes};
+use petal::engine::{Batch, EngineError, Outcomes};
 use petal::workload::op::Operation;
 use petal::workload::seat::Seat;
 
@@ -25,7 +25,9 @@ fn a_schema_that_is_not_loaded_has_one_error_kind_and_one_code_on_every_engine()
         let mut session = engine.connect(SEAT).unwrap();
         let other = Operation { schema: 9, ..select(1, 4) };
         let mut done = Outcomes::default();
-        let lost = session.execute(&[select(1, 4), other], &unlimited(), &mut done).unwrap_err();
+        let lost = session
+            .execute(Batch::new(&[select(1, 4), other], &unlimited(), &mut done))
+            .unwrap_err();
         assert_eq!(lost.code, "not-loaded", "{url}: {lost}");
         assert!(lost.message.ends_with("schema 9 is not loaded"), "{url}: {lost}");
     }

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use petal::engine::{self, EngineError, LoadPlan, Outcomes, Silent};
+use petal::engine::{self, Batch, EngineError, LoadPlan, Outcomes, Silent};
 use petal::settings::{LoopSide, RedoStress, Settings};
 use petal::workload::op::Operation;
 use petal::workload::row::Filler;
@@ -33,7 +33,7 @@ fn every_update_is_hot_and_nothing_grows() {
             (0..400u64).map(|at| update(at * 37 % (ROWS - 64) + 1, 64, at + 1)).collect();
         let mut session = engine.connect(SEAT).unwrap();
         let mut done = Outcomes::default();
-        session.execute(&updates, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&updates, &unlimited(), &mut done)).unwrap();
         session.flush_statistics().unwrap();
         // Counted by the reader that sees it all: before 15 only ended sessions have told all.
         engine.snapshot().unwrap();
@@ -105,7 +105,7 @@ fn the_plan_is_the_meant_one_with_and_without_prefetch() {
         assert_eq!(setting("effective_io_concurrency"), format!("{prefetch} (set by petal)"));
         let mut session = engine.connect(SEAT).unwrap();
         let mut done = Outcomes::default();
-        session.execute(&[select(1, 64)], &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&[select(1, 64)], &unlimited(), &mut done)).unwrap();
         assert_eq!(done.ended[0].rows, 64);
     }
     // Without its index the plan is another, and is told.
@@ -135,7 +135,7 @@ fn an_error_costs_one_operation_and_not_the_batch() {
         let batch =
             [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
         let mut done = Outcomes::default();
-        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
         let ended: Vec<_> =
             done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
         let locked = (0, Some("55P03"));
@@ -159,7 +159,7 @@ fn a_statement_for_many_operations_fails_as_one() {
     let mut session = engine.connect(SEAT).unwrap();
     client.batch_execute("BEGIN; LOCK TABLE petal1.cf1").unwrap();
     let mut done = Outcomes::default();
-    session.execute(&[select(1, 8), select(9, 8)], &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(&[select(1, 8), select(9, 8)], &unlimited(), &mut done)).unwrap();
     let ended: Vec<_> = done
         .ended
         .iter()
@@ -189,7 +189,7 @@ fn an_operation_in_flight_is_cut() {
             cancel.cancel();
         });
         let batch = [select(1, 8), update(1, 8, 1), select(1, 8)];
-        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
     });
     let errors: Vec<_> = done.ended.iter().map(|outcome| outcome.error.as_deref()).collect();
     assert_eq!(errors[..2], [None, Some(engine::CUT)]);
@@ -208,7 +208,7 @@ fn rows_that_are_missing_are_missed_in_their_operation_alone() {
     let mut session = engine.connect(SEAT).unwrap();
     let mut done = Outcomes::default();
     let batch = [select(1, 8), select(9, 8), select(17, 8), select(12, 1), select(1, 16)];
-    session.execute(&batch, &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
     let rows: Vec<u64> = done.ended.iter().map(|outcome| outcome.rows).collect();
     assert_eq!(rows, [8, 6, 8, 0, 14]);
     assert!(done.ended.iter().all(|outcome| outcome.error.is_none()));
@@ -243,7 +243,7 @@ fn an_older_routine_is_made_anew_and_a_newer_one_refused() {
     let engine = open(&url);
     let mut session = engine.connect(SEAT).unwrap();
     let mut done = Outcomes::default();
-    session.execute(&[select(1, 8)], &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(&[select(1, 8)], &unlimited(), &mut done)).unwrap();
     assert_eq!(done.ended[0].rows, 8);
     let sql = "SELECT count(*) FROM pg_proc WHERE proname = 'petal_run'";
     assert_eq!(client.query_one(sql, &[]).unwrap().get::<_, i64>(0), 1);

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use petal::engine::Outcomes;
+use petal::engine::{Batch, Outcomes};
 use petal::settings::{LoopSide, Settings};
 use petal::workload::op::Operation;
 
@@ -60,7 +60,7 @@ fn a_terminated_session_tells_the_servers_reason_each_time() {
                 let working = scope.spawn(|| {
                     loop {
                         let mut done = Outcomes::default();
-                        let executed = session.execute(&batch, &stop, &mut done);
+                        let executed = session.execute(Batch::new(&batch, &stop, &mut done));
                         if let Err(error) = executed.and_then(|()| session.flush_statistics()) {
                             return error;
                         }

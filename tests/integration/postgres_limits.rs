@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use petal::engine::{Outcomes, Silent};
+use petal::engine::{Batch, Outcomes, Silent};
 use petal::settings::Settings;
 use petal::workload::op::Operation;
 
@@ -29,13 +29,14 @@ fn timeouts_of_the_role_are_kept_and_explained() {
     // A batch far longer than the timeout ends in full.
     let batch: Vec<Operation> = (0..4096).map(|_| select(1, 1024)).collect();
     let mut done = Outcomes::default();
-    session.execute(&batch, &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
     assert_eq!(done.ended.len(), batch.len());
     // One operation that is longer is fatal, and told.
     client.batch_execute("BEGIN; SELECT FROM petal1.cf1 WHERE custid = 5 FOR UPDATE").unwrap();
     let mut done = Outcomes::default();
-    let error =
-        session.execute(&[select(1, 8), update(1, 8, 1)], &unlimited(), &mut done).unwrap_err();
+    let error = session
+        .execute(Batch::new(&[select(1, 8), update(1, 8, 1)], &unlimited(), &mut done))
+        .unwrap_err();
     assert_eq!((error.code.as_str(), done.ended.len()), ("57014", 1));
     assert!(error.message.contains("statement_timeout"), "{error}");
 }

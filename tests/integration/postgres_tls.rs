@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use petal::engine::Outcomes;
+use petal::engine::{Batch, Outcomes};
 
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};
 use crate::proxy::Proxy;
@@ -174,8 +174,9 @@ fn a_server_that_dies_under_tls_is_said_to_have_ended_the_connection() {
     let url = format!("postgres://petal@127.0.0.1:{}/dying?sslmode=require", proxy.port);
     let mut session = open(&url).connect(SEAT).unwrap();
     proxy.cut();
-    let error =
-        session.execute(&[select(1, 8)], &unlimited(), &mut Outcomes::default()).unwrap_err();
+    let error = session
+        .execute(Batch::new(&[select(1, 8)], &unlimited(), &mut Outcomes::default()))
+        .unwrap_err();
     assert_eq!(error.code, "connection");
     assert!(error.message.contains("the server ended the connection"), "{}", error.message);
     assert!(!error.message.contains("rustls"), "{}", error.message);

@@ -9,9 +9,10 @@ use std::io;
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header};
 use super::queue::{Backend, Queue};
-use super::target::{AlignedBuffer, OnPath, Target, TargetKind, unusable};
+use super::target::{AlignedBuffer, Target, TargetKind};
 use super::{Device, Shared, block, load, safety, target};
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::engine::on_path::{OnPath, unusable};
+use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
 use crate::stats::target::DirectIo;
@@ -50,7 +51,7 @@ impl Device {
         wanted: &Wanted,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<CalibrationTarget, EngineError> {
+    ) -> Result<CalibrationTarget> {
         let shared = &self.shared;
         let before = header_there(shared)?;
         let is_new = target::kind(&shared.path)? == TargetKind::Missing;
@@ -104,7 +105,7 @@ impl Drop for Made {
 }
 
 /// Petal's header, after all refusals; none where something else may be overwritten.
-fn header_there(shared: &Shared) -> Result<Option<Header>, EngineError> {
+fn header_there(shared: &Shared) -> Result<Option<Header>> {
     let Some(found) = target::find(&shared.path)? else { return Ok(None) };
     safety::refuse_in_use(&shared.path, &shared.roots)?;
     shared.refuse_foreign(&found)?;
@@ -130,7 +131,7 @@ fn stretch(
     wanted: &Wanted,
     filled_bytes: u64,
     progress: &dyn Progress,
-) -> Result<u64, EngineError> {
+) -> Result<u64> {
     let cache = wanted.storage_cache.unwrap_or(0);
     let path = shared.path.display();
     if let Some(bytes) = wanted.bytes {
@@ -177,7 +178,7 @@ fn stretch(
 }
 
 /// The most bytes to take: all of a block device, half of what is free of a file system.
-fn room(shared: &Shared) -> Result<u64, EngineError> {
+fn room(shared: &Shared) -> Result<u64> {
     let path = &shared.path;
     if target::kind(path)? == TargetKind::BlockDevice {
         return Ok(target::length_at(path)?.saturating_sub(HEADER_BYTES));
@@ -212,7 +213,7 @@ impl CalibrationTarget {
     }
 
     /// Writes the whole stretch.
-    fn fill(&self, progress: &dyn Progress, stop: &Stop) -> Result<(), EngineError> {
+    fn fill(&self, progress: &dyn Progress, stop: &Stop) -> Result<()> {
         progress.phase("filling", self.bytes, ProgressUnit::Bytes);
         let filling = Filling {
             target: &self.target,
@@ -232,7 +233,7 @@ impl CalibrationTarget {
     }
 
     /// Makes what was written durable: who wrote it pays for it.
-    pub fn sync(&self) -> Result<(), EngineError> {
+    pub fn sync(&self) -> Result<()> {
         self.target.file.sync_data().map_err(|error| self.failed(&error))
     }
 

@@ -11,7 +11,7 @@ use super::data::{Area, Cancelled, Data};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, Target};
 use crate::engine::server::failure::not_loaded;
-use crate::engine::{EngineError, SessionError, Stop};
+use crate::engine::{Result, SessionError, Stop};
 use crate::settings::Verify;
 use crate::stats::event_stats::Recorder;
 
@@ -37,7 +37,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(shared: &Arc<Shared>) -> Result<Self, EngineError> {
+    pub fn new(shared: &Arc<Shared>) -> Result<Self> {
         Ok(Self {
             shared: Arc::clone(shared),
             data: shared.data()?,

@@ -7,14 +7,14 @@ use super::queue::Backend;
 use super::statistics::Event;
 use super::target::{AlignedBuffer, Target, TargetKind};
 use super::{Shared, log, scan};
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::settings::Verify;
 use crate::settings::size::format_bytes;
 use crate::stats::compression;
 use crate::stats::devices;
 use crate::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
 
-pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails), EngineError> {
+pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)> {
     let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
     let about = About {
         product: "Device".to_owned(),

@@ -8,9 +8,10 @@ use parking_lot::Mutex;
 
 use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
-use super::target::{AlignedBuffer, Target, unusable};
+use super::target::{AlignedBuffer, Target};
+use crate::engine::on_path::unusable;
 use crate::engine::threads::Thread;
-use crate::engine::{EngineError, Progress, Stop};
+use crate::engine::{EngineError, Progress, Result, Stop};
 
 pub struct Filling<'a> {
     pub target: &'a Target,
@@ -37,7 +38,7 @@ impl Filling<'_> {
         &self,
         count: u64,
         make: &(impl Fn(u64, &mut [u8]) -> Piece + Sync),
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let first_error: Mutex<Option<io::Error>> = Mutex::default();
         let take = || {

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::request::{Call, Completion};
 use super::statistics::Count;
 use super::target::AlignedBuffer;
-use crate::engine::{CUT, EngineError, Needs, SessionError};
+use crate::engine::{CUT, EngineError, Needs, Result, SessionError};
 use crate::workload::op::Operation;
 
 /// Operations in flight. The ring belongs to the thread that made it.
@@ -85,7 +85,7 @@ impl Flow {
     }
 
     /// A queue for this thread: IO_DEPTH slots for blocks, and one more for the log.
-    pub fn new(context: &Context) -> Result<Self, EngineError> {
+    pub fn new(context: &Context) -> Result<Self> {
         let shared: &Arc<Shared> = &context.shared;
         let depth = shared.io_depth as usize;
         let block_bytes = context.data.header.block_bytes as usize;

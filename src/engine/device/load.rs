@@ -12,11 +12,12 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{OnPath, Target, TargetKind};
+use super::target::{Target, TargetKind};
 use super::{Shared, block, placement, safety, target};
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
-    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Stop,
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Result, Stop,
 };
 use crate::settings::table::support;
 use crate::workload::row::load_stamp;
@@ -53,7 +54,7 @@ enum What {
 }
 
 impl Loader<'_> {
-    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+    pub fn run(&self) -> Result<LoadSummary> {
         let begin = Instant::now();
         let path = &self.shared.path;
         let is_new = target::kind(path)? == TargetKind::Missing;
@@ -78,7 +79,7 @@ impl Loader<'_> {
     }
 
     /// The header to which schemas are added, after all refusals.
-    fn header_before(&self) -> Result<Header, EngineError> {
+    fn header_before(&self) -> Result<Header> {
         let (path, plan) = (&self.shared.path, self.plan);
         loader::check_block_size(support::DEVICE.block_sizes, plan, "the device engine loads")?;
         let new = || Header::new(plan.block_size, self.shared.options.log_bytes);
@@ -115,7 +116,7 @@ impl Loader<'_> {
         }
     }
 
-    fn areas(&self, before: &Header) -> Result<Vec<SchemaArea>, EngineError> {
+    fn areas(&self, before: &Header) -> Result<Vec<SchemaArea>> {
         let plan = self.plan;
         let mut offset = before.end();
         let mut areas = Vec::new();
@@ -145,7 +146,7 @@ impl Loader<'_> {
         before: &Header,
         after: &Header,
         new: &[SchemaArea],
-    ) -> Result<Vec<LoadedSchemaSummary>, EngineError> {
+    ) -> Result<Vec<LoadedSchemaSummary>> {
         let begin = Instant::now();
         let target = self.shared.target()?;
         make_room(&target, after.end())?;
@@ -206,7 +207,7 @@ impl Loader<'_> {
         chunks
     }
 
-    fn write_all(&self, target: &Target, data: &Data, chunks: &[Chunk]) -> Result<(), EngineError> {
+    fn write_all(&self, target: &Target, data: &Data, chunks: &[Chunk]) -> Result<()> {
         let block_bytes = data.header.block_bytes as usize;
         let filling =
             self.filling(target, self.plan.degree, CHUNKS_IN_FLIGHT, CHUNK_BYTES as usize)?;
@@ -231,12 +232,7 @@ impl Loader<'_> {
     }
 
     /// The second time and later ones: every main block in random order, at its own size.
-    fn precondition(
-        &self,
-        target: &Target,
-        data: &Data,
-        new: &[SchemaArea],
-    ) -> Result<(), EngineError> {
+    fn precondition(&self, target: &Target, data: &Data, new: &[SchemaArea]) -> Result<()> {
         let rows = self.plan.rows;
         let blocks = rows * new.len() as u64;
         let block_bytes = data.header.block_bytes;
@@ -269,7 +265,7 @@ impl Loader<'_> {
         threads: u32,
         depth: u32,
         piece_bytes: usize,
-    ) -> Result<Filling<'a>, EngineError> {
+    ) -> Result<Filling<'a>> {
         let (progress, stop) = (self.progress, self.stop);
         let backend = self.shared.backend()?;
         Ok(Filling { target, backend, threads, depth, piece_bytes, progress, stop })
@@ -289,7 +285,7 @@ fn make_scan(bytes: &mut [u8], area: &Area, number: u64) {
 }
 
 /// Makes an empty file where none is.
-pub fn create(path: &Path) -> Result<(), EngineError> {
+pub fn create(path: &Path) -> Result<()> {
     safety::refuse_new_among_devices(path, Path::new("/dev"))?;
     if let Ok(leads_to) = std::fs::read_link(path) {
         return Err(EngineError::Environment(format!(
@@ -303,7 +299,7 @@ pub fn create(path: &Path) -> Result<(), EngineError> {
 }
 
 /// Wipes signatures at the end, too: nobody shall take a part of what was there for the whole.
-pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
+pub fn wipe_end(target: &Target) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         let end = target.bytes.saturating_sub(HEADER_BYTES);
         target::overwrite(&target.path, end, &vec![0; HEADER_BYTES as usize])?;
@@ -312,7 +308,7 @@ pub fn wipe_end(target: &Target) -> Result<(), EngineError> {
 }
 
 /// A device must be large enough; a file gets all its room now, so that none fails later.
-pub fn make_room(target: &Target, bytes: u64) -> Result<(), EngineError> {
+pub fn make_room(target: &Target, bytes: u64) -> Result<()> {
     if target.kind == TargetKind::BlockDevice {
         if target.bytes >= bytes {
             return Ok(());

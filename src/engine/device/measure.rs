@@ -18,7 +18,7 @@ use super::log::LOG_BLOCK_BYTES;
 use super::request::{Call, Completion};
 use super::target::AlignedBuffer;
 use crate::engine::threads::Thread;
-use crate::engine::{EngineError, Stop};
+use crate::engine::{Result, Stop};
 use crate::stats::histogram::Latencies;
 use crate::workload::deck::Deck;
 
@@ -74,7 +74,7 @@ impl CalibrationTarget {
         length: Duration,
         seed: u64,
         stop: &Stop,
-    ) -> Result<Measured, EngineError> {
+    ) -> Result<Measured> {
         let threads = work.threads.clamp(1, work.depth);
         let depth_of =
             |thread: u32| work.depth / threads + u32::from(thread < work.depth % threads);
@@ -170,7 +170,7 @@ impl CalibrationTarget {
     }
 
     /// A log: each record is written and synced before the next. The latency is that of both.
-    pub fn log(&self, length: Duration, stop: &Stop) -> Result<Measured, EngineError> {
+    pub fn log(&self, length: Duration, stop: &Stop) -> Result<Measured> {
         let failed = |error: io::Error| self.failed(&error);
         let mut slots = vec![AlignedBuffer::new(LOG_BYTES as usize)];
         block::noise(slots[0].bytes_mut(), 1, 1);

@@ -46,10 +46,11 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Session,
-    Silent, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
+    Session, Silent, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings, Verify};
@@ -65,7 +66,7 @@ use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{OnPath, Target, TargetKind};
+use target::{Target, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
 const FLAWS_MAX: usize = 8;
@@ -107,7 +108,7 @@ struct Opened {
 
 impl Shared {
     /// The open target, which no other petal has open.
-    fn target(&self) -> Result<Target, EngineError> {
+    fn target(&self) -> Result<Target> {
         let mut opened = self.opened.lock();
         if let Some(target) = &opened.target {
             return Ok(target.clone());
@@ -118,7 +119,7 @@ impl Shared {
         Ok(target)
     }
 
-    fn backend(&self) -> Result<Backend, EngineError> {
+    fn backend(&self) -> Result<Backend> {
         let target = self.target()?;
         let mut opened = self.opened.lock();
         if let Some(backend) = &opened.backend {
@@ -136,7 +137,7 @@ impl Shared {
     }
 
     /// Reads what is on the target; nothing where there is no target.
-    fn find(&self) -> Result<Option<Header>, EngineError> {
+    fn find(&self) -> Result<Option<Header>> {
         let Some(found) = target::find(&self.path)? else { return Ok(None) };
         self.refuse_foreign(&found)?;
         match found {
@@ -151,7 +152,7 @@ impl Shared {
     }
 
     /// Refuses what petal did not make, unless it is given up by its exact path.
-    fn refuse_foreign(&self, found: &Found) -> Result<(), EngineError> {
+    fn refuse_foreign(&self, found: &Found) -> Result<()> {
         let file = std::fs::File::open(&self.path);
         let file = file.on(&self.path)?;
         let bytes = target::length(&file).on(&self.path)?;
@@ -172,7 +173,7 @@ impl Shared {
     }
 
     /// The loaded data, of which there must be some.
-    fn data(&self) -> Result<Arc<Data>, EngineError> {
+    fn data(&self) -> Result<Arc<Data>> {
         if let Some(data) = &self.opened.lock().data {
             return Ok(Arc::clone(data));
         }
@@ -193,7 +194,7 @@ impl Shared {
     }
 
     /// Checks that the target is as long as its header says.
-    fn refuse_cut_off(&self, header: &Header, bytes: u64) -> Result<(), EngineError> {
+    fn refuse_cut_off(&self, header: &Header, bytes: u64) -> Result<()> {
         if bytes >= header.end() {
             return Ok(());
         }
@@ -224,7 +225,7 @@ impl Shared {
         opened.data.as_ref().map_or(1, |data| u64::from(data.header.block_bytes))
     }
 
-    fn write_behind(&self) -> Result<(), EngineError> {
+    fn write_behind(&self) -> Result<()> {
         self.dirty.stop().map_err(|why| {
             EngineError::Database(format!("what was committed could not all be written: {why}"))
         })
@@ -232,7 +233,7 @@ impl Shared {
 }
 
 impl Device {
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         let url_path = settings.db.rest.clone();
         if url_path.is_empty() {
             return Err(EngineError::Setting(
@@ -278,7 +279,7 @@ impl Engine for Device {
         block::column_bytes(block_bytes as usize)
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let Some(header) = self.shared.find()? else { return Ok(Vec::new()) };
         let mut loaded: Vec<LoadedSchema> =
             header.schemas.iter().map(|area| area.loaded(header.block_bytes)).collect();
@@ -286,15 +287,11 @@ impl Engine for Device {
         Ok(loaded)
     }
 
-    fn describe(
-        &self,
-        _schemas: u32,
-        sessions: u32,
-    ) -> Result<(About, TargetDetails), EngineError> {
+    fn describe(&self, _schemas: u32, sessions: u32) -> Result<(About, TargetDetails)> {
         describe::describe(&self.shared, sessions)
     }
 
-    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs, EngineError> {
+    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {
         let shared = &self.shared;
         let each = Flow::needs(shared, shared.data()?.header.block_bytes as usize);
         let sessions = seats.len() as u64;
@@ -305,21 +302,16 @@ impl Engine for Device {
         })
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.shared.write_behind()?;
         load::Loader { shared: &self.shared, plan, progress, stop }.run()
     }
 
-    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         Ok(Box::new(self.shared.target()?))
     }
 
-    fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, progress: &dyn Progress, _stop: &Stop) -> Result<Settled> {
         let begin = Instant::now();
         progress.phase("settling", 1, ProgressUnit::Items);
         self.shared.write_behind()?;
@@ -333,24 +325,24 @@ impl Engine for Device {
         })
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         if self.shared.data()?.position(seat.schema).is_none() {
             return Err(not_loaded(self.shared.path.display(), seat.schema));
         }
         Ok(Box::new(DeviceSession::connect(&self.shared)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         let shared = &self.shared;
         Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), true)])
     }
 
-    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+    fn sample(&self) -> Result<Vec<Counters>> {
         let shared = &self.shared;
         Ok(vec![shared.statistics.collect(&shared.url, shared.block_bytes(), false)])
     }
 
-    fn quiesce(&self) -> Result<(), EngineError> {
+    fn quiesce(&self) -> Result<()> {
         self.shared.write_behind()?;
         let flaws = std::mem::take(&mut *self.shared.flaws.lock());
         if flaws.is_empty() {
@@ -363,13 +355,13 @@ impl Engine for Device {
         )))
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         let data = self.shared.data()?;
         let blocks: u64 = data.areas.iter().map(|area| area.about.rows).sum();
         Ok(Some(blocks * u64::from(data.header.block_bytes)))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         let (data, target) = (self.shared.data()?, self.shared.target()?);
         let position =
             data.position(schema).ok_or_else(|| not_loaded(self.shared.path.display(), schema))?;
@@ -377,7 +369,7 @@ impl Engine for Device {
         placement::prove(&target, &data, &data.areas[position], &Silent, &stop)
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         let shared = &self.shared;
         let _ = shared.write_behind();
         let Some(found) = target::find(&shared.path)? else { return Ok(Vec::new()) };

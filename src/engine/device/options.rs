@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layout::ALIGNMENT;
 use super::queue::BackendChoice;
-use crate::engine::{EngineError, url_option};
+use crate::engine::{EngineError, Result, url_option};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -31,7 +31,7 @@ impl Default for Options {
 const WRITE_DEPTH_MAX: u32 = 1024;
 
 impl Options {
-    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, EngineError> {
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self> {
         let mut options = Self::default();
         for (key, value) in given {
             match key.as_str() {
@@ -56,7 +56,7 @@ impl Options {
     }
 }
 
-fn choice(value: &str) -> Result<BackendChoice, EngineError> {
+fn choice(value: &str) -> Result<BackendChoice> {
     match value.to_ascii_lowercase().as_str() {
         "uring" | "io_uring" => Ok(BackendChoice::Uring),
         "pread" => Ok(BackendChoice::Calls),
@@ -69,13 +69,13 @@ fn choice(value: &str) -> Result<BackendChoice, EngineError> {
     }
 }
 
-fn count(key: &str, value: &str, max: u32) -> Result<u32, EngineError> {
+fn count(key: &str, value: &str, max: u32) -> Result<u32> {
     value.parse().ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
         refused(key, value, &format!("is not from 1 to {max}"), "give a whole number")
     })
 }
 
-fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
+fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64> {
     url_option::size("device", key, value, min..=max, "give a size such as 4M, 64M or 1G")
 }
 

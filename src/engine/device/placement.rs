@@ -4,8 +4,9 @@ use std::os::unix::fs::FileExt as _;
 
 use super::block;
 use super::data::{Area, Data};
-use super::target::{AlignedBuffer, OnPath, Target};
-use crate::engine::{EngineError, Placement, Progress, Stop};
+use super::target::{AlignedBuffer, Target};
+use crate::engine::on_path::OnPath;
+use crate::engine::{EngineError, Placement, Progress, Result, Stop};
 use crate::settings::Verify;
 
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -17,7 +18,7 @@ pub fn prove(
     area: &Area,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<Placement, EngineError> {
+) -> Result<Placement> {
     let block_bytes = u64::from(data.header.block_bytes);
     let bytes = area.about.rows * block_bytes;
     let mut buffer = AlignedBuffer::new(CHUNK_BYTES as usize);

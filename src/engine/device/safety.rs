@@ -6,16 +6,16 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::target::OnPath;
-use crate::engine::EngineError;
 use crate::engine::in_use::FileId;
+use crate::engine::on_path::OnPath;
+use crate::engine::{EngineError, Result};
 use crate::stats::devices::{Roots, mounted_at};
 
 type Number = (u32, u32);
 
 /// Refuses a block device, or a file behind one, that somebody uses: itself, a partition of it, or
 /// the whole disk that it is part of. No flag changes that.
-pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<(), EngineError> {
+pub fn refuse_in_use(path: &Path, roots: &Roots) -> Result<()> {
     let about = fs::metadata(path).on(path)?;
     let reason = if about.file_type().is_block_device() {
         let number = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
@@ -90,7 +90,7 @@ fn file_in_use(path: &Path, roots: &Roots) -> Option<String> {
 
 /// Refuses a file where device nodes live, but in shared memory: a misspelled device is no request
 /// for a file, which would lie in memory.
-pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<(), EngineError> {
+pub fn refuse_new_among_devices(path: &Path, dev: &Path) -> Result<()> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(&path);
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -130,7 +130,7 @@ pub fn refuse_foreign(
     url_path: &str,
     found: &str,
     given_up: Option<&Path>,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     // Letter for letter: paths are otherwise compared by their parts.
     if given_up.is_some_and(|path| path.as_os_str() == url_path) {
         return Ok(());

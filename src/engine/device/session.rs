@@ -18,7 +18,7 @@ use super::scan::scan;
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use super::update::{self, Begun};
-use crate::engine::{CUT, Cancel, EngineError, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Cancel, Outcome, Outcomes, Result, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 pub struct DeviceSession {
@@ -29,22 +29,16 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
-    pub fn connect(shared: &Arc<Shared>) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>) -> Result<Self> {
         let context = Context::new(shared)?;
         let flow = Some(Flow::new(&context)?);
         Ok(Self { context, flow, scan_buffer: None })
     }
 
-    /// The batch begins with what is under way. `may_leave`: it ends as soon as a slot has nothing
-    /// to do.
-    fn run(
-        &mut self,
-        flow: &mut Flow,
-        batch: &[Operation],
-        may_leave: bool,
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    /// The batch begins with what is under way. One that another follows ends as soon as a slot has
+    /// nothing to do.
+    fn run(&mut self, flow: &mut Flow, batch: Batch<'_>) -> Result<(), SessionError> {
+        let Batch { operations: batch, stop, done, is_followed: may_leave } = batch;
         let mut next = flow.pending.len();
         flow.renumber();
         let mut now = Instant::now();
@@ -231,13 +225,17 @@ impl DeviceSession {
         Ok(())
     }
 
-    fn work(
-        &mut self,
-        batch: &[Operation],
-        may_leave: bool,
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    /// After an error, or when another thread takes over, or the session ends.
+    fn let_go(&mut self) {
+        if let Some(mut flow) = self.flow.take() {
+            flow.drain();
+            update::give_up(&mut self.context, &mut flow);
+        }
+    }
+}
+
+impl Session for DeviceSession {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         self.context.cancelled.set(false);
         if !self.context.shared.only_reads {
             let started = self.context.shared.dirty.start(&self.context.shared, &self.context.data);
@@ -254,40 +252,12 @@ impl DeviceSession {
             self.flow = Some(made?);
         }
         let Some(mut flow) = self.flow.take() else { return Ok(()) };
-        let result = self.run(&mut flow, batch, may_leave, stop, done);
+        let result = self.run(&mut flow, batch);
         self.flow = Some(flow);
         if result.is_err() {
             self.let_go();
         }
         result
-    }
-
-    /// After an error, or when another thread takes over, or the session ends.
-    fn let_go(&mut self) {
-        if let Some(mut flow) = self.flow.take() {
-            flow.drain();
-            update::give_up(&mut self.context, &mut flow);
-        }
-    }
-}
-
-impl Session for DeviceSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work(batch, false, stop, done)
-    }
-
-    fn execute_pipelined(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work(batch, true, stop, done)
     }
 
     fn in_flight(&self) -> usize {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
-use crate::engine::EngineError;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
-use crate::engine::threads::ThreadError;
+use crate::engine::on_path::{OnPath, unusable};
+use crate::engine::{EngineError, Result};
 use crate::stats::target::DirectIo;
 
 /// Every common device takes it, and pages have it.
@@ -53,7 +53,7 @@ pub enum TargetKind {
     BlockDevice,
 }
 
-pub fn kind(path: &Path) -> Result<TargetKind, EngineError> {
+pub fn kind(path: &Path) -> Result<TargetKind> {
     match std::fs::metadata(path) {
         Ok(about) if about.file_type().is_block_device() => Ok(TargetKind::BlockDevice),
         Ok(about) if about.is_file() => Ok(TargetKind::File),
@@ -68,7 +68,7 @@ pub fn kind(path: &Path) -> Result<TargetKind, EngineError> {
 }
 
 /// The header at its start; None where there is none.
-pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
+pub fn find(path: &Path) -> Result<Option<Found>> {
     if kind(path)? == TargetKind::Missing {
         return Ok(None);
     }
@@ -87,7 +87,7 @@ pub fn find(path: &Path) -> Result<Option<Found>, EngineError> {
 }
 
 /// Writes both copies of the header, one after the other, each durable before the next.
-pub fn write_header(path: &Path, header: &Header) -> Result<(), EngineError> {
+pub fn write_header(path: &Path, header: &Header) -> Result<()> {
     let bytes = header.encode().ok_or_else(|| {
         EngineError::Setting(format!(
             "{}: {} schemas do not fit into its header; load fewer",
@@ -100,7 +100,7 @@ pub fn write_header(path: &Path, header: &Header) -> Result<(), EngineError> {
 }
 
 /// Writes some bytes through the page cache and makes them durable.
-pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<(), EngineError> {
+pub fn overwrite(path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
     let write = || {
         let file = OpenOptions::new().write(true).open(path)?;
         file.write_all_at(bytes, offset)?;
@@ -124,7 +124,7 @@ pub struct Target {
 impl Target {
     /// For reading and writing, past the page cache if asked for and possible; together with the
     /// other hosts of the run, if there are some.
-    pub fn open(path: &Path, asked: bool, is_shared: bool) -> Result<Self, EngineError> {
+    pub fn open(path: &Path, asked: bool, is_shared: bool) -> Result<Self> {
         let kind = kind(path)?;
         let open =
             |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
@@ -147,7 +147,7 @@ impl Target {
 
 impl DataUse for Target {
     /// A block device keeps its data, whatever its node is called.
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         if self.kind == TargetKind::BlockDevice {
             return Ok(None);
         }
@@ -158,7 +158,7 @@ impl DataUse for Target {
 
 /// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file. Of
 /// a run of several hosts only petals that do not share it are kept away.
-fn lock(path: &Path, kind: TargetKind, is_shared: bool) -> Result<FileLock, EngineError> {
+fn lock(path: &Path, kind: TargetKind, is_shared: bool) -> Result<FileLock> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
     if kind == TargetKind::BlockDevice && !is_shared {
@@ -176,7 +176,7 @@ fn lock(path: &Path, kind: TargetKind, is_shared: bool) -> Result<FileLock, Engi
 }
 
 /// Bytes of the file or block device at a path.
-pub fn length_at(path: &Path) -> Result<u64, EngineError> {
+pub fn length_at(path: &Path) -> Result<u64> {
     File::open(path).and_then(|file| length(&file)).on(path)
 }
 
@@ -190,35 +190,4 @@ fn proved(file: File) -> io::Result<File> {
     let mut probe = AlignedBuffer::new(PROBE_BYTES);
     file.read_at(probe.bytes_mut(), 0)?;
     Ok(file)
-}
-
-/// Names the path that a call of the system's failed on.
-pub trait OnPath<T> {
-    fn on(self, path: &Path) -> Result<T, EngineError>;
-}
-
-impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
-    fn on(self, path: &Path) -> Result<T, EngineError> {
-        self.map_err(|error| unusable(path, &error.into()))
-    }
-}
-
-/// A system error about a path, with what a person can do.
-pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    if error.get_ref().is_some_and(|error| error.is::<ThreadError>()) {
-        return EngineError::Environment(error.to_string());
-    }
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another target",
-        io::ErrorKind::ReadOnlyFilesystem => "it is read-only: name another target",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "it is full: free some room, or load less (SCALE, schemas)"
-        }
-        io::ErrorKind::ResourceBusy => "somebody uses it: stop that one first",
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            "make its folder first, or name another target (--db device:PATH)"
-        }
-        _ => "look into the system's log for the device",
-    };
-    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
 }

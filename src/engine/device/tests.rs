@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::context::BAD_BLOCK;
 use super::*;
-use crate::engine::{Outcomes, SessionError};
+use crate::engine::{Batch, Outcomes, SessionError};
 use crate::settings::url::TargetUrl;
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::Filler;
@@ -101,7 +101,7 @@ fn operation(kind: Kind, first: u64, rows: u32) -> Operation {
 /// Executes; which operations met a bad block.
 fn execute(session: &mut dyn Session, batch: &[Operation]) -> Result<Vec<u32>, SessionError> {
     let mut done = Outcomes::default();
-    session.execute(batch, &unlimited(), &mut done)?;
+    session.execute(Batch::new(batch, &unlimited(), &mut done))?;
     assert_eq!(done.ended.len(), batch.len());
     for (at, outcome) in done.ended.iter().enumerate() {
         assert_eq!(outcome.operation as usize, at);
@@ -132,7 +132,9 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
             let kind = |n: u64| if n % 7 == 6 { Kind::Update } else { Kind::Select };
             batch.extend((0..10).map(|n| operation(kind(n), first + n * 3, 3)));
             done.ended.clear();
-            session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
+            session
+                .execute(Batch { is_followed: true, ..Batch::new(&batch, &unlimited(), &mut done) })
+                .unwrap();
             for (at, outcome) in done.ended.iter().enumerate() {
                 assert_eq!((outcome.operation as usize, outcome.rows), (at, 3));
                 assert!(outcome.error.is_none());
@@ -144,7 +146,7 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         }
         assert_eq!(most_under_way > 0, depth > 1, "{io} {depth}");
         done.ended.clear();
-        session.execute(&batch, &unlimited(), &mut done).unwrap();
+        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
         assert_eq!((ended + done.ended.len(), session.in_flight()), (400, 0));
         session.flush_statistics().unwrap();
         let counted = &engine.snapshot().unwrap()[0];
@@ -153,7 +155,9 @@ fn what_is_left_under_way_goes_on_in_the_next_batch() {
         // A session that goes lets go of what its UPDATEs hold.
         batch = (0..10).map(|n| operation(Kind::Update, 1 + n * 3, 3)).collect();
         done.ended.clear();
-        session.execute_pipelined(&batch, &unlimited(), &mut done).unwrap();
+        session
+            .execute(Batch { is_followed: true, ..Batch::new(&batch, &unlimited(), &mut done) })
+            .unwrap();
         drop(session);
         let mut next = engine.connect(seat()).unwrap();
         execute(next.as_mut(), &batch).unwrap();
@@ -174,7 +178,7 @@ fn what_is_cut_asks_for_no_more_blocks() {
         let kinds = [Kind::Select, Kind::Update, Kind::Scan];
         let batch = kinds.map(|kind| operation(kind, 1, 1000));
         let mut done = Outcomes::default();
-        session.execute(&batch, &stop, &mut done).unwrap();
+        session.execute(Batch::new(&batch, &stop, &mut done)).unwrap();
         let ended: Vec<_> =
             done.ended.iter().map(|outcome| (outcome.rows, outcome.error.as_deref())).collect();
         assert_eq!(ended, [(0, Some(crate::engine::CUT)); 3], "{io} {depth}");

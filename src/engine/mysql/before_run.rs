@@ -10,7 +10,7 @@ use super::counters::is_timed;
 use super::errors::engine_error;
 use super::schema;
 use crate::engine::server::liveness;
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::stats::target::{Privilege, Settled};
 
 /// An undo history of so many transactions is none.
@@ -24,7 +24,7 @@ fn try_update(schema: u32) -> String {
 }
 
 /// Refuses a run with UPDATEs that is sure to fail.
-pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<(), EngineError> {
+pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<()> {
     let mut client = endpoint.connect()?;
     for schema in 1..=schemas {
         client.run(&try_update(schema)).map_err(|error| {
@@ -40,7 +40,7 @@ pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<(), EngineErro
 
 /// The user's privileges at a server, by what petal does with it. Without `schemas` nothing can be
 /// said of their tables.
-pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
+pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect()?;
     let mut privileges = vec![Privilege {
         what: "page statistics".to_owned(),
@@ -102,7 +102,7 @@ pub struct Settling<'a> {
 
 impl Settling<'_> {
     /// Waits until old versions are purged, then has dirty pages written. A stop ends either.
-    pub fn run(&self, schemas: &[u32]) -> Result<Settled, EngineError> {
+    pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
         self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
@@ -131,7 +131,7 @@ impl Settling<'_> {
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
 
-    fn purge(&self, client: &mut Client) -> Result<String, EngineError> {
+    fn purge(&self, client: &mut Client) -> Result<String> {
         let begin = Instant::now();
         loop {
             let Some(length) = history_length(client) else {
@@ -154,7 +154,7 @@ impl Settling<'_> {
         }
     }
 
-    fn flush(&self, client: &mut Client, schema: u32) -> Result<(), EngineError> {
+    fn flush(&self, client: &mut Client, schema: u32) -> Result<()> {
         let (id, connection) = (client.id(), client.abort_handle());
         let cancel = || self.endpoint.kill_query(id);
         let is_over = || self.stop.is_requested();

@@ -13,7 +13,7 @@ use super::errors::{engine_error, words};
 use super::options::{Address, Options, SslMode, TlsOptions};
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
-use crate::engine::{Caller, EngineError};
+use crate::engine::{Caller, EngineError, Result};
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// A server that did not answer is not waited for as long again.
@@ -61,7 +61,7 @@ impl Endpoint {
 
     /// Connects for work that may be long: it is waited for as long as the server lives. A signal of
     /// the caller's ends the waiting; the caller is told whose locks hold it up.
-    pub fn connect(&self) -> Result<Client, EngineError> {
+    pub fn connect(&self) -> Result<Client> {
         let caller = self.caller.get();
         let mut client = self
             .reach(self.connect_limit(), LOCK_LIMIT, caller)
@@ -83,14 +83,14 @@ impl Endpoint {
 
     /// Connects to read what the server reports. These questions are short, so no signal ends them:
     /// a run that is interrupted still has its closing figures.
-    pub fn connect_to_look(&self) -> Result<Client, EngineError> {
+    pub fn connect_to_look(&self) -> Result<Client> {
         self.reach(self.connect_limit(), LOOK_LOCK_LIMIT, None)
             .map_err(|error| self.refusal(&error))
     }
 
     /// Connects to remove what an interrupted load left; no signal ends that, and no lock of others
     /// is waited for.
-    pub fn connect_to_clean_up(&self) -> Result<Client, EngineError> {
+    pub fn connect_to_clean_up(&self) -> Result<Client> {
         self.reach(BRIEF, LOOK_LOCK_LIMIT, None).map_err(|error| self.refusal(&error))
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
 /// The waits that petal names, as performance_schema counts them by kind of file.
@@ -65,7 +65,7 @@ struct Connected {
 }
 
 impl Connected {
-    fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
+    fn new(endpoint: &Endpoint) -> Result<Self> {
         let mut client = endpoint.connect_to_look()?;
         let page_bytes = client
             .query_one("SELECT @@innodb_page_size")
@@ -108,7 +108,7 @@ impl CounterReader {
     }
 
     /// Everything. Connects again if the connection was lost.
-    pub fn read(&self) -> Result<Counters, EngineError> {
+    pub fn read(&self) -> Result<Counters> {
         let mut state = self.state.lock();
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
             state.client = Some(Connected::new(&self.endpoint)?);

@@ -7,11 +7,12 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT, is_timed};
 use super::errors::engine_error;
-use super::session::{SESSION_SETTINGS, Shared};
+use super::session::SESSION_SETTINGS;
 use super::session_server::CLOCK_RESOLUTION_NS;
+use super::work::Shared;
 use super::{advice, plan, servers};
-use crate::engine::EngineError;
 use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
 use crate::stats::compression;
 use crate::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
@@ -64,7 +65,7 @@ pub fn describe(
     shared: &Shared,
     endpoint: &Endpoint,
     metas: &[SchemaMeta],
-) -> Result<(Target, TargetDetails), EngineError> {
+) -> Result<(Target, TargetDetails)> {
     let server = endpoint.name.as_str();
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
@@ -150,7 +151,7 @@ pub fn describe(
     Ok((target, details))
 }
 
-fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String>, EngineError> {
+fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String>> {
     let more = ["version", "datadir", "innodb_log_group_home_dir", "innodb_data_home_dir"];
     let names: Vec<String> = SETTINGS.iter().chain(&more).map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));

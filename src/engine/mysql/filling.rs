@@ -13,7 +13,7 @@ use super::errors::engine_error;
 use super::page_layout::PageLayout;
 use super::schema;
 use crate::engine::server::loader::LoadState;
-use crate::engine::{EngineError, LoadPlan, Progress};
+use crate::engine::{EngineError, LoadPlan, Progress, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -31,7 +31,7 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    pub fn run(&self, client: &mut Client) -> Result<(), EngineError> {
+    pub fn run(&self, client: &mut Client) -> Result<()> {
         let (plan, name) = (self.plan, schema::loading_name(self.schema));
         let layout = PageLayout::of(plan.block_size);
         for sql in schema::create_tables(&name, &layout) {
@@ -47,13 +47,7 @@ impl Filling<'_> {
     }
 
     /// Rows in the order of their pages, keys scattered.
-    fn fill(
-        &self,
-        client: &mut Client,
-        table: &str,
-        rows: u64,
-        layout: &PageLayout,
-    ) -> Result<(), EngineError> {
+    fn fill(&self, client: &mut Client, table: &str, rows: u64, layout: &PageLayout) -> Result<()> {
         let failed = |error| self.error(&format!("writing rows of {table}"), &error);
         let keys = Permutation::new(rows.max(1), self.plan.seed);
         let whole = Insert::prepare(client, table, layout, STATEMENT_ROWS).map_err(failed)?;

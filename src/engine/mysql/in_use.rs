@@ -10,9 +10,9 @@ use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::engine_error;
 use super::schema;
-use crate::engine::EngineError;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::{EngineError, Result};
 
 /// Runs on one database at once.
 const RUNS_MAX: u32 = 32;
@@ -26,7 +26,7 @@ fn lock(of: &str) -> String {
 
 /// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as
 /// long as the connection lives.
-pub fn hold_alone(client: &mut Client, server: &str) -> Result<(), EngineError> {
+pub fn hold_alone(client: &mut Client, server: &str) -> Result<()> {
     let failed = |error| engine_error(server, "locking petal's data", &error);
     if !take(client, "setup", RELEASE_LIMIT_S).map_err(failed)? {
         let who = holder(client, "setup").map_err(failed)?;
@@ -82,7 +82,7 @@ pub struct TablesInUse {
 }
 
 impl TablesInUse {
-    pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self, EngineError> {
+    pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.as_str();
         let failed = |error| engine_error(server, "locking petal's data", &error);
@@ -110,7 +110,7 @@ impl TablesInUse {
 }
 
 impl DataUse for TablesInUse {
-    fn other_runs(&self) -> Result<Vec<String>, EngineError> {
+    fn other_runs(&self) -> Result<Vec<String>> {
         let runs = runs(&mut self.client.lock()).map_err(|error| {
             let doing =
                 "looking for other petal runs (the lock that keeps setup and drop away is lost)";
@@ -120,7 +120,7 @@ impl DataUse for TablesInUse {
         Ok(others.map(|(_, id)| format!("another petal run (connection {id})")).collect())
     }
 
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         let now = tables(&mut self.client.lock(), self.schemas);
         let now = match now {
             Ok(now) => now,

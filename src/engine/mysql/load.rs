@@ -15,7 +15,7 @@ use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary};
+use crate::engine::{LoadSummary, LoadedSchemaSummary, Result};
 
 /// One load under way.
 pub struct Loader<'a> {
@@ -24,7 +24,7 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+    pub fn run(&self) -> Result<LoadSummary> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
         in_use::hold_alone(&mut client, &self.endpoint.name)?;
@@ -57,7 +57,7 @@ impl Loader<'_> {
 
     /// Nothing of somebody else's may stand where a table goes, and nothing of petal's unless it is
     /// to be replaced. Leftovers of a load that was cut off go.
-    fn check_names(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn check_names(&self, client: &mut Client) -> Result<()> {
         let server = &self.endpoint.name;
         let there = schema::tables(client, server)?;
         for &number in &self.load.plan.schemas {
@@ -82,7 +82,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
         let (plan, progress) = (self.load.plan, self.load.progress);
@@ -105,7 +105,7 @@ impl Loader<'_> {
         client: &mut Client,
         schema: u32,
         begin: Instant,
-    ) -> Result<LoadedSchemaSummary, EngineError> {
+    ) -> Result<LoadedSchemaSummary> {
         let (plan, server, name) =
             (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
         let placement = placement::count(client, server, &name)?;
@@ -122,7 +122,7 @@ impl Loader<'_> {
     }
 
     /// All schemas are proved: one statement gives each its name, over the one it replaces.
-    fn give_final_names(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn give_final_names(&self, client: &mut Client) -> Result<()> {
         let there = schema::tables(client, &self.endpoint.name)?;
         let (mut names, mut replaced) = (Vec::new(), Vec::new());
         for &number in &self.load.plan.schemas {
@@ -162,14 +162,14 @@ impl Loader<'_> {
         }
     }
 
-    fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<(), EngineError> {
+    fn run_sql(&self, client: &mut Client, doing: &str, sql: &str) -> Result<()> {
         client.run(sql).map_err(|error: Error| engine_error(&self.endpoint.name, doing, &error))
     }
 }
 
 /// Drops every table with petal's mark and their routines, and returns what was dropped: each
 /// schema once.
-pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>, EngineError> {
+pub fn drop_marked(client: &mut Client, server: &str) -> Result<Vec<String>> {
     let mut dropped: Vec<String> = Vec::new();
     let failed = |doing: &str, error: Error| engine_error(server, doing, &error);
     for (table, is_marked) in schema::tables(client, server)? {

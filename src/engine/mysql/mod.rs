@@ -6,8 +6,8 @@
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `schema`, `page_layout`, `load`, `filling`, `placement`: the data, how they are made, their proof
 //! - `before_run`, `plan`: what is asked and paid before a run
-//! - `session` with `session_server`, `session_client`, `session_set`: a session, and the sides of
-//!   its loop
+//! - `session`, `session_server`, `session_client`, `session_set`: a session, and the sides of its
+//!   loop; `work`: what these share
 //! - `counters`, `describe`, `advice`: what the server reports
 //!
 //! Three traits of InnoDB shape every result. A table is its primary key: a row is found through the
@@ -35,6 +35,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod session_set;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +46,7 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
@@ -58,7 +59,8 @@ use connect::Endpoint;
 use counters::CounterReader;
 use errors::engine_error;
 use in_use::TablesInUse;
-use session::{MysqlSession, Shared};
+use session::MysqlSession;
+use work::Shared;
 
 /// One database, on one server or on the nodes of a cluster that hold the same.
 pub struct Mysql {
@@ -79,7 +81,7 @@ pub struct Mysql {
 }
 
 impl Mysql {
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         let (servers, endpoints, admin) = servers::endpoints(settings)?;
         Ok(Self {
             counters: servers.iter().take(endpoints).map(CounterReader::new).collect(),
@@ -101,38 +103,38 @@ impl Mysql {
         })
     }
 
-    fn server(&self, at: usize) -> Result<&Endpoint, EngineError> {
+    fn server(&self, at: usize) -> Result<&Endpoint> {
         self.servers
             .get(at)
             .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
     }
 
     /// Where data are loaded, described and settled.
-    fn first(&self) -> Result<&Endpoint, EngineError> {
+    fn first(&self) -> Result<&Endpoint> {
         self.server(self.admin)
     }
 
-    fn connect_first(&self) -> Result<(Client, &str), EngineError> {
+    fn connect_first(&self) -> Result<(Client, &str)> {
         let endpoint = self.first()?;
         Ok((endpoint.connect()?, &endpoint.name))
     }
 
     /// Every complete schema, or as many of them as the run asked for.
-    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>, EngineError> {
+    fn numbers(&self, client: &mut Client, server: &str) -> Result<Vec<u32>> {
         let tables = schema::tables(client, server)?;
         let marked = tables.iter().filter(|(_, is_marked)| *is_marked);
         let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
         Ok(marked.filter_map(|(name, _)| schema::number_of(name)).take(asked).collect())
     }
 
-    fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
+    fn metas(&self) -> Result<Vec<SchemaMeta>> {
         let (mut client, server) = self.connect_first()?;
         let numbers = self.numbers(&mut client, server)?;
         numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
     }
 
     /// The server's, fixed when its data directory was made.
-    fn page_bytes(&self) -> Result<u32, EngineError> {
+    fn page_bytes(&self) -> Result<u32> {
         if let Some(bytes) = self.page_bytes.get() {
             return Ok(*bytes);
         }
@@ -149,7 +151,7 @@ impl Engine for Mysql {
         &support::MYSQL
     }
 
-    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.page_bytes()?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
@@ -169,7 +171,7 @@ impl Engine for Mysql {
         true
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
         let of = |meta: &SchemaMeta| {
@@ -178,7 +180,7 @@ impl Engine for Mysql {
         metas.iter().map(of).collect()
     }
 
-    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first()?, &metas)
@@ -192,12 +194,7 @@ impl Engine for Mysql {
         servers::clock_ahead_s(self.first().ok()?)
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.block_size(Some(plan.block_size))?;
         self.counters.iter().for_each(CounterReader::disconnect);
         load::Loader { endpoint: self.first()?, load: Load { plan, progress, stop } }.run()
@@ -207,7 +204,7 @@ impl Engine for Mysql {
         self.endpoints as u32
     }
 
-    fn check_run(&self, schemas: u32) -> Result<(), EngineError> {
+    fn check_run(&self, schemas: u32) -> Result<()> {
         if !self.writes {
             return Ok(());
         }
@@ -215,13 +212,13 @@ impl Engine for Mysql {
         sessions.try_for_each(|endpoint| before_run::check_updates(endpoint, schemas))
     }
 
-    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+    fn privileges(&self) -> Result<Vec<Privilege>> {
         let (mut client, server) = self.connect_first()?;
         let numbers = self.numbers(&mut client, server)?;
         before_run::privileges(self.first()?, &numbers)
     }
 
-    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+    fn sessions_max(&self) -> Result<Option<u32>> {
         let mut least = None;
         for endpoint in self.servers.iter().take(self.endpoints) {
             let mut client = endpoint.connect()?;
@@ -231,25 +228,25 @@ impl Engine for Mysql {
         Ok(least)
     }
 
-    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
         Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
     }
 
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
         before_run::Settling { endpoint: self.first()?, progress, stop }.run(&numbers)
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         let endpoint = self.server(seat.endpoint as usize % self.endpoints.max(1))?;
         Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         self.counters.iter().map(CounterReader::read).collect()
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         let endpoint = self.first()?;
         let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
         let mut bytes = 0;
@@ -259,12 +256,12 @@ impl Engine for Mysql {
         Ok(Some(bytes))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         let (mut client, server) = self.connect_first()?;
         placement::count(&mut client, server, &schema::name(schema))
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         let (mut client, server) = self.connect_first()?;
         in_use::hold_alone(&mut client, server)?;
         load::drop_marked(&mut client, server)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 
 /// In the order in which they are read: a later value counts.
 const SYSTEM_FILES: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/etc/mysql/mariadb.cnf"];
@@ -15,10 +15,7 @@ const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", "petal"]
 const DEPTH_MAX: usize = 5;
 
 /// The options of all files by name, with `-` between words. `named` stands for all other files.
-pub fn read(
-    named: Option<&str>,
-    home: Option<&str>,
-) -> Result<BTreeMap<String, String>, EngineError> {
+pub fn read(named: Option<&str>, home: Option<&str>) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     if let Some(named) = named {
         let text = std::fs::read_to_string(named).map_err(|error| {

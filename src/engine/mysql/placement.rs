@@ -5,12 +5,12 @@
 use super::client::Client;
 use super::errors::engine_error;
 use super::schema;
-use crate::engine::{EngineError, Placement};
+use crate::engine::{EngineError, Placement, Result};
 
 const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
 
 /// Analyzes the main table under this name, and counts its rows and leaf pages.
-pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement, EngineError> {
+pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
     let failed = |error| engine_error(server, &format!("counting pages of {table}"), &error);
     analyze(client, server, &table)?;
@@ -36,7 +36,7 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement,
 }
 
 /// Takes the table's statistics anew.
-pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<(), EngineError> {
+pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
     let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
     let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
     let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
@@ -51,7 +51,7 @@ pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<(), Eng
 
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the
 /// privilege to see files, what the statistics say.
-pub fn main_bytes(client: &mut Client, server: &str, name: &str) -> Result<u64, EngineError> {
+pub fn main_bytes(client: &mut Client, server: &str, name: &str) -> Result<u64> {
     for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
         let sql = format!(
             "SELECT file_size FROM information_schema.{view} \

@@ -6,7 +6,7 @@ use mysql_async::Row;
 use super::client::Client;
 use super::errors::engine_error;
 use super::schema;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::settings::LoopSide;
 use crate::stats::target::PlanCheck;
 
@@ -17,7 +17,7 @@ pub fn check(
     server: &str,
     number: u32,
     loop_side: LoopSide,
-) -> Result<PlanCheck, EngineError> {
+) -> Result<PlanCheck> {
     let name = schema::name(number);
     let sql = match loop_side {
         LoopSide::Set => schema::select_set(&name).replacen('?', "'[[1,2]]'", 1),

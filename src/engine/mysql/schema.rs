@@ -6,7 +6,7 @@ use super::errors::{NO_SUCH_TABLE, engine_error};
 use super::page_layout::PageLayout;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
-use crate::engine::{EngineError, LoadPlan};
+use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
 
@@ -143,11 +143,7 @@ pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(
     Ok(())
 }
 
-pub fn read_meta(
-    client: &mut Client,
-    server: &str,
-    schema: u32,
-) -> Result<SchemaMeta, EngineError> {
+pub fn read_meta(client: &mut Client, server: &str, schema: u32) -> Result<SchemaMeta> {
     let table = format!("{}_meta", name(schema));
     let rows: Vec<(String, String)> = client
         .query(&format!("SELECT name, value FROM {table}"))
@@ -165,7 +161,7 @@ pub fn with_sizes(
     client: &mut Client,
     server: &str,
     name: &str,
-) -> Result<LoadedSchema, EngineError> {
+) -> Result<LoadedSchema> {
     let (main, index) = table_bytes(client, server, &format!("{name}_cf1"))?;
     table_bytes(client, server, &format!("{name}_cf2"))?;
     if main < meta.rows * u64::from(meta.block_bytes) {
@@ -179,11 +175,7 @@ pub fn with_sizes(
 }
 
 /// Bytes of a table that must be there, and of its other indexes.
-pub fn table_bytes(
-    client: &mut Client,
-    server: &str,
-    table: &str,
-) -> Result<(u64, u64), EngineError> {
+pub fn table_bytes(client: &mut Client, server: &str, table: &str) -> Result<(u64, u64)> {
     let sql = format!(
         "SELECT data_length, index_length FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = '{table}'"
@@ -200,7 +192,7 @@ pub fn table_bytes(
 }
 
 /// Every table by a name of petal's, and whether it carries the mark.
-pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>, EngineError> {
+pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>> {
     let sql = format!(
         "SELECT table_name, COALESCE(table_comment, '') LIKE '{MARK}%' \
          FROM information_schema.tables WHERE table_schema = DATABASE() \

@@ -7,8 +7,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::options::{Options, process_environment};
-use crate::engine::EngineError;
+use super::options::Options;
+use crate::engine::Result;
+use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 
@@ -19,7 +20,7 @@ const PETALS_OWN: i64 = 4;
 
 /// The servers of the sessions in order, and after them the one for setup where it is another; how
 /// many are the sessions', and which one setup uses.
-pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize), EngineError> {
+pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize)> {
     let of = |service: Option<&str>| {
         Options::new(&settings.db, service, &process_environment)
             .map(|options| Endpoint::all(&options))
@@ -47,7 +48,7 @@ pub fn endpoints(settings: &Settings) -> Result<(Vec<Endpoint>, usize, usize), E
 }
 
 /// Connections that are left for this user, petal's own aside.
-pub fn free_connections(client: &mut Client, server: &str) -> Result<u32, EngineError> {
+pub fn free_connections(client: &mut Client, server: &str) -> Result<u32> {
     let failed = |error| engine_error(server, "asking how many sessions it admits", &error);
     let (limit, own_limit): (i64, i64) =
         client.query_one("SELECT @@max_connections, @@max_user_connections").map_err(failed)?;

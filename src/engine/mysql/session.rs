@@ -1,40 +1,20 @@
-//! One session: its connection, what it knows of the data, what an error means to it, and which side
-//! its loop runs on.
+//! One session: its connection, and which side its loop runs on.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::errors::{engine_error, hint, hint_of, kind_of, words};
-use super::schema;
+use super::errors::engine_error;
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
 use super::session_set::SetLoop;
-use crate::engine::server::failure::{
-    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
-};
+use super::work::{Shared, Work};
 use crate::engine::server::liveness::TimeoutPolicy;
-use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
-use crate::settings::{LoopSide, RedoStress};
-use crate::workload::op::Operation;
-use crate::workload::row::changed_columns;
+use crate::engine::{Batch, Cancel, Result, Session, SessionError};
+use crate::settings::LoopSide;
 use crate::workload::seat::Seat;
-
-/// State that the engine and its sessions share.
-pub struct Shared {
-    pub url: String,
-    pub loop_side: LoopSide,
-    pub redo_stress: RedoStress,
-    /// Servers and schemas whose routine was seen to be this petal's.
-    pub routines: Mutex<BTreeSet<(String, u32)>>,
-}
 
 pub struct MysqlSession {
     work: Work,
@@ -47,29 +27,12 @@ enum Side {
     Set(SetLoop),
 }
 
-/// State that every side of the loop works with.
-pub struct Work {
-    pub shared: Arc<Shared>,
-    pub client: Client,
-    pub server: String,
-    /// The number of the session's own schema.
-    pub home: u32,
-    metas: BTreeMap<u32, SchemaMeta>,
-    control: Arc<SessionControl>,
-    /// The new text of an UPDATE.
-    pub text: UpdateText,
-}
-
 /// Settings of a session. Without the locks of gaps, sessions of one schema lock the rows
 /// that they change and no others.
 pub const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 impl MysqlSession {
-    pub fn connect(
-        shared: &Arc<Shared>,
-        endpoint: &Endpoint,
-        seat: Seat,
-    ) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let mut client = endpoint.connect()?;
         let server = endpoint.name.clone();
         // A run without a deadline of its own may leave it idle for long.
@@ -100,78 +63,17 @@ impl MysqlSession {
 }
 
 impl Session for MysqlSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work.control.begin_batch();
-        self.work.client.set_policy(match stop.planned() {
-            Some(_) => TimeoutPolicy::UntilAborted,
-            None => TimeoutPolicy::WhileServerLives,
-        });
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        self.work.control.begin_batch(batch.stop);
+        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
         match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
+            Side::Set(side) => side.execute(&mut self.work, batch),
         }
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {
         Box::new(Canceller(vec![Arc::clone(&self.work.control)]))
-    }
-}
-
-impl Work {
-    /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
-        match self.metas.entry(number) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => {
-                Ok(place.insert(schema::read_meta(&mut self.client, &self.server, number)?))
-            }
-        }
-    }
-
-    pub fn changed_columns(&self) -> usize {
-        changed_columns(self.shared.redo_stress)
-    }
-
-    /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
-        let meta = self.meta(operation.schema)?;
-        let (filler, width) = (meta.filler, meta.column_bytes());
-        Ok(self.text.make(filler, operation.stamp, width, columns))
-    }
-
-    /// The meaning of a failed statement.
-    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
-        let kind = error.code().map_or(StatementErrorKind::Other, kind_of);
-        let SessionError { code, message } = self.loss(error);
-        self.control.failure(StatementError { kind, code, message }, stop)
-    }
-
-    /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, code: u16, message: &str, stop: &Stop) -> Failure {
-        let message = format!("{}: {message} ({code}); {}", self.server, hint_of(code));
-        let (kind, code) = (kind_of(code), code.to_string());
-        self.control.failure(StatementError { kind, code, message }, stop)
-    }
-
-    /// Why the session ends.
-    fn loss(&self, error: &Error) -> SessionError {
-        let code = match (error.code(), error) {
-            (Some(code), _) => code.to_string(),
-            (None, Error::Silent(_)) => NO_ANSWER.to_owned(),
-            (None, Error::Interrupted) => INTERRUPTED.to_owned(),
-            (None, _) => CONNECTION.to_owned(),
-        };
-        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
-        SessionError { code, message }
     }
 }

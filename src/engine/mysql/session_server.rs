@@ -1,22 +1,22 @@
 //! LOOP=server: the texts in which a batch travels to petal's routine inside the server, what the
 //! routine returns, and how it is made. The routine reports ends to a microsecond.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mysql_async::Statement;
 
-use super::client::{Client, Error};
-use super::errors::{QUERY_INTERRUPTED, engine_error};
+use super::client::{Client, Error, QUERY_INTERRUPTED};
+use super::errors::engine_error;
 use super::schema::{self, ROUTINE_COMMENT};
-use super::session::Work;
+use super::session_client::prepared;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
-use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::engine::server::per_schema::PerSchema;
+use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -27,10 +27,10 @@ const HOT: u32 = 10;
 /// The most operations of one call: the routine's texts stay short.
 const OPERATIONS_MAX: usize = 1000;
 /// The remains of a call that did not return.
-const LEFT: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
+const REMAINS: &str = "SELECT COALESCE(@petal_ends, ''), COALESCE(@petal_errors, '')";
 
 pub struct ServerLoop {
-    calls: BTreeMap<u32, Statement>,
+    calls: PerSchema<Work, Statement>,
     arguments: Arguments,
 }
 
@@ -46,50 +46,22 @@ struct Arguments {
 }
 
 impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
-        let mut side = Self { calls: BTreeMap::new(), arguments: Arguments::default() };
-        side.prepare(work, work.home)?;
-        Ok(side)
+    pub fn new(work: &mut Work) -> Result<Self> {
+        let calls = PerSchema::new(work, |work, number| {
+            ensure_routine(work, number)?;
+            prepared(work, &format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
+        })?;
+        Ok(Self { calls, arguments: Arguments::default() })
     }
 
-    fn prepare(&mut self, work: &mut Work, number: u32) -> Result<Statement, EngineError> {
-        if let Some(call) = self.calls.get(&number) {
-            return Ok(call.clone());
-        }
-        work.meta(number)?;
-        ensure_routine(work, number)?;
-        let sql = format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number));
-        let call = work
-            .client
-            .prepare(&sql)
-            .map_err(|error| engine_error(&work.server, "preparing the routine", &error))?;
-        self.calls.insert(number, call.clone());
-        Ok(call)
-    }
-
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let by_schema = by_schema(work.home);
         let split = |rest: &[Operation]| by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
-        batch_loop::run(&split, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
-            self.call(work, part, budget, stop, executed)
-        })
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
     }
 
-    fn call(
-        &mut self,
-        work: &mut Work,
-        part: &BatchPart<'_>,
-        budget: Duration,
-        stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
-        let call = self.prepare(work, part.home)?;
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
+        let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { runs, firsts, fillers, width, step } = &self.arguments;
         let arguments = (
@@ -98,64 +70,54 @@ impl ServerLoop {
             fillers.as_str(),
             *width as u64,
             *step as u64,
-            budget_us(budget),
+            budget_us(part.budget),
         );
         match work.client.first::<(String, String)>(&call, arguments) {
-            Ok(answer) => read(work, &answer.unwrap_or_default(), part.operations, stop, executed),
-            Err(error) => self.left(work, error, part.operations, stop, executed)?,
+            Ok(answer) => Ok(read(work, &answer.unwrap_or_default(), part.operations)),
+            Err(error) => remains(work, &error, part.operations),
         }
-        Ok(())
-    }
-
-    /// A call that was killed itself: what ended before is still known, and the operation after it
-    /// is the one that was cut.
-    fn left(
-        &self,
-        work: &mut Work,
-        error: Error,
-        operations: &[Operation],
-        stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
-        if error.code() != Some(QUERY_INTERRUPTED) {
-            return Err(work.failure(&error, stop));
-        }
-        // A request to cancel that comes late ends this question; the next one is answered.
-        let mut answer = work.client.query_one(LEFT);
-        if answer.as_ref().is_err_and(|late: &Error| late.code() == Some(QUERY_INTERRUPTED)) {
-            answer = work.client.query_one(LEFT);
-        }
-        let answer: (String, String) = answer.map_err(|error| work.failure(&error, stop))?;
-        read(work, &answer, operations, stop, executed);
-        if executed.len() < operations.len() {
-            let failure = Some(work.failure(&error, stop));
-            executed.push(Executed { latency_ns: 0, rows: 0, failure });
-        }
-        Ok(())
     }
 }
 
-/// Adds what the routine returned: ends and errors.
-fn read(
-    work: &Work,
-    (ends, errors): &(String, String),
+/// A call that was killed itself: what ended before is still known, and the operation after it is the
+/// one that was cut.
+fn remains(
+    work: &mut Work,
+    error: &Error,
     operations: &[Operation],
-    stop: &Stop,
-    executed: &mut Vec<Executed>,
-) {
+) -> Result<Vec<Executed>, Failure> {
+    if error.code() != Some(QUERY_INTERRUPTED) {
+        return Err(work.failure(error));
+    }
+    // A request to cancel that comes late ends this question; the next one is answered.
+    let mut answer = work.client.query_one(REMAINS);
+    if answer.as_ref().is_err_and(|late: &Error| late.code() == Some(QUERY_INTERRUPTED)) {
+        answer = work.client.query_one(REMAINS);
+    }
+    let answer: (String, String) = answer.map_err(|error| work.failure(&error))?;
+    let mut executed = read(work, &answer, operations);
+    if executed.len() < operations.len() {
+        executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(work.failure(error)) });
+    }
+    Ok(executed)
+}
+
+/// What the routine returned: ends and errors.
+fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]) -> Vec<Executed> {
     let mut errors = errors.lines().filter_map(Noted::parse).peekable();
     let mut begin_us = 0;
     let ends = ends.split_ascii_whitespace().map(Ended::parse);
-    executed.extend(ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
+    let executed = ends.zip(operations).enumerate().map(|(at, (ended, operation))| {
         let noted = errors.next_if(|error| error.at == at);
         let latency_ns = ended.end_us.saturating_sub(begin_us) * 1000;
         begin_us = ended.end_us.max(begin_us);
         Executed {
             latency_ns,
             rows: ended.rows.unwrap_or_else(|| expected(operation)),
-            failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
+            failure: noted.map(|noted| work.noted(&noted)),
         }
-    }));
+    });
+    executed.collect()
 }
 
 /// Assumptions of the routine, which it does not return.
@@ -183,29 +145,8 @@ impl Ended {
     }
 }
 
-/// `position code text`, as the routine notes an error; positions from 1 there, from 0 here.
-struct Noted<'a> {
-    at: usize,
-    code: u16,
-    message: &'a str,
-}
-
-impl<'a> Noted<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let (position, rest) = text.split_once(' ')?;
-        let (code, message) = rest.split_once(' ')?;
-        let at = position.parse::<usize>().ok()?.checked_sub(1)?;
-        Some(Self { at, code: code.parse().ok()?, message })
-    }
-}
-
 impl Arguments {
-    fn fill(
-        &mut self,
-        work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-    ) -> Result<(), EngineError> {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
         let (width, is_constant) = work.meta(home)?.column_shape();
         (self.width, self.step) = (width, if is_constant { 0 } else { width });
         self.runs.clear();
@@ -241,7 +182,7 @@ impl Arguments {
 
 /// Refuses a server whose clock stands still within a call (`--sysdate-is-now`): every operation would
 /// take no time.
-pub fn check_clock(work: &mut Work) -> Result<(), EngineError> {
+pub fn check_clock(work: &mut Work) -> Result<()> {
     let goes: u64 = work
         .client
         .query_one("SELECT SLEEP(0.001) * 0 + (SYSDATE(6) > NOW(6))")
@@ -257,7 +198,7 @@ pub fn check_clock(work: &mut Work) -> Result<(), EngineError> {
 }
 
 /// Makes sure that a schema has this petal's routine; asked once per server, schema and petal.
-fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
     let mut known = shared.routines.lock();
@@ -272,7 +213,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
 }
 
 /// Makes the routine of a schema where it is missing or not this petal's.
-pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<(), EngineError> {
+pub fn make_routine(client: &mut Client, server: &str, number: u32) -> Result<()> {
     let name = schema::name(number);
     let doing = format!("making {name}_run (LOOP=client needs none)");
     let failed = |error| engine_error(server, &doing, &error);

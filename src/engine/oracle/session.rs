@@ -18,7 +18,7 @@ use crate::engine::server::failure::{
 use crate::engine::server::liveness::{AbortHandle, SILENCE, TICK};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{ABORTED, Canceller, SessionControl};
-use crate::engine::{Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, Cancel, EngineError, Session, SessionError, Stop};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::Operation;
 use crate::workload::row::{Filler, changed_columns};
@@ -176,28 +176,19 @@ fn about_session(name: &str, (sid, serial): (u64, u64), instance: &str) -> Strin
 }
 
 impl Worker {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
         }
     }
 }
 
 impl Session for OracleSession {
     /// What an aborted session did of its last batch, of about a tenth of a second, is not known.
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.control.begin_batch();
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let Batch { operations, stop, done, .. } = batch;
+        self.control.begin_batch(stop);
         let (connection, abort_after) = (&self.connection, self.abort_after);
         let mut stopped_at: Option<Instant> = None;
         let mut on_tick = |_| {
@@ -207,10 +198,10 @@ impl Session for OracleSession {
                 connection.abort(ABORTED);
             }
         };
-        let (batch, their_stop, mut outcomes) =
-            (batch.to_vec(), stop.clone(), std::mem::take(done));
+        let (operations, their_stop, mut outcomes) =
+            (operations.to_vec(), stop.clone(), std::mem::take(done));
         let executed = self.worker.run(TICK, &mut on_tick, move |worker| {
-            let result = worker.execute(&batch, &their_stop, &mut outcomes);
+            let result = worker.execute(Batch::new(&operations, &their_stop, &mut outcomes));
             (outcomes, result)
         });
         let (outcomes, result) = executed.map_err(|reason| self.lost(&reason))?;
@@ -269,7 +260,7 @@ impl Work {
     }
 
     /// The meaning of a failed call.
-    pub fn failure(&self, error: &LinkError, stop: &Stop) -> Failure {
+    pub fn failure(&self, error: &LinkError) -> Failure {
         let SessionError { code, message } = self.loss(error);
         let is_gone = error.kind == LinkErrorKind::Connection || error.code == Some(KILLED);
         let is_killed = is_gone && self.is_killed.load(Ordering::Relaxed);
@@ -281,7 +272,7 @@ impl Work {
         } else {
             StatementErrorKind::Other
         };
-        self.control.failure(StatementError { kind, code, message }, stop)
+        self.control.failure(StatementError { kind, code, message })
     }
 
     /// Why the session ends.
@@ -296,6 +287,7 @@ mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
+    use crate::engine::Outcomes;
     use crate::engine::server::meta_table::SchemaMeta;
     use crate::engine::server::scripted::operation;
     use crate::workload::op::Kind;
@@ -340,7 +332,8 @@ mod tests {
             OracleSession::new(link, "db1", seat, config, &[meta], &connector).unwrap();
         session.abort_after = Duration::ZERO;
         let batch = [operation(Kind::Select, 1, 1, 1)];
-        let error = session.execute(&batch, &Stop::unlimited(level), &mut Outcomes::default());
+        let error =
+            session.execute(Batch::new(&batch, &Stop::unlimited(level), &mut Outcomes::default()));
         assert_eq!(error.unwrap_err().code, "no-answer");
     }
 }

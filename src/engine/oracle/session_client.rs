@@ -11,7 +11,7 @@ use super::sql;
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
 use crate::engine::server::statement_loop;
-use crate::engine::{CUT, EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, CUT, EngineError, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
@@ -43,18 +43,12 @@ impl ClientLoop {
         }
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        statement_loop::run(batch, stop, done, &mut |operation| {
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        let stop = batch.stop;
+        statement_loop::run(batch, &mut |operation| {
             work.limit_calls(stop, Instant::now())?;
             let statements = self.statements(work, operation.schema)?;
-            self.run(work, statements, operation)
-                .map_err(|error| failed(work, operation, &error, stop))
+            self.run(work, statements, operation).map_err(|error| failed(work, operation, &error))
         })
     }
 
@@ -93,8 +87,8 @@ impl ClientLoop {
 
 /// The meaning of a failed operation. What its statement left open must not go into the next
 /// commit; after a cut there is no next one, and perhaps no connection.
-fn failed(work: &mut Work, operation: &Operation, error: &LinkError, stop: &Stop) -> Failure {
-    let failure = work.failure(error, stop);
+fn failed(work: &mut Work, operation: &Operation, error: &LinkError) -> Failure {
+    let failure = work.failure(error);
     let Failure::Counted(code) = &failure else { return failure };
     if operation.kind == Kind::Update {
         let rollback = work.link.execute("ROLLBACK", &[]);

@@ -4,18 +4,18 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::link::{LinkError, LinkErrorKind, Row, Value};
 use super::meta::cell;
 use super::session::Work;
 use super::sql;
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::row_layout::{STAMP_BYTES, split_stamp};
-use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, EngineError, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
@@ -51,32 +51,23 @@ impl ServerLoop {
         Ok(())
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let split = by_schema(work.home);
-        batch_loop::run(&split, BUDGET_MAX, batch, stop, done, &mut |part, budget, executed| {
-            self.call(work, part, budget, stop, executed)
-        })
+        let stop = batch.stop;
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part, stop))
     }
 
     fn call(
         &mut self,
         work: &mut Work,
         part: &BatchPart<'_>,
-        budget: Duration,
         stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Executed>, Failure> {
         work.limit_calls(stop, Instant::now())?;
         let total = self.fill(work, part.home, part.operations);
         self.make_block(work, part.home)?;
         let block = self.blocks.get(&part.home).map_or("", String::as_str);
-        let budget_us = budget_us(budget);
+        let budget_us = budget_us(part.budget);
         let answer = work.link.call(
             block,
             &[
@@ -90,9 +81,8 @@ impl ServerLoop {
             &["ended", "errors"],
         );
         let answer = answer.and_then(|row| Answer::read(&row, total));
-        let answer = answer.map_err(|error| work.failure(&error, stop))?;
-        executed.extend(answer.executed(work, stop));
-        Ok(())
+        let answer = answer.map_err(|error| work.failure(&error))?;
+        Ok(answer.executed(work))
     }
 
     /// As many operations as fit into one call; how many these are.
@@ -141,14 +131,8 @@ impl ServerLoop {
 struct Answer {
     /// Microseconds and rows of each operation that ended.
     ended: Vec<(u64, u64)>,
-    failed: Vec<Noted>,
-}
-
-/// An error that the block noted; positions from 0.
-#[derive(Debug, PartialEq)]
-struct Noted {
-    at: usize,
-    error: LinkError,
+    /// Errors that the block noted, with their positions from 0.
+    failed: Vec<(usize, LinkError)>,
 }
 
 impl Answer {
@@ -168,37 +152,27 @@ impl Answer {
             })
             .collect();
         let ended = ended.filter(|ended| ended.len() <= total).ok_or_else(odd)?;
-        let failed: Option<Vec<Noted>> = cell(row, 1).lines().map(Noted::parse).collect();
+        let failed: Option<Vec<_>> = cell(row, 1).lines().map(failed).collect();
         Ok(Self { ended, failed: failed.ok_or_else(odd)? })
     }
 
-    fn executed(&self, work: &Work, stop: &Stop) -> impl Iterator<Item = Executed> {
+    fn executed(&self, work: &Work) -> Vec<Executed> {
         let mut failed = self.failed.iter().peekable();
-        self.ended.iter().enumerate().map(move |(at, &(micros, rows))| Executed {
+        let ended = self.ended.iter().enumerate().map(|(at, &(micros, rows))| Executed {
             latency_ns: micros * 1000,
             rows,
-            failure: failed
-                .next_if(|noted| noted.at == at)
-                .map(|noted| work.failure(&noted.error, stop)),
-        })
+            failure: failed.next_if(|noted| noted.0 == at).map(|(_, error)| work.failure(error)),
+        });
+        ended.collect()
     }
 }
 
-impl Noted {
-    /// `position sqlcode message`, positions from 1, codes below 0.
-    fn parse(line: &str) -> Option<Self> {
-        let (position, rest) = line.split_once(' ')?;
-        let (code, message) = rest.split_once(' ')?;
-        let code = code.parse::<i64>().ok()?.unsigned_abs();
-        Some(Self {
-            at: position.parse::<usize>().ok()?.checked_sub(1)?,
-            error: LinkError {
-                code: u32::try_from(code).ok(),
-                message: message.to_owned(),
-                kind: LinkErrorKind::Database,
-            },
-        })
-    }
+/// An error as the block notes it, its SQLCODE below 0.
+fn failed(line: &str) -> Option<(usize, LinkError)> {
+    let Noted { at, code, message } = Noted::parse(line)?;
+    let code = u32::try_from(code.parse::<i64>().ok()?.unsigned_abs()).ok();
+    let error = LinkError { code, message: message.to_owned(), kind: LinkErrorKind::Database };
+    Some((at, error))
 }
 
 #[cfg(test)]
@@ -215,8 +189,8 @@ mod tests {
         let errors = "2 -60 ORA-00060: deadlock detected\n";
         let answer = Answer::read(&row("120,64;-5,0;7,1;", Some(errors)), 3).unwrap();
         assert_eq!(answer.ended, [(120, 64), (0, 0), (7, 1)]);
-        assert_eq!(answer.failed[0].at, 1);
-        assert_eq!(answer.failed[0].error.name(), "ORA-00060");
+        assert_eq!(answer.failed[0].0, 1);
+        assert_eq!(answer.failed[0].1.name(), "ORA-00060");
         assert_eq!(Answer::read(&vec![None, None], 3).unwrap(), Answer::default());
     }
 

@@ -12,12 +12,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
-use super::long_work;
 use super::options::{Options, SslMode, Wanted};
-use super::tls;
+use super::{locks, tls};
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
-use crate::engine::{Caller, EngineError};
+use crate::engine::{Caller, EngineError, Result};
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;
@@ -72,7 +71,7 @@ pub struct Opened {
 }
 
 impl Endpoint {
-    pub fn all(options: &Options) -> Result<Vec<Self>, EngineError> {
+    pub fn all(options: &Options) -> Result<Vec<Self>> {
         let tls = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
         let endpoints = addresses.map(|(address, password)| {
@@ -123,31 +122,30 @@ impl Endpoint {
     }
 
     /// Connects for work that may be long, under a name that the server's views show.
-    pub fn connect(&self, application: &str) -> Result<Client, EngineError> {
+    pub fn connect(&self, application: &str) -> Result<Client> {
         self.open(application).map(|opened| opened.client)
     }
 
     /// Connects for short questions, which no signal ends: closing figures are read after one.
-    pub fn connect_to_look(&self, application: &str) -> Result<Client, EngineError> {
-        let opened =
-            self.reach(application, self.connect_limit(), long_work::LOOK_LOCK_LIMIT, None);
+    pub fn connect_to_look(&self, application: &str) -> Result<Client> {
+        let opened = self.reach(application, self.connect_limit(), locks::LOOK_LOCK_LIMIT, None);
         let mut client = opened.map_err(|error| self.refusal(&error))?.client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
     }
 
     /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
-    pub fn connect_to_clean_up(&self, application: &str) -> Result<Client, EngineError> {
-        let opened = self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None);
+    pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
+        let opened = self.reach(application, BRIEF, locks::LOOK_LOCK_LIMIT, None);
         opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;
     /// the caller is told whose locks hold it up.
-    pub fn open(&self, application: &str) -> Result<Opened, EngineError> {
+    pub fn open(&self, application: &str) -> Result<Opened> {
         let caller = self.caller.get();
         let mut opened = self
-            .reach(application, self.connect_limit(), long_work::LOCK_LIMIT, caller)
+            .reach(application, self.connect_limit(), locks::LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
         let token = self.cancel_token(&opened.client);
@@ -228,8 +226,8 @@ impl Endpoint {
 
     /// Asks for which lock a connection of petal's waits; None also where no answer comes.
     fn who_blocks(&self, process: i32) -> Option<LockWait> {
-        let rows = self.ask(BRIEF, |client| client.query(long_work::LOCK_HOLDERS, &[&process]));
-        long_work::lock_wait(&rows.ok()?)
+        let rows = self.ask(BRIEF, |client| client.query(locks::LOCK_HOLDERS, &[&process]));
+        locks::lock_wait(&rows.ok()?)
     }
 
     /// A question about another connection, on one of its own.
@@ -238,7 +236,7 @@ impl Endpoint {
         limit: Duration,
         question: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut opened = self.reach("petal check", limit, long_work::LOOK_LOCK_LIMIT, None)?;
+        let mut opened = self.reach("petal check", limit, locks::LOOK_LOCK_LIMIT, None)?;
         opened.client.set_policy(TimeoutPolicy::AnswerSoon);
         question(&mut opened.client)
     }
@@ -297,12 +295,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
 /// Questions and statements whose errors say what petal was `doing`.
 impl Client {
     /// Every row of an answer.
-    pub fn ask(
-        &mut self,
-        doing: &str,
-        sql: &str,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, EngineError> {
+    pub fn ask(&mut self, doing: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>> {
         self.query(sql, parameters).map_err(|error| self.error(doing, &error))
     }
 
@@ -312,7 +305,7 @@ impl Client {
         doing: &str,
         statement: &S,
         parameters: Parameters<'_>,
-    ) -> Result<Row, EngineError> {
+    ) -> Result<Row> {
         self.query_one(statement, parameters).map_err(|error| self.error(doing, &error))
     }
 
@@ -322,16 +315,16 @@ impl Client {
         doing: &str,
         sql: &str,
         parameters: Parameters<'_>,
-    ) -> Result<T, EngineError> {
+    ) -> Result<T> {
         self.ask_row(doing, sql, parameters).map(|row| row.get(0))
     }
 
     /// Executes statements without parameters.
-    pub fn run(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
+    pub fn run(&mut self, doing: &str, sql: &str) -> Result<()> {
         self.batch_execute(sql).map_err(|error| self.error(doing, &error))
     }
 
-    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement, EngineError> {
+    pub fn prepare_for(&mut self, doing: &str, sql: &str) -> Result<Statement> {
         self.prepare(sql).map_err(|error| self.error(doing, &error))
     }
 
@@ -448,12 +441,12 @@ pub fn hint_of(code: &str) -> &'static str {
 }
 
 /// Such as 150018.
-pub fn server_version(client: &mut Client) -> Result<u32, EngineError> {
+pub fn server_version(client: &mut Client) -> Result<u32> {
     let sql = "SELECT current_setting('server_version_num')::integer";
     client.ask_value("asking for its version", sql, &[]).map(i32::cast_unsigned)
 }
 
-pub fn check_version(client: &mut Client) -> Result<(), EngineError> {
+pub fn check_version(client: &mut Client) -> Result<()> {
     let version = server_version(client)?;
     if version >= VERSION_MIN {
         return Ok(());

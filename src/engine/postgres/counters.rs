@@ -12,7 +12,7 @@ use super::client::Client;
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
 use super::waits::Waits;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
 /// How long the statistics collector of 14 and before may take to show what sessions reported.
@@ -63,7 +63,7 @@ struct Connected {
 }
 
 impl Connected {
-    fn new(endpoint: &Endpoint) -> Result<Self, EngineError> {
+    fn new(endpoint: &Endpoint) -> Result<Self> {
         let mut client = endpoint.connect_to_look("petal counters")?;
         let timing = timing(&mut client)?;
         let all = client.prepare_for("preparing counters", &sql(timing.version))?;
@@ -77,7 +77,7 @@ impl CounterReader {
     }
 
     /// Everything. Connects again if the connection was lost.
-    pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters, EngineError> {
+    pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters> {
         let mut state = self.state.lock();
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
             state.client = Some(Connected::new(&self.endpoint)?);
@@ -138,7 +138,7 @@ impl CounterReader {
     }
 
     /// Ends the sessions of such a server, which then report. Later versions have reported.
-    pub fn settle(&self, processes: &[i32]) -> Result<(), EngineError> {
+    pub fn settle(&self, processes: &[i32]) -> Result<()> {
         if !self.lags() {
             return Ok(());
         }
@@ -205,7 +205,7 @@ fn common_counters(raw: &BTreeMap<String, u64>, checkpoints: u64) -> Vec<(String
 }
 
 /// As a session of the run has it.
-fn timing(client: &mut Client) -> Result<Timing, EngineError> {
+fn timing(client: &mut Client) -> Result<Timing> {
     let version = server_version(client)?;
     plan::apply_privileged(client)?;
     let sql = "SELECT coalesce(current_setting('track_io_timing', true) = 'on', false), \

@@ -15,7 +15,7 @@ use super::connect::{Endpoint, engine_error};
 use super::schema;
 use crate::engine::server::loader::LoadState;
 use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{EngineError, LoadPlan, Progress, ProgressUnit};
+use crate::engine::{EngineError, LoadPlan, Progress, ProgressUnit, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -36,7 +36,7 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    pub fn run(&self, client: &mut Client) -> Result<(), EngineError> {
+    pub fn run(&self, client: &mut Client) -> Result<()> {
         let plan = self.plan;
         let name = schema::loading_name(self.schema);
         let tablespace = self.tablespace;
@@ -58,7 +58,7 @@ impl Filling<'_> {
     }
 
     /// Rows in the order of their blocks, keys scattered.
-    fn copy(&self, client: &mut Client, table: &str, rows: u64) -> Result<(), EngineError> {
+    fn copy(&self, client: &mut Client, table: &str, rows: u64) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }

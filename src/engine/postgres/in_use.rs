@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
-use crate::engine::EngineError;
 use crate::engine::in_use::DataUse;
 use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::{EngineError, Result};
 
 /// How long the lock of a petal that ended may still be held.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY($1) AND c.relname IN ('cf1', 'cf2')";
 
 /// Refuses while a run, setup or drop works here; then keeps them away until `client` closes.
-pub fn hold_alone(client: &mut Client) -> Result<(), EngineError> {
+pub fn hold_alone(client: &mut Client) -> Result<()> {
     match try_lock(client, ALONE)? {
         true => Ok(()),
         false => Err(refusal(client)),
@@ -45,7 +45,7 @@ pub fn hold_alone(client: &mut Client) -> Result<(), EngineError> {
 }
 
 /// The server lets go of a lock a moment after the petal before has left.
-fn try_lock(client: &mut Client, lock: &str) -> Result<bool, EngineError> {
+fn try_lock(client: &mut Client, lock: &str) -> Result<bool> {
     let begin = Instant::now();
     loop {
         let is_held = client.ask_value(LOCKING, lock, &[])?;
@@ -67,7 +67,7 @@ fn refusal(client: &mut Client) -> EngineError {
 }
 
 /// Each in words, and whether it holds the lock alone.
-fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>, EngineError> {
+fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
     let rows = client.ask(doing, HOLDERS, &[])?;
     let holders = rows.iter().map(|row| {
         let (process, name): (i32, String) = (row.get(0), row.get(1));
@@ -96,7 +96,7 @@ pub struct TablesInUse {
 }
 
 impl TablesInUse {
-    pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self, EngineError> {
+    pub fn begin(endpoint: &Endpoint, schemas: u32) -> Result<Self> {
         let mut client = endpoint.connect("petal run")?;
         // It is asked twice in a run, and idle in between.
         let sql = "SELECT set_config(name, '0', false) FROM pg_settings \
@@ -114,14 +114,14 @@ impl TablesInUse {
 }
 
 impl DataUse for TablesInUse {
-    fn other_runs(&self) -> Result<Vec<String>, EngineError> {
+    fn other_runs(&self) -> Result<Vec<String>> {
         let doing =
             "looking for other petal runs (the lock that keeps setup and drop away is lost)";
         let holders = holders(&mut self.client.lock(), doing)?;
         Ok(holders.into_iter().filter(|(_, is_alone)| !is_alone).map(|(who, _)| who).collect())
     }
 
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         let looked =
             |client: &mut Client| tables(client, "looking for petal's tables", &self.schemas);
         let now = match looked(&mut self.client.lock()) {
@@ -142,7 +142,7 @@ fn tables(
     client: &mut Client,
     doing: &str,
     schemas: &Vec<String>,
-) -> Result<BTreeMap<String, i64>, EngineError> {
+) -> Result<BTreeMap<String, i64>> {
     let rows = client.ask(doing, TABLES, &[schemas])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }

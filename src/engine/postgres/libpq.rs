@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::engine::{EngineError, url_option};
+use crate::engine::url_option::{self, Environment};
+use crate::engine::{EngineError, Result};
 use crate::settings::url::Host;
 
 /// One server: a host and port, or a folder with a socket.
@@ -37,13 +38,6 @@ impl Address {
     }
 }
 
-/// The environment by name, so that tests have their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-pub fn process_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
 const PORT_DEFAULT: u16 = 5432;
 /// Where packages put the socket, most usual first.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
@@ -52,7 +46,7 @@ const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 pub fn addresses(
     named: &[Host],
     given: &dyn Fn(&str, &str) -> Option<String>,
-) -> Result<Vec<Address>, EngineError> {
+) -> Result<Vec<Address>> {
     let ports = ports(given("port", "PGPORT").as_deref())?;
     let port_at = |at: usize| ports.get(at).or(ports.last()).copied().unwrap_or(PORT_DEFAULT);
     let ips = ips(given("hostaddr", "PGHOSTADDR").as_deref())?;
@@ -83,7 +77,7 @@ fn plain(host: &str) -> Host {
 }
 
 /// One for each host; an empty one is looked up by its host's name.
-fn ips(text: Option<&str>) -> Result<Vec<Option<IpAddr>>, EngineError> {
+fn ips(text: Option<&str>) -> Result<Vec<Option<IpAddr>>> {
     let Some(text) = text else { return Ok(Vec::new()) };
     text.split(',')
         .map(|address| match address.trim() {
@@ -100,7 +94,7 @@ fn ips(text: Option<&str>) -> Result<Vec<Option<IpAddr>>, EngineError> {
         .collect()
 }
 
-fn ports(text: Option<&str>) -> Result<Vec<u16>, EngineError> {
+fn ports(text: Option<&str>) -> Result<Vec<u16>> {
     let Some(text) = text else { return Ok(Vec::new()) };
     text.split(',')
         .map(|port| match port.trim().parse::<u16>() {
@@ -147,7 +141,7 @@ pub fn is_default(option: &str, value: &str) -> bool {
 }
 
 /// Refuses an entry of a service file that asks for what petal does not do.
-pub fn check_entry(option: &str, value: &str) -> Result<(), EngineError> {
+pub fn check_entry(option: &str, value: &str) -> Result<()> {
     match LEFT.iter().any(|(left, ..)| *left == option) && !is_default(option, value) {
         false => Ok(()),
         true => Err(EngineError::Setting(format!(
@@ -158,7 +152,7 @@ pub fn check_entry(option: &str, value: &str) -> Result<(), EngineError> {
 }
 
 /// Refuses the first variable that asks for what petal does not do.
-pub fn check_environment(environment: Environment<'_>) -> Result<(), EngineError> {
+pub fn check_environment(environment: Environment<'_>) -> Result<()> {
     for (option, variable, defaults) in LEFT {
         let Some(value) = environment(variable) else { continue };
         if !defaults.contains(&value.as_str()) {
@@ -179,7 +173,7 @@ const SYSTEM_FOLDERS: [&str; 2] = ["/etc/postgresql-common", "/etc/sysconfig/pgs
 pub fn service_entries(
     name: &str,
     environment: Environment<'_>,
-) -> Result<Option<BTreeMap<String, String>>, EngineError> {
+) -> Result<Option<BTreeMap<String, String>>> {
     for path in files(environment) {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,

@@ -13,12 +13,14 @@ use super::connect::{Endpoint, Opened};
 use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
-use super::{in_use, long_work, placement, schema, servers};
+use super::{in_use, locks, long_work, placement, schema, servers};
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, ProgressUnit};
+use crate::engine::{
+    EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, ProgressUnit, Result,
+};
 use crate::stats::units::bytes;
 
 /// One load under way.
@@ -29,7 +31,7 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+    pub fn run(&self) -> Result<LoadSummary> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         in_use::hold_alone(&mut client)?;
@@ -64,7 +66,7 @@ impl Loader<'_> {
 
     /// Nothing of somebody else's may stand where a schema goes, and nothing of petal's unless it
     /// is to be replaced. Leftovers of a load that was cut off go.
-    fn check_names(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn check_names(&self, client: &mut Client) -> Result<()> {
         let there = marked_schemas(client)?;
         for &number in &self.load.plan.schemas {
             for (name, is_petals) in &there {
@@ -94,7 +96,7 @@ impl Loader<'_> {
         schema: u32,
         progress: &LoadProgress<'_>,
         state: &LoadState<'_>,
-    ) -> Result<LoadedSchema, EngineError> {
+    ) -> Result<LoadedSchema> {
         let begin = Instant::now();
         let Opened { mut client, process, .. } =
             long_work::open(self.endpoint, &format!("petal setup {schema}"))?;
@@ -121,7 +123,7 @@ impl Loader<'_> {
         schema: u32,
         progress: &LoadProgress<'_>,
         begin: Instant,
-    ) -> Result<LoadedSchemaSummary, EngineError> {
+    ) -> Result<LoadedSchemaSummary> {
         let (plan, server, name) =
             (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
         client.run(&format!("analyzing {name}"), &schema::analyze(&name))?;
@@ -138,7 +140,7 @@ impl Loader<'_> {
     }
 
     /// All schemas are proved: in one transaction each takes its name, over the one it replaces.
-    fn give_final_names(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn give_final_names(&self, client: &mut Client) -> Result<()> {
         let mut sql = String::from("BEGIN; ");
         for &number in &self.load.plan.schemas {
             let (from, to) = (schema::loading_name(number), schema::name(number));
@@ -150,13 +152,13 @@ impl Loader<'_> {
         sql.push_str("COMMIT");
         // All is loaded: it would be lost.
         let doing = "naming the schemas";
-        let raised = client.raise_lock_limit(long_work::REPLACE_LOCK_LIMIT);
+        let raised = client.raise_lock_limit(locks::REPLACE_LOCK_LIMIT);
         raised.map_err(|error| client.error(doing, &error))?;
         client.run(doing, &sql)
     }
 
     /// Settles hint bits and visibility, so that a read test does not write; makes the routine.
-    fn finish(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn finish(&self, client: &mut Client) -> Result<()> {
         let tables = self.load.plan.schemas.len() as u64 * 2;
         self.load.progress.phase("vacuuming", tables, ProgressUnit::Items);
         for &number in &self.load.plan.schemas {
@@ -187,7 +189,7 @@ impl Loader<'_> {
 }
 
 /// Drops every schema with petal's mark, one by one. An error names those that are gone, too.
-pub fn drop_marked(client: &mut Client) -> Result<Vec<String>, EngineError> {
+pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
     let mut dropped: Vec<String> = Vec::new();
     for (name, is_petals) in marked_schemas(client)? {
         if !is_petals {
@@ -204,12 +206,12 @@ pub fn drop_marked(client: &mut Client) -> Result<Vec<String>, EngineError> {
 }
 
 /// Schemas by names of petal's, and whether they carry the mark.
-pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>, EngineError> {
+pub fn marked_schemas(client: &mut Client) -> Result<Vec<(String, bool)>> {
     let rows = client.ask("looking for petal's schemas", &schema::schemas(), &[])?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-pub fn block_bytes(client: &mut Client) -> Result<u32, EngineError> {
+pub fn block_bytes(client: &mut Client) -> Result<u32> {
     let sql = "SELECT current_setting('block_size')::integer";
     client.ask_value("asking for its block size", sql, &[]).map(i32::cast_unsigned)
 }
@@ -226,7 +228,7 @@ pub struct BeforeLoad<'a> {
 
 impl BeforeLoad<'_> {
     /// Refuses a load that is sure to fail.
-    pub fn check(&self, client: &mut Client) -> Result<(), EngineError> {
+    pub fn check(&self, client: &mut Client) -> Result<()> {
         self.check_writable(client)?;
         let folder = self.check_tablespace(client)?;
         self.check_owner(client)?;
@@ -234,7 +236,7 @@ impl BeforeLoad<'_> {
         if self.plan.replace { self.check_locks(client) } else { Ok(()) }
     }
 
-    fn check_writable(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn check_writable(&self, client: &mut Client) -> Result<()> {
         let sql = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean, \
                    has_database_privilege(current_database(), 'CREATE'), current_user::text, \
                    current_database()::text";
@@ -258,7 +260,7 @@ impl BeforeLoad<'_> {
     }
 
     /// The tablespace must be there, and be open to the role. Its folder; empty: the server's own.
-    fn check_tablespace(&self, client: &mut Client) -> Result<String, EngineError> {
+    fn check_tablespace(&self, client: &mut Client) -> Result<String> {
         // Without a name the session's default goes before the database's.
         let sql = "SELECT pg_tablespace_location(oid), \
                           has_tablespace_privilege(oid, 'CREATE') OR oid = (SELECT dattablespace \
@@ -289,7 +291,7 @@ impl BeforeLoad<'_> {
     }
 
     /// What is replaced, and what a load left that was cut off, can be dropped only by its owner.
-    fn check_owner(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn check_owner(&self, client: &mut Client) -> Result<()> {
         for name in self.to_drop(client)? {
             let sql = "SELECT pg_has_role(nspowner, 'USAGE'), pg_get_userbyid(nspowner)::text \
                        FROM pg_namespace WHERE nspname = $1";
@@ -305,7 +307,7 @@ impl BeforeLoad<'_> {
     }
 
     /// Schemas of petal's that this load drops.
-    fn to_drop(&self, client: &mut Client) -> Result<Vec<String>, EngineError> {
+    fn to_drop(&self, client: &mut Client) -> Result<Vec<String>> {
         let marked = marked_schemas(client)?;
         let replaced = |name: &str| {
             self.plan.replace
@@ -317,7 +319,7 @@ impl BeforeLoad<'_> {
     }
 
     /// Where the data's folder is seen from here. Replaced data stay until the new are there.
-    fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<(), EngineError> {
+    fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<()> {
         let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
             return Ok(());
         };
@@ -340,7 +342,7 @@ impl BeforeLoad<'_> {
     }
 
     /// Finds who holds a lock on what is to be replaced, before anything is loaded.
-    fn check_locks(&self, client: &mut Client) -> Result<(), EngineError> {
+    fn check_locks(&self, client: &mut Client) -> Result<()> {
         for name in self.to_drop(client)? {
             let doing = format!("locking {name}, which is to be replaced");
             let sql = "SELECT string_agg(format('%I.%I', $1::text, relname), ', ') FROM pg_class \

@@ -1,13 +1,14 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
 //! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean
-//! - `client`: questions and answers on one connection; `long_work`: those of unknown length, and
-//!   whose locks they wait for
+//! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
+//!   `locks`: who holds a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
 //!   that is, their proof
 //! - `servers`, `plan`: what is asked and paid before a run
-//! - `session` with `session_server`, `session_client`: a session, and the sides of its loop
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
+//!   these share
 //! - `counters`, `waits`, `describe`: what the server reports
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -23,6 +24,7 @@ mod filling;
 mod in_use;
 mod libpq;
 mod load;
+mod locks;
 mod long_work;
 mod options;
 mod placement;
@@ -34,6 +36,7 @@ mod session_client;
 mod session_server;
 mod tls;
 mod waits;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,7 +47,7 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Session, Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
@@ -58,8 +61,9 @@ use counters::CounterReader;
 use in_use::TablesInUse;
 use schema::relation_bytes;
 use servers::{Servers, free_connections, is_standby};
-use session::{PostgresSession, Shared};
+use session::PostgresSession;
 use waits::Waits;
+use work::Shared;
 
 /// The most that a server takes for effective_io_concurrency.
 const PREFETCH_MAX: u32 = 1000;
@@ -88,7 +92,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         if settings.prefetch > PREFETCH_MAX {
             return Err(EngineError::Setting(format!(
                 "PREFETCH={}: PostgreSQL reads at most {PREFETCH_MAX} blocks ahead \
@@ -123,7 +127,7 @@ impl Postgres {
     }
 
     /// Where data are loaded, described and settled.
-    fn first(&self) -> Result<&Endpoint, EngineError> {
+    fn first(&self) -> Result<&Endpoint> {
         match self.admin {
             Some(at) => self.server(at),
             None => self.server(self.primary()?),
@@ -131,18 +135,18 @@ impl Postgres {
     }
 
     /// Where UPDATEs go: the first that is no standby, or else the first.
-    fn primary(&self) -> Result<usize, EngineError> {
+    fn primary(&self) -> Result<usize> {
         Ok(self.standbys()?.iter().position(|is_standby| !is_standby).unwrap_or(0))
     }
 
-    fn server(&self, at: usize) -> Result<&Endpoint, EngineError> {
+    fn server(&self, at: usize) -> Result<&Endpoint> {
         self.servers
             .get(at)
             .ok_or_else(|| EngineError::Setting(format!("DB={}: names no server", self.shared.url)))
     }
 
     /// The servers of the sessions, and the primary where it is none of them and is written to.
-    fn counted(&self) -> Result<usize, EngineError> {
+    fn counted(&self) -> Result<usize> {
         match self.writes && self.primary()? >= self.endpoints {
             true => Ok(self.servers.len()),
             false => Ok(self.endpoints),
@@ -150,7 +154,7 @@ impl Postgres {
     }
 
     /// Which servers only read. One that stands alone need not be asked.
-    fn standbys(&self) -> Result<&[bool], EngineError> {
+    fn standbys(&self) -> Result<&[bool]> {
         if let Some(known) = self.standbys.get() {
             return Ok(known);
         }
@@ -161,20 +165,20 @@ impl Postgres {
         Ok(self.standbys.get_or_init(|| asked))
     }
 
-    fn connect_first(&self) -> Result<Client, EngineError> {
+    fn connect_first(&self) -> Result<Client> {
         let mut client = self.first()?.connect("petal")?;
         check_version(&mut client)?;
         Ok(client)
     }
 
     /// Every complete schema of the run: what is beyond may be closed to this role.
-    fn metas(&self) -> Result<Vec<SchemaMeta>, EngineError> {
+    fn metas(&self) -> Result<Vec<SchemaMeta>> {
         let mut client = self.connect_first()?;
         let numbers = self.numbers(&mut client)?;
         numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
     }
 
-    fn numbers(&self, client: &mut Client) -> Result<Vec<u32>, EngineError> {
+    fn numbers(&self, client: &mut Client) -> Result<Vec<u32>> {
         let marked = load::marked_schemas(client)?;
         let numbers = marked.iter().filter(|(_, petals)| *petals);
         let asked = self.schemas.map_or(usize::MAX, |schemas| schemas as usize);
@@ -182,7 +186,7 @@ impl Postgres {
     }
 
     /// The server's, fixed when it was built.
-    fn block_bytes(&self) -> Result<u32, EngineError> {
+    fn block_bytes(&self) -> Result<u32> {
         if let Some(bytes) = self.block_bytes.get() {
             return Ok(*bytes);
         }
@@ -197,7 +201,7 @@ impl Engine for Postgres {
         &support::POSTGRES
     }
 
-    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.block_bytes()?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
@@ -217,14 +221,14 @@ impl Engine for Postgres {
         true
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let mut client = self.connect_first()?;
         let of = |meta| schema::with_sizes(meta, &mut client, &schema::name(meta.schema));
         metas.iter().map(of).collect()
     }
 
-    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, self.first()?, &metas)
@@ -239,12 +243,7 @@ impl Engine for Postgres {
         servers::clock_ahead_s(self.first().ok()?)
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.block_size(Some(plan.block_size))?;
         let endpoint = self.first()?;
         self.counters.iter().for_each(CounterReader::disconnect);
@@ -256,7 +255,7 @@ impl Engine for Postgres {
         self.endpoints as u32
     }
 
-    fn check_run(&self, schemas: u32) -> Result<(), EngineError> {
+    fn check_run(&self, schemas: u32) -> Result<()> {
         if self.servers.len() > 1 {
             servers::check_one_primary(&self.servers)?;
         }
@@ -267,14 +266,14 @@ impl Engine for Postgres {
         servers::check_updates(self.server(self.primary()?)?, &schemas)
     }
 
-    fn privileges(&self) -> Result<Vec<Privilege>, EngineError> {
+    fn privileges(&self) -> Result<Vec<Privilege>> {
         let endpoint = self.first()?;
         let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
         servers::privileges(endpoint, &numbers)
     }
 
     /// Connections that are left for this role, petal's own aside.
-    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+    fn sessions_max(&self) -> Result<Option<u32>> {
         let mut least = None;
         for endpoint in self.servers.iter().take(self.endpoints) {
             let mut client = endpoint.connect("petal")?;
@@ -284,17 +283,17 @@ impl Engine for Postgres {
         Ok(least)
     }
 
-    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, schemas: u32) -> Result<Box<dyn DataUse>> {
         Ok(Box::new(TablesInUse::begin(self.first()?, schemas)?))
     }
 
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
         servers::Settling { endpoint: self.first()?, autovacuum: self.autovacuum, progress, stop }
             .run(&numbers)
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         let at = seat.endpoint as usize % self.endpoints.max(1);
         let endpoint = self.server(at)?;
         let is_standby = self.standbys()?.get(at).copied().unwrap_or(false);
@@ -306,13 +305,13 @@ impl Engine for Postgres {
         Ok(Box::new(PostgresSession::connect(&self.shared, endpoint, primary, seat)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         let block_bytes = self.block_bytes()?;
         let readers = self.counters.iter().take(self.counted()?);
         readers.map(|reader| reader.read(block_bytes.into(), &self.shared.waits)).collect()
     }
 
-    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+    fn sample(&self) -> Result<Vec<Counters>> {
         let mut counters = self.snapshot()?;
         let readers = counters.iter_mut().zip(&self.counters);
         for (counters, _) in readers.filter(|(_, reader)| reader.lags()) {
@@ -322,7 +321,7 @@ impl Engine for Postgres {
         Ok(counters)
     }
 
-    fn quiesce(&self) -> Result<(), EngineError> {
+    fn quiesce(&self) -> Result<()> {
         for (reader, endpoint) in self.counters.iter().zip(&self.servers) {
             reader.settle(&self.shared.waits.processes(&endpoint.name))?;
         }
@@ -331,7 +330,7 @@ impl Engine for Postgres {
         promoted.map_or(Ok(()), |what| Err(EngineError::Environment(what)))
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         let mut client = self.first()?.connect_to_look("petal")?;
         let mut bytes = 0;
         for number in self.numbers(&mut client)? {
@@ -343,13 +342,13 @@ impl Engine for Postgres {
         Ok(Some(bytes))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         let mut client = self.connect_first()?;
         let block_bytes = load::block_bytes(&mut client)?;
         placement::count(&mut client, &schema::name(schema), block_bytes, &|_| ())
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         self.shared.waits.stop();
         let mut client = long_work::open(self.first()?, "petal drop")?.client;
         check_version(&mut client)?;

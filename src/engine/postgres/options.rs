@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio_postgres::config::ChannelBinding;
 
-use super::libpq::{self, Address, Environment, process_environment, refused};
-use crate::engine::{EngineError, url_option};
+use super::libpq::{self, Address, refused};
+use crate::engine::url_option::{self, Environment, process_environment};
+use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
@@ -98,7 +99,7 @@ pub struct Options {
 
 impl Options {
     /// The server, or servers, that a URL names.
-    pub fn new(url: &TargetUrl, environment: Environment<'_>) -> Result<Self, EngineError> {
+    pub fn new(url: &TargetUrl, environment: Environment<'_>) -> Result<Self> {
         let mut given = Given::of(url)?;
         let named = given.options.remove("service").or_else(|| environment("PGSERVICE"));
         if let Some(name) = named {
@@ -112,11 +113,7 @@ impl Options {
     }
 
     /// The server of a service of SLOB's parameters: a service file's, or else a host.
-    pub fn of_service(
-        url: &TargetUrl,
-        name: &str,
-        environment: Environment<'_>,
-    ) -> Result<Self, EngineError> {
+    pub fn of_service(url: &TargetUrl, name: &str, environment: Environment<'_>) -> Result<Self> {
         let mut given = Given::of(url)?;
         for name in ["service", "host", "hostaddr"] {
             given.options.remove(name);
@@ -147,7 +144,7 @@ struct Given {
 }
 
 impl Given {
-    fn of(url: &TargetUrl) -> Result<Self, EngineError> {
+    fn of(url: &TargetUrl) -> Result<Self> {
         let Some(server) = url.server() else {
             return Err(EngineError::Setting(format!("DB={}: names no server", url.redacted())));
         };
@@ -158,7 +155,7 @@ impl Given {
     }
 
     /// A service's entries, where the URL is silent. Unknown ones are psql's affair.
-    fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<(), EngineError> {
+    fn add(&mut self, mut entries: BTreeMap<String, String>) -> Result<()> {
         if let Some(password) = entries.remove("password") {
             self.password.get_or_insert_with(|| Secret::new(password));
         }
@@ -172,7 +169,7 @@ impl Given {
         Ok(())
     }
 
-    fn complete(self, environment: Environment<'_>) -> Result<Options, EngineError> {
+    fn complete(self, environment: Environment<'_>) -> Result<Options> {
         let Self { server, options, password } = self;
         let given = |option: &str, variable: &str| {
             options.get(option).cloned().or_else(|| environment(variable))
@@ -241,7 +238,7 @@ const CHANNEL_BINDINGS: [(&str, ChannelBinding); 3] = [
 ];
 
 /// Whether autovacuum is to work on petal's tables: petal's own option.
-pub fn autovacuum(url: &TargetUrl) -> Result<bool, EngineError> {
+pub fn autovacuum(url: &TargetUrl) -> Result<bool> {
     const KNOWN: [(&str, bool); 2] = [("off", false), ("on", true)];
     one_of("autovacuum", url.options.get("autovacuum").cloned(), &KNOWN)
 }
@@ -265,7 +262,7 @@ fn passwords(
     user: &str,
     database: &str,
     notes: &mut Vec<String>,
-) -> Result<Vec<Option<Secret>>, EngineError> {
+) -> Result<Vec<Option<Secret>>> {
     let one = given.or_else(|| environment("PGPASSWORD").map(Secret::new));
     if let Some(one) = one {
         return Ok(vec![Some(one); addresses.len()]);
@@ -290,11 +287,7 @@ fn passwords(
 }
 
 /// By its name, or else the first of those that there are.
-fn one_of<T: Copy>(
-    option: &str,
-    text: Option<String>,
-    known: &[(&str, T)],
-) -> Result<T, EngineError> {
+fn one_of<T: Copy>(option: &str, text: Option<String>, known: &[(&str, T)]) -> Result<T> {
     let Some(text) = text else { return Ok(known[0].1) };
     match known.iter().find(|(name, _)| *name == text) {
         Some((_, value)) => Ok(*value),
@@ -305,10 +298,7 @@ fn one_of<T: Copy>(
     }
 }
 
-fn wanted(
-    given: &dyn Fn(&str, &str) -> Option<String>,
-    addresses: &[Address],
-) -> Result<Wanted, EngineError> {
+fn wanted(given: &dyn Fn(&str, &str) -> Option<String>, addresses: &[Address]) -> Result<Wanted> {
     const OPTION: &str = "target_session_attrs";
     let text = given(OPTION, "PGTARGETSESSIONATTRS");
     let wanted = one_of(OPTION, text.clone(), &Wanted::ALL)?;
@@ -325,7 +315,7 @@ fn wanted(
     Ok(wanted)
 }
 
-fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions, EngineError> {
+fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions> {
     Ok(TlsOptions {
         mode: one_of("sslmode", given("sslmode", "PGSSLMODE"), &SslMode::ALL)?,
         root: given("sslrootcert", "PGSSLROOTCERT"),

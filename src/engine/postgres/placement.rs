@@ -6,7 +6,7 @@ use super::client::{Client, Error};
 use super::connect::engine_error;
 use super::filling;
 use super::schema::relation_bytes;
-use crate::engine::{EngineError, Placement};
+use crate::engine::{EngineError, Placement, Result};
 
 /// Rows between two reports of progress.
 const REPORT_EVERY: u64 = 4096;
@@ -20,7 +20,7 @@ pub fn count(
     name: &str,
     block_bytes: u32,
     read: &dyn Fn(u64),
-) -> Result<Placement, EngineError> {
+) -> Result<Placement> {
     let doing = format!("counting pages of {name}.cf1");
     let server = client.server.clone();
     // One that fails ends with its connection.

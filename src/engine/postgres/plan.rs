@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::client::Client;
 
 use super::schema;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::stats::target::PlanCheck;
 
 /// What a session sets for itself, by the server's own names.
@@ -31,7 +31,7 @@ const PRIVILEGED: [(&str, &str); 2] = [("track_io_timing", "on"), ("track_wal_io
 const SETTING_UP: &str = "setting up a session";
 
 /// Prepares a connection for the operations of a run.
-pub fn apply(client: &mut Client, prefetch: u32) -> Result<(), EngineError> {
+pub fn apply(client: &mut Client, prefetch: u32) -> Result<()> {
     let settings = session_settings(prefetch);
     let sql: Vec<String> =
         settings.iter().map(|(name, value)| format!("SET {name} = '{value}'")).collect();
@@ -40,7 +40,7 @@ pub fn apply(client: &mut Client, prefetch: u32) -> Result<(), EngineError> {
 }
 
 /// What only some roles may set: without it the server does not time its I/O for petal.
-pub fn apply_privileged(client: &mut Client) -> Result<(), EngineError> {
+pub fn apply_privileged(client: &mut Client) -> Result<()> {
     for (name, value) in PRIVILEGED {
         match client.batch_execute(&format!("SET {name} = {value}")) {
             Ok(()) => {}
@@ -58,7 +58,7 @@ pub fn apply_privileged(client: &mut Client) -> Result<(), EngineError> {
 }
 
 /// The SELECT's plan as a session prepared by [`apply`] has it.
-pub fn check(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanCheck, EngineError> {
+pub fn check(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanCheck> {
     let select = schema::select(&schema::name(number));
     let doing = "explaining the SELECT";
     client.run(doing, &format!("PREPARE petal_plan (bigint, bigint) AS {select}"))?;

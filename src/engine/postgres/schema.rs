@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::client::Client;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
-use crate::engine::{EngineError, LoadPlan};
+use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
 
@@ -126,7 +126,7 @@ fn columns_of(each: impl Fn(usize) -> String, between: &str) -> String {
 }
 
 /// Writes what a load of this plan leaves about itself.
-pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(), EngineError> {
+pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<()> {
     let name = loading_name(schema);
     let sql = format!("INSERT INTO {name}.petal_meta VALUES ($1, $2)");
     for (key, value) in SchemaMeta::entries(plan) {
@@ -135,7 +135,7 @@ pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(
     Ok(())
 }
 
-pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta, EngineError> {
+pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
     let name = name(schema);
     let rows = client.query(&format!("SELECT key, value FROM {name}.petal_meta"), &[]).map_err(
         |error| match error.code() {
@@ -149,11 +149,7 @@ pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta, EngineE
 }
 
 /// The schema under this name with its sizes as they are now.
-pub fn with_sizes(
-    meta: &SchemaMeta,
-    client: &mut Client,
-    name: &str,
-) -> Result<LoadedSchema, EngineError> {
+pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<LoadedSchema> {
     let main = relation_bytes(client, &format!("{name}.cf1"))?;
     let index = relation_bytes(client, &format!("{name}.cf1_custid"))?;
     relation_bytes(client, &format!("{name}.cf2"))?;
@@ -168,7 +164,7 @@ pub fn with_sizes(
 }
 
 /// Bytes of a table or index that must be there.
-pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64, EngineError> {
+pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
     let sql = "SELECT pg_relation_size(to_regclass($1))";
     let doing = format!("asking the size of {relation}");
     let bytes: Option<i64> = client.ask_value(&doing, sql, &[&relation])?;

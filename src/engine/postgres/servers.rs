@@ -11,10 +11,10 @@ use tokio_postgres::types::ToSql;
 
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
-use super::libpq::process_environment;
 use super::options::Options;
 use super::{describe, long_work, plan, schema};
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::engine::url_option::process_environment;
+use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 use crate::stats::target::{Privilege, Settled};
@@ -32,7 +32,7 @@ pub struct Servers {
 impl Servers {
     /// The sessions' are the services of SQLNET_SERVICE_BASE, or else the URL's hosts. Setup's is
     /// ADMIN_SQLNET_SERVICE, else the URL's host beside such services, else the primary.
-    pub fn new(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn new(settings: &Settings) -> Result<Self> {
         let (url, environment) = (&settings.db, &process_environment);
         let by_service =
             |name: &String| Endpoint::all(&Options::of_service(url, name, environment)?);
@@ -60,13 +60,13 @@ impl Servers {
     }
 }
 
-pub fn is_standby(endpoint: &Endpoint) -> Result<bool, EngineError> {
+pub fn is_standby(endpoint: &Endpoint) -> Result<bool> {
     let doing = "asking whether it is a standby";
     endpoint.connect("petal")?.ask_value(doing, "SELECT pg_is_in_recovery()", &[])
 }
 
 /// Connections free for this role: without those reserved for others or held by them.
-pub fn free_connections(client: &mut Client) -> Result<u32, EngineError> {
+pub fn free_connections(client: &mut Client) -> Result<u32> {
     // Counters, waits, the lock of a run, and whoever connects between two steps.
     const PETALS_OWN: i64 = 4;
     let row = client.ask_row(
@@ -128,19 +128,6 @@ fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
 }
 
-/// Where a server on this host has its data, as its process shows it to who may look. The role need
-/// not have the privilege to ask the server. None for a server in a container, whose process numbers are others here.
-pub fn data_directory(client: &mut Client) -> Option<String> {
-    let row = client.query_one("SELECT pg_backend_pid(), current_setting('port')", &[]).ok()?;
-    let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
-    ServerProcesses::of_session(process.cast_unsigned(), None)?;
-    let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
-    // Its fourth line is the port: it is this server's folder, and no other's.
-    let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
-    let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
-    is_its.then(|| folder.display().to_string())
-}
-
 /// The folder of a server on this host, as the server tells it or its process shows it.
 pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
     if !endpoint.is_on_this_host() {
@@ -150,7 +137,7 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
                 WHERE name = 'data_directory'";
     let rows = client.query(sql, &[]).ok()?;
     let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
-    let folder = PathBuf::from(folder.or_else(|| data_directory(client))?);
+    let folder = PathBuf::from(folder.or_else(|| describe::data_directory(client))?);
     folder.is_dir().then_some(folder)
 }
 
@@ -170,7 +157,7 @@ pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
 }
 
 /// Refuses a run with UPDATEs that is sure to fail on `primary`.
-pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineError> {
+pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
     let server = primary.name.as_str();
     let doing = "asking whether it takes UPDATEs";
     let mut client = primary.connect("petal")?;
@@ -206,7 +193,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<(), EngineEr
 }
 
 /// Refuses two primaries of what was one cluster: after a promotion their data go apart.
-pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
+pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
     let mut primaries: BTreeMap<i64, &str> = BTreeMap::new();
     for endpoint in servers {
         let sql = "SELECT pg_is_in_recovery(), system_identifier FROM pg_control_system()";
@@ -228,7 +215,7 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<(), EngineError> {
 }
 
 /// What the role may do at a server, by what petal does there. Tables are asked about if loaded.
-pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>, EngineError> {
+pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect("petal")?;
     let version = server_version(&mut client)?;
     plan::apply_privileged(&mut client)?;
@@ -282,7 +269,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     Ok(privileges)
 }
 
-fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool, EngineError> {
+fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool> {
     let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
     let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
     let parameters = if sql.contains("$1") { of_tables } else { &[] };
@@ -300,11 +287,11 @@ pub struct Settling<'a> {
 
 impl Settling<'_> {
     /// Vacuums main tables that were updated since, then checkpoints. A stop ends either at once.
-    pub fn run(&self, schemas: &[u32]) -> Result<Settled, EngineError> {
+    pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal settle")?.client;
         let is_over = || self.stop.is_requested();
-        let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool, EngineError>| {
+        let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool>| {
             long_work::until_over(self.endpoint, &mut client, &is_over, &|| (), work)
         };
         let is_standby =
@@ -353,7 +340,7 @@ impl Settling<'_> {
 }
 
 /// Passes over pages that are settled: cheap where nothing changed. False if the role may not.
-fn vacuum(client: &mut Client, number: u32) -> Result<bool, EngineError> {
+fn vacuum(client: &mut Client, number: u32) -> Result<bool> {
     let name = format!("{}.cf1", schema::name(number));
     if !may_vacuum(client, &name)? {
         return Ok(false);
@@ -362,7 +349,7 @@ fn vacuum(client: &mut Client, number: u32) -> Result<bool, EngineError> {
 }
 
 /// Sets autovacuum of the main table. False where it is otherwise and the role may not.
-fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool, EngineError> {
+fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
     let name = format!("{}.cf1", schema::name(number));
     let doing = format!("setting autovacuum of {name}");
     if client.ask_value::<bool>(&doing, AUTOVACUUM, &[&name])? == on {
@@ -373,7 +360,7 @@ fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool, En
 }
 
 /// Executes a statement; false where the role may not.
-fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool, EngineError> {
+fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool> {
     match client.batch_execute(sql) {
         Ok(()) => Ok(true),
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
@@ -386,7 +373,7 @@ const AUTOVACUUM: &str = "SELECT coalesce((SELECT option_value::boolean \
      FROM pg_class WHERE oid = $1::text::regclass";
 
 /// Asked before: VACUUM of a table that is not the role's is passed over with a mere warning.
-fn may_vacuum(client: &mut Client, table: &str) -> Result<bool, EngineError> {
+fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
     let maintain = match server_version(client)? {
         170_000.. => "has_table_privilege(c.oid, 'MAINTAIN')",
         _ => "false",

@@ -1,47 +1,23 @@
-//! One session: its connections, what it knows of the data, what an error means to it, and which
-//! side its loop runs on. At a standby it has a second connection, to the primary, for UPDATEs.
+//! One session: its connections, and which side its loop runs on. At a standby it has a second
+//! connection, to the primary, for UPDATEs.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio_postgres::Statement;
 
-use super::client::{Client, Error};
-use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, hint, hint_of, server_version, words};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, server_version};
+use super::plan;
 use super::session_client::{ClientLoop, SetLoop};
 use super::session_server::ServerLoop;
-use super::waits::Waits;
-use super::{long_work, plan, schema};
-use crate::engine::server::failure::{
-    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
-};
+use super::work::{Shared, Work};
 use crate::engine::server::liveness::TimeoutPolicy;
-use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{Canceller, SessionControl};
-use crate::engine::{Cancel, EngineError, INTERRUPTED, Outcomes, Session, SessionError, Stop};
-use crate::settings::{LoopSide, RedoStress};
-use crate::workload::op::{Kind, Operation};
-use crate::workload::row::changed_columns;
+use crate::engine::{Batch, Cancel, Result, Session, SessionError};
+use crate::settings::LoopSide;
+use crate::workload::op::Kind;
 use crate::workload::seat::Seat;
-
-/// Serialization failure, deadlock, lock timeout: a session goes on after these.
-pub const TRANSIENT: &[&str] = &["40001", "40P01", long_work::LOCK_TIMEOUT];
-/// The SQLSTATE of a statement that was cancelled.
-pub const CANCELLED: &str = "57014";
-
-/// State that the engine and its sessions share.
-pub struct Shared {
-    pub url: String,
-    pub loop_side: LoopSide,
-    pub redo_stress: RedoStress,
-    pub prefetch: u32,
-    /// Schemas whose routine was seen to be this petal's.
-    pub routines: Mutex<BTreeSet<u32>>,
-    pub waits: Waits,
-}
 
 /// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
@@ -62,18 +38,6 @@ enum Side {
     Set(SetLoop),
 }
 
-/// State that every side of the loop works with.
-pub struct Work {
-    pub shared: Arc<Shared>,
-    pub client: Client,
-    /// The number of the session's own schema.
-    pub home: u32,
-    metas: BTreeMap<u32, SchemaMeta>,
-    control: Arc<SessionControl>,
-    /// The new text of an UPDATE.
-    pub text: UpdateText,
-}
-
 impl PostgresSession {
     /// `primary` where the endpoint is a standby, and the session may have to write.
     pub fn connect(
@@ -81,7 +45,7 @@ impl PostgresSession {
         endpoint: &Endpoint,
         primary: Option<&Endpoint>,
         seat: Seat,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let home = Connected::new(shared, endpoint, seat)?;
         let primary = primary.map(|primary| Connected::new(shared, primary, seat)).transpose()?;
         Ok(Self { home, primary })
@@ -89,7 +53,7 @@ impl PostgresSession {
 }
 
 impl Connected {
-    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self, EngineError> {
+    fn new(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
         let Opened { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let doing = "preparing a session";
@@ -121,21 +85,13 @@ impl Connected {
         Ok(Self { work, side, flush })
     }
 
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        self.work.control.begin_batch();
-        self.work.client.set_policy(match stop.planned() {
-            Some(_) => TimeoutPolicy::UntilAborted,
-            None => TimeoutPolicy::WhileServerLives,
-        });
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        self.work.control.begin_batch(batch.stop);
+        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
         match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Client(side) => side.execute(&mut self.work, batch, stop, done),
-            Side::Set(side) => side.execute(&mut self.work, batch, stop, done),
+            Side::Server(side) => side.execute(&mut self.work, batch),
+            Side::Client(side) => side.execute(&mut self.work, batch),
+            Side::Set(side) => side.execute(&mut self.work, batch),
         }
     }
 
@@ -151,23 +107,19 @@ impl Connected {
 }
 
 impl Session for PostgresSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         let Some(primary) = &mut self.primary else {
-            return self.home.execute(batch, stop, done);
+            return self.home.execute(batch);
         };
+        let Batch { operations, stop, done, .. } = batch;
         let mut from = 0;
-        while let Some(rest) = batch.get(from..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = operations.get(from..).filter(|rest| !rest.is_empty()) {
             let writes = rest[0].kind == Kind::Update;
             let length = rest.iter().take_while(|next| (next.kind == Kind::Update) == writes);
             let length = length.count();
             let before = done.ended.len();
             let side = if writes { &mut *primary } else { &mut self.home };
-            let result = side.execute(&rest[..length], stop, done);
+            let result = side.execute(Batch::new(&rest[..length], stop, done));
             let ended = done.ended.iter_mut().skip(before);
             ended.for_each(|outcome| outcome.operation += from as u32);
             result?;
@@ -188,98 +140,5 @@ impl Session for PostgresSession {
         let connections = [Some(&self.home), self.primary.as_ref()].into_iter().flatten();
         let controls = connections.map(|connected| Arc::clone(&connected.work.control));
         Box::new(Canceller(controls.collect()))
-    }
-}
-
-/// What a loop has prepared for each schema that it visits.
-pub struct PerSchema<T> {
-    prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
-    known: BTreeMap<u32, T>,
-}
-
-impl<T: Clone> PerSchema<T> {
-    /// Prepares the session's own schema at once.
-    pub fn new(
-        work: &mut Work,
-        prepare: fn(&mut Work, u32) -> Result<T, EngineError>,
-    ) -> Result<Self, EngineError> {
-        let mut all = Self { prepare, known: BTreeMap::new() };
-        all.get(work, work.home)?;
-        Ok(all)
-    }
-
-    /// A schema that was not visited before is prepared now, if it is loaded.
-    pub fn get(&mut self, work: &mut Work, number: u32) -> Result<T, EngineError> {
-        if let Some(known) = self.known.get(&number) {
-            return Ok(known.clone());
-        }
-        work.meta(number)?;
-        let prepared = (self.prepare)(work, number)?;
-        self.known.insert(number, prepared.clone());
-        Ok(prepared)
-    }
-}
-
-impl Work {
-    /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta, EngineError> {
-        match self.metas.entry(number) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
-        }
-    }
-
-    pub fn changed_columns(&self) -> usize {
-        changed_columns(self.shared.redo_stress)
-    }
-
-    /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(
-        &mut self,
-        operation: &Operation,
-        columns: usize,
-    ) -> Result<&str, EngineError> {
-        let meta = self.meta(operation.schema)?;
-        let (filler, width) = (meta.filler, meta.column_bytes());
-        Ok(self.text.make(filler, operation.stamp, width, columns))
-    }
-
-    /// The meaning of a failed statement.
-    pub fn failure(&self, error: &Error, stop: &Stop) -> Failure {
-        let SessionError { code, message } = self.loss(error);
-        self.control.failure(StatementError { kind: kind_of(&code), code, message }, stop)
-    }
-
-    /// The meaning of a failure that the routine noted.
-    pub fn noted(&self, code: &str, message: &str, stop: &Stop) -> Failure {
-        let message = format!("{}: {message}; {}", self.client.server, hint_of(code));
-        let (kind, code) = (kind_of(code), code.to_owned());
-        self.control.failure(StatementError { kind, code, message }, stop)
-    }
-
-    /// Why the session ends.
-    pub fn loss(&self, error: &Error) -> SessionError {
-        let code = match error.code() {
-            Some(code) => code.code(),
-            None if error.is_silence() => NO_ANSWER,
-            None if matches!(error, Error::Interrupted) => INTERRUPTED,
-            None => CONNECTION,
-        };
-        let message = format!("{}: {}; {}", self.client.server, words(error), hint(error));
-        SessionError { code: code.to_owned(), message }
-    }
-
-    /// Whether petal itself asked to cancel this statement, or the one before it.
-    fn is_cut(&self, error: &Error) -> bool {
-        let is_cancelled = error.code().is_some_and(|code| code.code() == CANCELLED);
-        is_cancelled && self.control.is_cancelled()
-    }
-}
-
-fn kind_of(code: &str) -> StatementErrorKind {
-    match code {
-        CANCELLED => StatementErrorKind::Cancelled,
-        code if TRANSIENT.contains(&code) => StatementErrorKind::Transient,
-        _ => StatementErrorKind::Other,
     }
 }

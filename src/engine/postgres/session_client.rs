@@ -4,24 +4,25 @@
 //! one statement for SELECTs of a batch that follow each other in one schema, with a clock read
 //! after each; UPDATEs and scans go one by one, each UPDATE with its own commit.
 
-use std::time::{Duration, Instant};
-
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
 use super::schema;
-use super::session::{PerSchema, Work};
 use super::session_server::Micros;
-use crate::engine::server::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, budget_us, keys};
+use super::work::Work;
+use crate::engine::server::batch_loop::{
+    self, BUDGET_MAX, BatchPart, Executed, budget_us, keys, selects_or_one, timed,
+};
 use crate::engine::server::failure::Failure;
+use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::statement_loop;
-use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 /// LOOP=client.
 pub struct ClientLoop {
-    schemas: PerSchema<Statements>,
+    schemas: PerSchema<Work, Statements>,
 }
 
 #[derive(Clone)]
@@ -32,7 +33,7 @@ struct Statements {
 }
 
 impl ClientLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let schemas = PerSchema::new(work, |work, number| {
             let name = schema::name(number);
             let update = schema::update(&name, work.changed_columns());
@@ -45,36 +46,23 @@ impl ClientLoop {
         Ok(Self { schemas })
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        statement_loop::run(batch, stop, done, &mut |operation| {
-            self.execute_one(work, operation, stop)
-        })
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        statement_loop::run(batch, &mut |operation| self.execute_one(work, operation))
     }
 
     /// One operation; an UPDATE is a transaction of its own.
-    fn execute_one(
-        &mut self,
-        work: &mut Work,
-        operation: &Operation,
-        stop: &Stop,
-    ) -> Result<u64, Failure> {
+    fn execute_one(&mut self, work: &mut Work, operation: &Operation) -> Result<u64, Failure> {
         let statements = self.schemas.get(work, operation.schema)?;
         let (first, last) = keys(operation);
         match operation.kind {
-            Kind::Select => count(work, &statements.select, &[&first, &last], stop),
-            Kind::Scan => count(work, &statements.scan, &[], stop),
-            Kind::Update => update(work, &statements.update, operation, stop),
+            Kind::Select => count(work, &statements.select, &[&first, &last]),
+            Kind::Scan => count(work, &statements.scan, &[]),
+            Kind::Update => update(work, &statements.update, operation),
         }
     }
 }
 
-fn prepared(work: &mut Work, sql: &str) -> Result<Statement, EngineError> {
+fn prepared(work: &mut Work, sql: &str) -> Result<Statement> {
     work.client.prepare_for("preparing statements", sql)
 }
 
@@ -82,19 +70,13 @@ fn count(
     work: &mut Work,
     statement: &Statement,
     parameters: &[&(dyn ToSql + Sync)],
-    stop: &Stop,
 ) -> Result<u64, Failure> {
     let row = work.client.query_one(statement, parameters);
     let rows = row.and_then(|row| Ok(row.try_get::<_, i64>(0)?.cast_unsigned()));
-    rows.map_err(|error| work.failure(&error, stop))
+    rows.map_err(|error| work.failure(&error))
 }
 
-fn update(
-    work: &mut Work,
-    statement: &Statement,
-    operation: &Operation,
-    stop: &Stop,
-) -> Result<u64, Failure> {
+fn update(work: &mut Work, statement: &Statement, operation: &Operation) -> Result<u64, Failure> {
     let (first, last) = keys(operation);
     let columns = work.changed_columns();
     // Owned, because the connection is borrowed with it.
@@ -105,13 +87,13 @@ fn update(
     let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&first, &last];
     parameters.extend(texts.iter().map(|text| text as &(dyn ToSql + Sync)));
     let updated = work.client.execute(statement, &parameters);
-    updated.map_err(|error| work.failure(&error, stop))
+    updated.map_err(|error| work.failure(&error))
 }
 
 /// LOOP=set.
 pub struct SetLoop {
     single: ClientLoop,
-    selects: PerSchema<Statement>,
+    selects: PerSchema<Work, Statement>,
 }
 
 /// Operations begin while the time lasts; OFFSET keeps that question before the operation.
@@ -124,73 +106,41 @@ CROSS JOIN LATERAL (SELECT count(c2) AS rows FROM {schema}.cf1
                     WHERE custid BETWEEN low AND high) AS visited";
 
 impl SetLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let selects = PerSchema::new(work, |work, number| {
             prepared(work, &SELECTS.replace("{schema}", &schema::name(number)))
         })?;
         Ok(Self { single: ClientLoop::new(work)?, selects })
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        batch_loop::run(
-            &selects_or_one,
-            BUDGET_MAX,
-            batch,
-            stop,
-            done,
-            &mut |part, budget, executed| match part.operations {
-                [one] if one.kind != Kind::Select => {
-                    executed.push(timed(|| self.single.execute_one(work, one, stop)));
-                    Ok(())
-                }
-                _ => self.select_all(work, part, budget, stop, executed),
-            },
-        )
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+        batch_loop::run(&selects_or_one(usize::MAX), BUDGET_MAX, batch, &mut |part| match part
+            .operations
+        {
+            [one] if one.kind != Kind::Select => {
+                Ok(vec![timed(|| self.single.execute_one(work, one))])
+            }
+            _ => self.select_all(work, part),
+        })
     }
 
     fn select_all(
         &mut self,
         work: &mut Work,
         part: &BatchPart<'_>,
-        budget: Duration,
-        stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Executed>, Failure> {
         let statement = self.selects.get(work, part.home)?;
         let (lows, highs): (Vec<i64>, Vec<i64>) = part.operations.iter().map(keys).unzip();
-        let budget_us = budget_us(budget);
+        let budget_us = budget_us(part.budget);
         let answer = work.client.query(&statement, &[&lows, &highs, &budget_us]);
         let ended = answer.and_then(|rows| rows.iter().map(read).collect::<Result<Vec<_>, _>>());
-        let ended = ended.map_err(|error| work.failure(&error, stop))?;
+        let ended = ended.map_err(|error| work.failure(&error))?;
         let mut begin = ended.first().map(|&(started, ..)| started);
-        executed.extend(ended.into_iter().map(|(_, end, rows)| {
+        let executed = ended.into_iter().map(|(_, end, rows)| {
             let latency_ns = begin.replace(end).map_or(0, |begin| end.since_ns(begin));
             Executed { latency_ns, rows, failure: None }
-        }));
-        Ok(())
-    }
-}
-
-/// All the SELECTs that follow each other in one schema, or one other operation.
-fn selects_or_one(rest: &[Operation]) -> (u32, usize) {
-    let schema = rest.first().map_or(1, |first| first.schema);
-    let is_like = |next: &&Operation| next.kind == Kind::Select && next.schema == schema;
-    (schema, rest.iter().take_while(is_like).count().max(1))
-}
-
-fn timed(execute: impl FnOnce() -> Result<u64, Failure>) -> Executed {
-    let begin = Instant::now();
-    let result = execute();
-    let latency_ns = begin.elapsed().as_nanos() as u64;
-    match result {
-        Ok(rows) => Executed { latency_ns, rows, failure: None },
-        Err(failure) => Executed { latency_ns, rows: 0, failure: Some(failure) },
+        });
+        Ok(executed.collect())
     }
 }
 
@@ -199,23 +149,4 @@ type Ended = (Micros, Micros, u64);
 
 fn read(row: &Row) -> Result<Ended, Error> {
     Ok((row.try_get(0)?, row.try_get(1)?, row.try_get::<_, i64>(2)?.cast_unsigned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::server::scripted::operation;
-
-    #[test]
-    fn selects_of_one_schema_go_together_and_all_else_alone() {
-        use Kind::{Scan, Select, Update};
-        let of = |kinds: &[(Kind, u32)]| -> (u32, usize) {
-            let all: Vec<Operation> =
-                kinds.iter().map(|&(kind, schema)| operation(kind, schema, 1, 1)).collect();
-            selects_or_one(&all)
-        };
-        assert_eq!(of(&[(Select, 2), (Select, 2), (Select, 1)]), (2, 2));
-        assert_eq!(of(&[(Update, 3), (Update, 3)]), (3, 1));
-        assert_eq!(of(&[(Scan, 1), (Select, 1)]), (1, 1));
-    }
 }

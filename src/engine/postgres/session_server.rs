@@ -10,13 +10,14 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
-use super::session::{PerSchema, Work};
+use super::work::Work;
 use crate::engine::server::batch_loop::{
-    self, BUDGET_MAX, BatchPart, Executed, budget_us, by_schema, keys,
+    self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
+use crate::engine::server::per_schema::PerSchema;
 use crate::engine::server::row_layout::split_stamp;
-use crate::engine::{EngineError, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
 
@@ -49,7 +50,7 @@ impl Micros {
 }
 
 pub struct ServerLoop {
-    calls: PerSchema<Statement>,
+    calls: PerSchema<Work, Statement>,
     /// Half of the role's statement_timeout: a call stays below it.
     budget_max: Duration,
     arguments: Arguments,
@@ -69,7 +70,7 @@ struct Arguments {
 }
 
 impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self, EngineError> {
+    pub fn new(work: &mut Work) -> Result<Self> {
         let sql = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
         let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
         let budget_max = match timeout_ms.cast_unsigned() {
@@ -87,43 +88,27 @@ impl ServerLoop {
         Ok(Self { calls, budget_max, arguments: Arguments::default() })
     }
 
-    pub fn execute(
-        &mut self,
-        work: &mut Work,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let (split, budget_max) = (by_schema(work.home), self.budget_max);
-        batch_loop::run(&split, budget_max, batch, stop, done, &mut |part, budget, executed| {
-            self.call(work, part, budget, stop, executed)
-        })
+        batch_loop::run(&split, budget_max, batch, &mut |part| self.call(work, part))
     }
 
-    fn call(
-        &mut self,
-        work: &mut Work,
-        part: &BatchPart<'_>,
-        budget: Duration,
-        stop: &Stop,
-        executed: &mut Vec<Executed>,
-    ) -> Result<(), Failure> {
+    fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
         let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;
         let Arguments { kinds, reaches, untils, firsts, fillers, width, tail } = &self.arguments;
-        let budget_us = budget_us(budget);
+        let budget_us = budget_us(part.budget);
         let answer = work
             .client
             .query_one(&call, &[kinds, reaches, untils, firsts, fillers, width, tail, &budget_us]);
         let answer = answer.and_then(|row| Answer::read(&row));
-        let answer = answer.map_err(|error| work.failure(&error, stop))?;
-        executed.extend(answer.executed(work, part.operations, stop));
-        Ok(())
+        let answer = answer.map_err(|error| work.failure(&error))?;
+        Ok(answer.executed(work, part.operations))
     }
 }
 
 /// Makes sure that a schema has this petal's routine; asked once per schema and petal.
-fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
+fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
     let shared = Arc::clone(&work.shared);
     // Sessions connect at once: the first makes it, the others wait.
     let mut known = shared.routines.lock();
@@ -136,7 +121,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<(), EngineError> {
 }
 
 /// Makes the routine of a schema where it is missing or older than this petal.
-pub fn make_routine(client: &mut Client, number: u32) -> Result<(), EngineError> {
+pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     let name = schema::name(number);
     match routine_version(client, &name)? {
         Some(version) if version == ROUTINE_VERSION => return Ok(()),
@@ -159,7 +144,7 @@ pub fn make_routine(client: &mut Client, number: u32) -> Result<(), EngineError>
     client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql)
 }
 
-fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>, EngineError> {
+fn routine_version(client: &mut Client, name: &str) -> Result<Option<u32>> {
     let sql = "SELECT obj_description(oid, 'pg_proc') FROM pg_proc \
                WHERE proname = 'petal_run' AND pronamespace = $1::text::regnamespace";
     let rows = client.ask("looking for petal's routine", sql, &[&name])?;
@@ -183,12 +168,7 @@ impl Arguments {
         self.untils.push(end);
     }
 
-    fn fill(
-        &mut self,
-        work: &mut Work,
-        home: u32,
-        operations: &[Operation],
-    ) -> Result<(), EngineError> {
+    fn fill(&mut self, work: &mut Work, home: u32, operations: &[Operation]) -> Result<()> {
         let has_updates = operations.iter().any(|operation| operation.kind == Kind::Update);
         self.kinds.clear();
         self.reaches.clear();
@@ -260,15 +240,10 @@ impl Answer {
         })
     }
 
-    fn executed(
-        &self,
-        work: &Work,
-        operations: &[Operation],
-        stop: &Stop,
-    ) -> impl Iterator<Item = Executed> {
+    fn executed(&self, work: &Work, operations: &[Operation]) -> Vec<Executed> {
         let mut errors = self.errors.iter().filter_map(|error| Noted::parse(error)).peekable();
         let mut begin = self.started;
-        self.ends.iter().zip(operations).enumerate().map(move |(at, (&end, operation))| {
+        let ended = self.ends.iter().zip(operations).enumerate().map(|(at, (&end, operation))| {
             let rows = self.counts.get(at).copied().flatten().map(i64::cast_unsigned);
             let noted = errors.next_if(|error| error.at == at);
             let latency_ns = end.since_ns(begin);
@@ -279,38 +254,16 @@ impl Answer {
                     Kind::Scan => 0,
                     Kind::Select | Kind::Update => operation.rows.into(),
                 }),
-                failure: noted.map(|noted| work.noted(noted.code, noted.message, stop)),
+                failure: noted.map(|noted| work.noted(&noted)),
             }
-        })
-    }
-}
-
-/// `position SQLSTATE text`, as the routine notes an error; positions from 1 there, from 0 here.
-struct Noted<'a> {
-    at: usize,
-    code: &'a str,
-    message: &'a str,
-}
-
-impl<'a> Noted<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let (position, rest) = text.split_once(' ')?;
-        let (code, message) = rest.split_once(' ')?;
-        Some(Self { at: position.parse::<usize>().ok()?.checked_sub(1)?, code, message })
+        });
+        ended.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn noted_errors_are_read() {
-        let noted = Noted::parse("12 40P01 deadlock detected").unwrap();
-        assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
-        assert!(Noted::parse("0 40P01 odd").is_none());
-        assert!(Noted::parse("odd").is_none());
-    }
 
     #[test]
     fn operations_that_are_alike_make_a_run() {

@@ -17,12 +17,12 @@ use rustls::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::options::{SslMode, TlsOptions};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 
 /// Where psql keeps the certificates that it trusts.
 const ROOT_FILE: &str = ".postgresql/root.crt";
 
-pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, EngineError> {
+pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = verifier(options, &provider)?;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -61,7 +61,7 @@ pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, EngineError>
 fn verifier(
     options: &TlsOptions,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, EngineError> {
+) -> Result<Arc<dyn ServerCertVerifier>> {
     let mode = options.mode;
     let checks_name = mode == SslMode::VerifyFull;
     // As libpq has it: where there is a root certificate, `require` verifies by it.
@@ -91,9 +91,7 @@ fn own_root() -> Option<PathBuf> {
 }
 
 /// The trusted authorities, and the certificates of a file as they are.
-fn roots(
-    options: &TlsOptions,
-) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), EngineError> {
+fn roots(options: &TlsOptions) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let file = match options.root.as_deref() {
         Some("system") => None,
         Some(named) => Some(PathBuf::from(named)),
@@ -115,7 +113,7 @@ fn roots(
     Ok((roots, trusted))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, EngineError> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .map_err(|error| unusable(path, &error))

@@ -12,7 +12,7 @@ use tokio_postgres::Statement;
 
 use super::client::Client;
 use super::connect::Endpoint;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::engine::threads::Thread;
 use crate::stats::counters::{Wait, WaitClass, WaitSource};
 
@@ -62,7 +62,7 @@ pub struct Seen {
 
 impl Waits {
     /// Watches one more server process, and begins if nothing is watched yet.
-    pub fn watch(&self, endpoint: &Endpoint, process: i32) -> Result<(), EngineError> {
+    pub fn watch(&self, endpoint: &Endpoint, process: i32) -> Result<()> {
         self.servers
             .lock()
             .entry(endpoint.name.clone())

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::engine::server::loader::{self, LoadState, already_loaded, without_mark};
-use crate::engine::{EngineError, LoadPlan, LoadedSchemaSummary, Placement, Progress};
+use crate::engine::{EngineError, LoadPlan, LoadedSchemaSummary, Placement, Progress, Result};
 use crate::settings::table::support;
 use crate::stats::target::LoadedSchema;
 
@@ -68,7 +68,7 @@ impl Folder {
     }
 
     /// Makes the folder, and refuses names that are taken.
-    pub fn prepare(&self, plan: &LoadPlan) -> Result<(), EngineError> {
+    pub fn prepare(&self, plan: &LoadPlan) -> Result<()> {
         fs::create_dir_all(&self.0).map_err(|error| self.failed(&error))?;
         for &schema in &plan.schemas {
             let path = self.path(schema);
@@ -92,7 +92,7 @@ impl Folder {
         row_time: Duration,
         progress: &dyn Progress,
         state: &LoadState<'_>,
-    ) -> Result<LoadedSchemaSummary, EngineError> {
+    ) -> Result<LoadedSchemaSummary> {
         let failed = |error: io::Error| self.failed(&error);
         let mut new = OpenOptions::new();
         new.read(true).write(true).create(true).truncate(true);
@@ -122,7 +122,7 @@ impl Folder {
     }
 
     /// Gives loaded schemas their final names.
-    pub fn name(&self, schemas: &[u32]) -> Result<(), EngineError> {
+    pub fn name(&self, schemas: &[u32]) -> Result<()> {
         for &schema in schemas {
             let renamed = fs::rename(self.loading_path(schema), self.path(schema));
             renamed.map_err(|error| self.failed(&error))?;
@@ -139,7 +139,7 @@ impl Folder {
     }
 
     /// Removes every schema; their names.
-    pub fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    pub fn drop_data(&self) -> Result<Vec<String>> {
         let failed = |error: io::Error| self.failed(&error);
         self.clean_up();
         let mut dropped = Vec::new();

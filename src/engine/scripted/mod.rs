@@ -20,7 +20,7 @@ use self::data::Folder;
 use self::session::ScriptedSession;
 use super::server::loader::{self, Load, LoadedSchema as Proved};
 use super::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
     url_option,
 };
 use crate::settings::Settings;
@@ -64,7 +64,7 @@ pub enum Fault {
 }
 
 impl Script {
-    fn parse(options: &BTreeMap<String, String>) -> Result<Self, EngineError> {
+    fn parse(options: &BTreeMap<String, String>) -> Result<Self> {
         let mut script = Self::default();
         for (key, value) in options {
             let refused = |value: &str, rule: &str, hint| {
@@ -116,7 +116,7 @@ pub struct Scripted {
 
 impl Scripted {
     /// The target of a URL.
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
         let data = Data::Files(Folder((&settings.db.rest).into()));
         Ok(Self { script, data, totals: Arc::default() })
@@ -128,7 +128,7 @@ impl Scripted {
     }
 
     /// The folder of a target that keeps data.
-    fn folder(&self) -> Result<&Folder, EngineError> {
+    fn folder(&self) -> Result<&Folder> {
         match &self.data {
             Data::Files(folder) => Ok(folder),
             Data::Endless { .. } => {
@@ -181,7 +181,7 @@ impl Engine for Scripted {
         block_bytes as usize / COLUMNS
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         match &self.data {
             Data::Endless { rows } => {
                 Ok((1..=1000).map(|number| data::schema_of(number, *rows)).collect())
@@ -190,7 +190,7 @@ impl Engine for Scripted {
         }
     }
 
-    fn describe(&self, _: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+    fn describe(&self, _: u32, _: u32) -> Result<(Target, TargetDetails)> {
         let target = Target {
             product: SCRIPTED.product.into(),
             version: "1".into(),
@@ -209,12 +209,7 @@ impl Engine for Scripted {
         Ok((target, details))
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         let folder = self.folder()?;
         loader::check_block_size(SCRIPTED.block_sizes, plan, "scripted files are loaded")?;
         folder.prepare(plan)?;
@@ -232,19 +227,19 @@ impl Engine for Scripted {
     }
 
     /// A session opens the file of its own schema and of the hot one.
-    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs, EngineError> {
+    fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {
         Ok(Needs { files: seats.len() as u64 * 2, ..Needs::default() })
     }
 
-    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+    fn sessions_max(&self) -> Result<Option<u32>> {
         Ok(self.script.sessions_max)
     }
 
-    fn settle(&self, _: &dyn Progress, _: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, _: &dyn Progress, _: &Stop) -> Result<Settled> {
         Ok(Settled::default())
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         if self.script.refused == Some(seat.session) {
             return Err(EngineError::Environment("scripted: connection refused".into()));
         }
@@ -252,7 +247,7 @@ impl Engine for Scripted {
         Ok(Box::new(ScriptedSession::new(seat, script, data, Arc::clone(&self.totals))))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         let earlier = self.totals.snapshots.fetch_add(1, Ordering::Relaxed);
         if self.script.snapshot_fails && earlier > 0 {
             return Err(EngineError::Database("scripted: snapshot failed".into()));
@@ -260,7 +255,7 @@ impl Engine for Scripted {
         Ok(vec![self.counters()])
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         match &self.data {
             Data::Endless { rows } => Ok(data::placement_of(*rows)),
             Data::Files(folder) => {
@@ -270,7 +265,7 @@ impl Engine for Scripted {
         }
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         self.folder()?.drop_data()
     }
 }

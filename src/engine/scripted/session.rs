@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::data::SchemaFile;
 use super::{Data, Fault, Script, Totals};
-use crate::engine::{CUT, Cancel, Outcome, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Cancel, Outcome, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::seat::Seat;
 
@@ -125,13 +125,9 @@ impl ScriptedSession {
 }
 
 impl Session for ScriptedSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
-        for (operation, index) in batch.iter().zip(0..) {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let Batch { operations, stop, done, .. } = batch;
+        for (operation, index) in operations.iter().zip(0..) {
             if self.is_due(stop) {
                 break;
             }

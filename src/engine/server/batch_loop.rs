@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::failure::Failure;
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, Outcome, Outcomes, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 /// The budget of one call where the run has no deadline.
@@ -18,6 +18,8 @@ pub struct BatchPart<'a> {
     /// The schema whose routine executes them.
     pub home: u32,
     pub operations: &'a [Operation],
+    /// No operation begins later after the call than this.
+    pub budget: Duration,
     /// The position of the first in the batch.
     from: usize,
 }
@@ -30,9 +32,8 @@ pub struct Executed {
     pub failure: Option<Failure>,
 }
 
-/// Sends one part, executed within the budget, and reads what ended, in order.
-pub type Call<'a> =
-    dyn FnMut(&BatchPart<'_>, Duration, &mut Vec<Executed>) -> Result<(), Failure> + 'a;
+/// Sends one part, executed within its budget; returns what ended, in order.
+pub type Call<'a> = dyn FnMut(&BatchPart<'_>) -> Result<Vec<Executed>, Failure> + 'a;
 
 /// The schema that the next call works in, and how many of these operations it takes.
 pub type Split<'a> = dyn Fn(&[Operation]) -> (u32, usize) + 'a;
@@ -49,27 +50,61 @@ pub fn by_schema(home: u32) -> impl Fn(&[Operation]) -> (u32, usize) {
     }
 }
 
+/// Splits into SELECTs that follow each other in one schema, at most so many, or one other operation.
+pub fn selects_or_one(most: usize) -> impl Fn(&[Operation]) -> (u32, usize) {
+    move |rest| {
+        let schema = rest.first().map_or(1, |first| first.schema);
+        let is_like = |next: &&Operation| next.kind == Kind::Select && next.schema == schema;
+        (schema, rest.iter().take(most).take_while(is_like).count().max(1))
+    }
+}
+
+/// One operation that went by itself, timed by petal's clock.
+pub fn timed(execute: impl FnOnce() -> Result<u64, Failure>) -> Executed {
+    let begin = Instant::now();
+    let result = execute();
+    let latency_ns = begin.elapsed().as_nanos() as u64;
+    match result {
+        Ok(rows) => Executed { latency_ns, rows, failure: None },
+        Err(failure) => Executed { latency_ns, rows: 0, failure: Some(failure) },
+    }
+}
+
+/// `position code text`, as routines note an error; positions from 1 there, from 0 here.
+#[derive(Debug, PartialEq)]
+pub struct Noted<'a> {
+    pub at: usize,
+    pub code: &'a str,
+    pub message: &'a str,
+}
+
+impl<'a> Noted<'a> {
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (position, rest) = text.split_once(' ')?;
+        let (code, message) = rest.split_once(' ')?;
+        Some(Self { at: position.parse::<usize>().ok()?.checked_sub(1)?, code, message })
+    }
+}
+
 /// Executes a batch, a call for each part of it. No call gets a longer budget than `budget_max`.
 pub fn run(
     split: &Split<'_>,
     budget_max: Duration,
-    batch: &[Operation],
-    stop: &Stop,
-    done: &mut Outcomes,
+    batch: Batch<'_>,
     call: &mut Call<'_>,
 ) -> Result<(), SessionError> {
-    let (mut from, mut executed) = (0, Vec::new());
-    while let Some(part) = next_part(split, batch, from) {
+    let Batch { operations, stop, done, .. } = batch;
+    let mut from = 0;
+    while let Some(mut part) = next_part(split, operations, from) {
         let called = Instant::now();
         if stop.is_due(called) {
             break;
         }
-        let budget = stop.time_left(called).map_or(budget_max, |left| left.min(budget_max));
-        executed.clear();
-        let result = call(&part, budget, &mut executed);
+        part.budget = stop.time_left(called).map_or(budget_max, |left| left.min(budget_max));
+        let result = call(&part);
         let span_ns = [called, Instant::now()].map(|moment| stop.since_trigger_ns(moment));
         let ended = match result {
-            Ok(()) => fold(&part, &mut executed, span_ns, done)?,
+            Ok(executed) => fold(&part, executed, span_ns, done)?,
             Err(Failure::Fatal(error)) => return Err(error),
             // What the call did is not known: the first operation stands for it.
             Err(Failure::Counted(code)) => {
@@ -89,19 +124,19 @@ pub fn run(
 fn next_part<'a>(split: &Split<'_>, batch: &'a [Operation], from: usize) -> Option<BatchPart<'a>> {
     let rest = batch.get(from..).filter(|rest| !rest.is_empty())?;
     let (home, length) = split(rest);
-    Some(BatchPart { home, operations: rest.get(..length)?, from })
+    Some(BatchPart { home, operations: rest.get(..length)?, budget: BUDGET_MAX, from })
 }
 
 /// Adds what ended to the outcomes; how many operations these are.
 fn fold(
     part: &BatchPart<'_>,
-    executed: &mut Vec<Executed>,
+    executed: Vec<Executed>,
     [called_ns, returned_ns]: [u64; 2],
     done: &mut Outcomes,
 ) -> Result<usize, SessionError> {
     let ended = executed.len();
     let mut later_ns: u64 = executed.iter().map(|one| one.latency_ns).sum();
-    for (one, at) in executed.drain(..).zip(part.from..) {
+    for (one, at) in executed.into_iter().zip(part.from..) {
         later_ns -= one.latency_ns;
         let error = match one.failure {
             None => None,
@@ -137,6 +172,7 @@ pub fn keys(operation: &Operation) -> (i64, i64) {
 mod tests {
     use super::super::scripted::{operation, session_error};
     use super::*;
+    use crate::engine::Stop;
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -163,6 +199,28 @@ mod tests {
         assert_eq!(part(6), None);
     }
 
+    #[test]
+    fn noted_errors_are_read() {
+        let noted = Noted::parse("12 40P01 deadlock detected").unwrap();
+        assert_eq!((noted.at, noted.code, noted.message), (11, "40P01", "deadlock detected"));
+        assert!(Noted::parse("0 40P01 odd").is_none());
+        assert!(Noted::parse("odd").is_none());
+    }
+
+    #[test]
+    fn selects_of_one_schema_go_together_and_all_else_alone() {
+        use Kind::{Scan, Select, Update};
+        let of = |kinds: &[(Kind, u32)]| -> (u32, usize) {
+            let all: Vec<Operation> =
+                kinds.iter().map(|&(kind, schema)| operation(kind, schema, 1, 1)).collect();
+            selects_or_one(3)(&all)
+        };
+        assert_eq!(of(&[(Select, 2), (Select, 2), (Select, 1)]), (2, 2));
+        assert_eq!(of(&[(Select, 2); 4]), (2, 3));
+        assert_eq!(of(&[(Update, 3), (Update, 3)]), (3, 1));
+        assert_eq!(of(&[(Scan, 1), (Select, 1)]), (1, 1));
+    }
+
     proptest! {
         #[test]
         fn parts_are_the_batch_in_order(schemas in prop::collection::vec(1u32..5, 0..40), home in 1u32..5) {
@@ -182,11 +240,12 @@ mod tests {
             schemas in prop::collection::vec(1u32..4, 0..60), takes in 1usize..9,
         ) {
             let mut done = Outcomes::default();
-            let mut call = |part: &BatchPart<'_>, _: Duration, ended: &mut Vec<Executed>| {
-                ended.extend(part.operations.iter().take(takes).map(|_| executed(7)));
-                Ok(())
+            let mut call = |part: &BatchPart<'_>| {
+                Ok(part.operations.iter().take(takes).map(|_| executed(7)).collect())
             };
-            run(&by_schema(1), BUDGET_MAX, &batch(&schemas), &unlimited(), &mut done, &mut call).unwrap();
+            let (all, stop) = (batch(&schemas), unlimited());
+            let all = Batch::new(&all, &stop, &mut done);
+            run(&by_schema(1), BUDGET_MAX, all, &mut call).unwrap();
             let operations: Vec<u32> = done.ended.iter().map(|one| one.operation).collect();
             prop_assert_eq!(operations, (0..schemas.len() as u32).collect::<Vec<_>>());
             prop_assert!(done.ended.is_sorted_by_key(|one| one.end_ns));
@@ -198,8 +257,8 @@ mod tests {
         let batch = batch(&[1, 1, 1]);
         let part = next_part(&by_schema(1), &batch, 0).unwrap();
         let mut done = Outcomes::default();
-        let mut all = vec![executed(500), executed(30), executed(20)];
-        assert_eq!(fold(&part, &mut all, [960, 1000], &mut done).unwrap(), 3);
+        let all = vec![executed(500), executed(30), executed(20)];
+        assert_eq!(fold(&part, all, [960, 1000], &mut done).unwrap(), 3);
         let ends: Vec<u64> = done.ended.iter().map(|one| one.end_ns).collect();
         assert_eq!(ends, [960, 980, 1000]);
     }
@@ -208,19 +267,19 @@ mod tests {
     fn a_failure_costs_an_operation_a_call_or_the_session() {
         let (batch, mut done) = (batch(&[1; 6]), Outcomes::default());
         let mut calls = 0;
-        let mut call = |_: &BatchPart<'_>, _: Duration, ended: &mut Vec<Executed>| {
+        let mut call = |_: &BatchPart<'_>| {
             calls += 1;
             if calls == 1 {
                 return Err(Failure::Counted("busy".into()));
             }
-            let counted = Some(Failure::Counted("deadlock".into()));
-            ended.push(Executed { failure: counted, ..executed(1) });
-            ended.push(executed(1));
-            ended.push(Executed { failure: Some(session_error("gone").into()), ..executed(1) });
-            Ok(())
+            let failed = |failure| Executed { failure: Some(failure), ..executed(1) };
+            let (deadlock, gone) =
+                (Failure::Counted("deadlock".into()), session_error("gone").into());
+            Ok(vec![failed(deadlock), executed(1), failed(gone)])
         };
-        let lost =
-            run(&by_schema(1), BUDGET_MAX, &batch, &unlimited(), &mut done, &mut call).unwrap_err();
+        let stop = unlimited();
+        let batch = Batch::new(&batch, &stop, &mut done);
+        let lost = run(&by_schema(1), BUDGET_MAX, batch, &mut call).unwrap_err();
         assert_eq!(lost.code, "gone");
         let codes: Vec<Option<&str>> = done.ended.iter().map(|one| one.error.as_deref()).collect();
         assert_eq!(codes, [Some("busy"), Some("deadlock"), None]);
@@ -230,16 +289,18 @@ mod tests {
     #[test]
     fn a_call_that_nothing_ends_in_ends_the_batch_and_budgets_have_a_limit() {
         let mut budgets = Vec::new();
-        let mut call = |_: &BatchPart<'_>, budget: Duration, _: &mut Vec<Executed>| {
-            budgets.push(budget);
-            Ok(())
+        let mut call = |part: &BatchPart<'_>| {
+            budgets.push(part.budget);
+            Ok(Vec::new())
         };
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let trigger = Instant::now();
         let stop = Stop::until(trigger, Some(trigger + hour), Arc::default(), Arc::default());
         for budget_max in [second, 2 * hour] {
             let mut done = Outcomes::default();
-            run(&by_schema(1), budget_max, &batch(&[1, 1]), &stop, &mut done, &mut call).unwrap();
+            let two = batch(&[1, 1]);
+            let two = Batch::new(&two, &stop, &mut done);
+            run(&by_schema(1), budget_max, two, &mut call).unwrap();
             assert!(done.ended.is_empty());
         }
         assert_eq!(budgets[0], second);

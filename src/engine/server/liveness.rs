@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::engine::EngineError;
 use crate::engine::threads::Thread;
+use crate::engine::{EngineError, Result, Stop};
 
 /// The silence after which a connection is checked.
 pub const SILENCE: Duration = Duration::from_secs(10);
@@ -30,6 +30,16 @@ pub enum TimeoutPolicy {
     WhileServerLives,
     /// An operation of a run: the runner aborts it when its time is over.
     UntilAborted,
+}
+
+impl TimeoutPolicy {
+    /// The policy of a batch: before a run's deadline is known, nobody aborts it.
+    pub fn of_batch(stop: &Stop) -> Self {
+        match stop.planned() {
+            Some(_) => Self::UntilAborted,
+            None => Self::WhileServerLives,
+        }
+    }
 }
 
 /// What a server says of a connection, asked on another one.
@@ -175,8 +185,8 @@ pub fn until_over<T>(
     cancel: &(dyn Fn() + Sync),
     is_over: &(dyn Fn() -> bool + Sync),
     meanwhile: &(dyn Fn() + Sync),
-    work: impl FnOnce() -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = Thread::named("watcher").start_in(scope, || {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::engine::threads::Thread;
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
-    Stop,
+    Result, Stop,
 };
 
 /// One load.
@@ -51,10 +51,10 @@ impl Load<'_> {
     /// complete; `clean_up` removes, as far as it can, what a failure left.
     pub fn run(
         &self,
-        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<LoadedSchema, EngineError> + Sync),
-        give_names: impl FnOnce() -> Result<(), EngineError>,
+        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<LoadedSchema> + Sync),
+        give_names: impl FnOnce() -> Result<()>,
         clean_up: impl FnOnce(),
-    ) -> Result<Loaded, EngineError> {
+    ) -> Result<Loaded> {
         let begin = Instant::now();
         let state = LoadState { stop: self.stop, failed: Arc::default() };
         let loaded = load_each(self.plan, &state.failed, |schema| load_schema(schema, &state));
@@ -94,7 +94,7 @@ impl LoadState<'_> {
         move || stop.is_requested() || failed.load(Ordering::Relaxed)
     }
 
-    pub fn go_on(&self) -> Result<(), EngineError> {
+    pub fn go_on(&self) -> Result<()> {
         if self.is_over() { Err(EngineError::Interrupted) } else { Ok(()) }
     }
 }
@@ -112,10 +112,10 @@ impl Loaded {
 fn load_each<T: Send>(
     plan: &LoadPlan,
     failed: &AtomicBool,
-    load: impl Fn(u32) -> Result<T, EngineError> + Sync,
-) -> Result<Vec<T>, EngineError> {
+    load: impl Fn(u32) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, Result<T, EngineError>)>> = Mutex::default();
+    let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..plan.loaders() {
             let started = Thread::named("loader").start_in(scope, || {
@@ -146,11 +146,7 @@ fn load_each<T: Send>(
 }
 
 /// Refuses a block size that an engine cannot load; `subject` is what it loads.
-pub fn check_block_size(
-    block_sizes: &[u32],
-    plan: &LoadPlan,
-    subject: &str,
-) -> Result<(), EngineError> {
+pub fn check_block_size(block_sizes: &[u32], plan: &LoadPlan, subject: &str) -> Result<()> {
     if block_sizes.contains(&plan.block_size) {
         return Ok(());
     }
@@ -182,7 +178,7 @@ pub fn prove(
     placement: Placement,
     rows: u64,
     otherwise: &str,
-) -> Result<Placement, EngineError> {
+) -> Result<Placement> {
     if placement.is_one_row_per_block() && placement.rows == rows {
         return Ok(placement);
     }

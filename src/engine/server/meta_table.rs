@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::row_layout::column_bytes;
-use crate::engine::{EngineError, LoadPlan};
+use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -47,7 +47,7 @@ impl SchemaMeta {
         ]
     }
 
-    pub fn read(schema: u32, values: &MetaValues<'_>) -> Result<Self, EngineError> {
+    pub fn read(schema: u32, values: &MetaValues<'_>) -> Result<Self> {
         values.check_format(FORMAT)?;
         Ok(Self {
             schema,
@@ -91,20 +91,20 @@ pub struct MetaValues<'a> {
 }
 
 impl MetaValues<'_> {
-    pub fn text(&self, key: &str) -> Result<&str, EngineError> {
+    pub fn text(&self, key: &str) -> Result<&str> {
         self.values.get(key).map(String::as_str).ok_or_else(|| self.unknown(key))
     }
 
-    pub fn get<T: FromStr>(&self, key: &str) -> Result<T, EngineError> {
+    pub fn get<T: FromStr>(&self, key: &str) -> Result<T> {
         self.text(key)?.parse().map_err(|_| self.unknown(key))
     }
 
     /// The layout's version must be this petal's.
-    pub fn check_format(&self, format: u32) -> Result<(), EngineError> {
+    pub fn check_format(&self, format: u32) -> Result<()> {
         if self.get::<u32>("format")? == format { Ok(()) } else { Err(self.unknown("format")) }
     }
 
-    pub fn filler(&self) -> Result<Filler, EngineError> {
+    pub fn filler(&self) -> Result<Filler> {
         Filler::parse(self.text("filler")?).ok_or_else(|| self.unknown("filler"))
     }
 

@@ -5,7 +5,9 @@
 //! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client
 //! - `session`: how another thread cancels or aborts a session
 //! - `failure`: what errors mean to a session and to a load, and their codes
-//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and what then
+//! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
+//!   what then
+//! - `per_schema`: what a session prepared for each schema
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
 //!   the shape of a row
 //!
@@ -20,6 +22,8 @@ pub mod future_wait;
 pub mod liveness;
 pub mod loader;
 pub mod meta_table;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod per_schema;
 pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;

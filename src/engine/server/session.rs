@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
 use super::failure::{Failure, StatementError, StatementErrorKind};
 use super::liveness::{AbortHandle, OneAtATime};
 use crate::engine::{CUT, Cancel, SessionError, Stop};
@@ -14,6 +16,8 @@ pub const ABORTED: &str = "no answer in time, nor to being cancelled";
 /// State that a session and its cancellers share.
 pub struct SessionControl {
     is_cancelled: AtomicBool,
+    /// The stop of the batch.
+    stop: Mutex<Stop>,
     sending: OneAtATime,
     /// Asks the server to cancel the statement, on a connection of its own.
     send: Arc<dyn Fn() + Send + Sync>,
@@ -24,6 +28,7 @@ impl SessionControl {
     pub fn new(connection: Arc<AbortHandle>, send: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             is_cancelled: AtomicBool::new(false),
+            stop: Mutex::new(Stop::unlimited(Arc::default())),
             sending: OneAtATime::default(),
             send: Arc::new(send),
             connection,
@@ -31,7 +36,8 @@ impl SessionControl {
     }
 
     /// A batch begins, of which nothing is cancelled yet.
-    pub fn begin_batch(&self) {
+    pub fn begin_batch(&self, stop: &Stop) {
+        *self.stop.lock() = stop.clone();
         self.is_cancelled.store(false, Ordering::Relaxed);
     }
 
@@ -41,7 +47,8 @@ impl SessionControl {
     }
 
     /// The meaning of a failed statement for its session.
-    pub fn failure(&self, error: StatementError, stop: &Stop) -> Failure {
+    pub fn failure(&self, error: StatementError) -> Failure {
+        let stop = self.stop.lock();
         let is_cut = || self.is_cancelled() || stop.is_cutting();
         let StatementError { kind, code, message } = error;
         match kind {
@@ -87,8 +94,8 @@ mod tests {
     }
 
     /// The code that is counted, or that the session is lost under.
-    fn judged(control: &SessionControl, kind: StatementErrorKind, stop: &Stop) -> String {
-        match control.failure(error(kind), stop) {
+    fn judged(control: &SessionControl, kind: StatementErrorKind) -> String {
+        match control.failure(error(kind)) {
             Failure::Counted(code) => format!("counted {code}"),
             Failure::Fatal(error) => format!("lost {}", error.code),
         }
@@ -106,17 +113,23 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let (running, over, cutting) =
             (until(hour, false), until(Duration::ZERO, false), until(hour, true));
-        assert_eq!(judged(&control, Cancelled, &running), "lost 57");
-        assert_eq!(judged(&control, OverTime, &running), "lost 57");
-        assert_eq!(judged(&control, Cancelled, &over), "lost 57", "somebody else did");
-        assert_eq!(judged(&control, OverTime, &over), "counted cut");
-        assert_eq!(judged(&control, Cancelled, &cutting), "counted cut");
-        assert_eq!(judged(&control, Transient, &running), "counted 57");
-        assert_eq!(judged(&control, Other, &cutting), "lost 57");
+        for (stop, kind, judgement) in [
+            (&running, Cancelled, "lost 57"),
+            (&running, OverTime, "lost 57"),
+            (&over, Cancelled, "lost 57"), // Somebody else cancelled it.
+            (&over, OverTime, "counted cut"),
+            (&cutting, Cancelled, "counted cut"),
+            (&running, Transient, "counted 57"),
+            (&cutting, Other, "lost 57"),
+        ] {
+            control.begin_batch(stop);
+            assert_eq!(judged(&control, kind), judgement, "{kind:?}");
+        }
+        control.begin_batch(&running);
         Canceller(vec![Arc::clone(&control)]).cancel();
-        assert_eq!(judged(&control, Cancelled, &running), "counted cut");
-        control.begin_batch();
-        assert_eq!(judged(&control, Cancelled, &running), "lost 57");
+        assert_eq!(judged(&control, Cancelled), "counted cut");
+        control.begin_batch(&running);
+        assert_eq!(judged(&control, Cancelled), "lost 57");
     }
 
     #[test]

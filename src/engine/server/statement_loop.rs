@@ -4,21 +4,17 @@
 use std::time::Instant;
 
 use super::failure::Failure;
-use crate::engine::{Outcome, Outcomes, SessionError, Stop};
+use crate::engine::{Batch, Outcome, SessionError};
 use crate::workload::op::Operation;
 
 /// Executes an operation, an UPDATE with its commit; returns its rows. Rolls a failure back.
 pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
 
 /// Executes a batch.
-pub fn run(
-    batch: &[Operation],
-    stop: &Stop,
-    done: &mut Outcomes,
-    execute: &mut Execute<'_>,
-) -> Result<(), SessionError> {
+pub fn run(batch: Batch<'_>, execute: &mut Execute<'_>) -> Result<(), SessionError> {
+    let Batch { operations, stop, done, .. } = batch;
     let mut begin = Instant::now();
-    for (operation, index) in batch.iter().zip(0..) {
+    for (operation, index) in operations.iter().zip(0..) {
         if stop.is_due(begin) {
             break;
         }
@@ -38,6 +34,7 @@ pub fn run(
 mod tests {
     use super::super::scripted::{operation, session_error};
     use super::*;
+    use crate::engine::{Outcomes, Stop};
     use crate::workload::op::Kind;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -49,7 +46,7 @@ mod tests {
         let batch: Vec<Operation> =
             (1..=4).map(|first| operation(Kind::Select, 1, first, 1)).collect();
         let mut done = Outcomes::default();
-        run(&batch, &stop, &mut done, &mut |operation| match operation.first {
+        run(Batch::new(&batch, &stop, &mut done), &mut |operation| match operation.first {
             2 => Err(Failure::Counted("busy".into())),
             3 => {
                 level.store(1, Ordering::Relaxed);
@@ -62,7 +59,8 @@ mod tests {
             done.ended.iter().map(|one| (one.operation, one.rows, one.error.as_deref())).collect();
         assert_eq!(ended, [(0, 1, None), (1, 0, Some("busy")), (2, 9, None)]);
         level.store(0, Ordering::Relaxed);
-        let lost = run(&batch, &stop, &mut done, &mut |_| Err(session_error("gone").into()));
+        let lost =
+            run(Batch::new(&batch, &stop, &mut done), &mut |_| Err(session_error("gone").into()));
         assert_eq!((lost.unwrap_err().code.as_str(), done.ended.len()), ("gone", 3));
     }
 }

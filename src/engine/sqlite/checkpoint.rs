@@ -18,8 +18,8 @@ use super::Shared;
 use super::connection::{Access, AtFile, open};
 use super::gate::Gate;
 use super::io::{Context, Count, Event, Recorder, Role};
-use crate::engine::EngineError;
 use crate::engine::threads::Thread;
+use crate::engine::{EngineError, Result};
 
 /// The longest wait of a checkpoint's RESTART; then the WAL is left as it is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -183,7 +183,7 @@ struct Checkpointer {
 }
 
 impl Checkpointer {
-    fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self, EngineError> {
+    fn open(shared: &Arc<Shared>, schema: u32) -> Result<Self> {
         let path = shared.folder.database(schema);
         let recorder = shared.statistics.recorder(Role::Checkpoint);
         let context = Context { recorder: Some(Arc::clone(&recorder)), direct: shared.direct };
@@ -242,11 +242,7 @@ impl Checkpointer {
     }
 }
 
-fn open_checkpoint(
-    path: &Path,
-    context: &Context,
-    shared: &Shared,
-) -> Result<Connection, EngineError> {
+fn open_checkpoint(path: &Path, context: &Context, shared: &Shared) -> Result<Connection> {
     let connection = open(path, Access::Write, context)?;
     // The WAL is opened by the first statement that reads.
     context

@@ -5,10 +5,10 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::files::IO_ADVICE;
 use super::io::{Context, take_failure};
 use super::vfs;
-use crate::engine::EngineError;
+use crate::engine::on_path::IO_ADVICE;
+use crate::engine::{EngineError, Result};
 
 /// The ways to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Access {
 }
 
 /// Opens a file through the shim, every file of it served by `context`.
-pub fn open(path: &Path, access: Access, context: &Context) -> Result<Connection, EngineError> {
+pub fn open(path: &Path, access: Access, context: &Context) -> Result<Connection> {
     vfs::register().map_err(EngineError::Environment)?;
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE
@@ -124,11 +124,11 @@ pub fn in_words(error: &rusqlite::Error) -> String {
 
 /// Turns a failure of SQLite's into the kind on which a caller acts.
 pub trait AtFile<T> {
-    fn at(self, path: &Path, doing: &str) -> Result<T, EngineError>;
+    fn at(self, path: &Path, doing: &str) -> Result<T>;
 }
 
 impl<T> AtFile<T> for rusqlite::Result<T> {
-    fn at(self, path: &Path, doing: &str) -> Result<T, EngineError> {
+    fn at(self, path: &Path, doing: &str) -> Result<T> {
         self.map_err(|error| engine_error(doing, path, &error))
     }
 }

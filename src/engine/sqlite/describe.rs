@@ -7,11 +7,11 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, AtFile, open};
-use super::files::OnPath;
 use super::io::{Context, Event};
 use super::meta::Meta;
 use super::{advice, direct, layout};
-use crate::engine::{EngineError, LoadPlan, Needs};
+use crate::engine::on_path::OnPath;
+use crate::engine::{EngineError, LoadPlan, Needs, Result};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;
 use crate::stats::compression;
@@ -19,11 +19,7 @@ use crate::stats::devices;
 use crate::stats::target::{DirectIo, Durability, IoEvents, PlanCheck, Target, TargetDetails};
 
 /// Describes the files of `metas`, which must be those of the run.
-pub fn describe(
-    shared: &Shared,
-    metas: &[Meta],
-    sessions: u32,
-) -> Result<(Target, TargetDetails), EngineError> {
+pub fn describe(shared: &Shared, metas: &[Meta], sessions: u32) -> Result<(Target, TargetDetails)> {
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
             "{}: no petal schema is loaded there; load one (petal setup) or name the folder that \
@@ -127,7 +123,7 @@ fn sum_of_connections(
     homes + hot
 }
 
-fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo, EngineError> {
+fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo> {
     if !shared.direct {
         return Ok(DirectIo::default());
     }
@@ -156,7 +152,7 @@ fn settings(shared: &Shared, meta: &Meta, direct_io: &DirectIo) -> Vec<(String, 
 }
 
 /// The meant plan looks keys up in the index and then visits each row.
-fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck, EngineError> {
+fn plan(connection: &Connection, path: &Path) -> Result<PlanCheck> {
     let explain = || {
         let mut statement =
             connection.prepare(&format!("EXPLAIN QUERY PLAN {}", layout::SELECT))?;

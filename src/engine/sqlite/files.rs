@@ -9,8 +9,9 @@ use rustix::fs::Advice;
 
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
-use crate::engine::EngineError;
 use crate::engine::file_lock::FileLock;
+use crate::engine::on_path::{OnPath, unusable};
+use crate::engine::{EngineError, Result};
 
 /// The folder of a target.
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ impl Folder {
     }
 
     /// Files of petal's names, by schema. A folder that is not there holds none.
-    pub fn named(&self) -> Result<Vec<Named>, EngineError> {
+    pub fn named(&self) -> Result<Vec<Named>> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -67,7 +68,7 @@ impl Folder {
     }
 
     /// Makes the folder where it is missing.
-    pub fn create(&self) -> Result<(), EngineError> {
+    pub fn create(&self) -> Result<()> {
         fs::create_dir_all(&self.path).on(&self.path)
     }
 
@@ -77,7 +78,7 @@ impl Folder {
     }
 
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
-    pub fn lock(&self) -> Result<FileLock, EngineError> {
+    pub fn lock(&self) -> Result<FileLock> {
         let folder = File::open(&self.path).on(&self.path)?;
         FileLock::on(folder).ok_or_else(|| {
             EngineError::Environment(format!(
@@ -88,12 +89,12 @@ impl Folder {
     }
 
     /// Makes renames in the folder durable.
-    pub fn sync(&self) -> Result<(), EngineError> {
+    pub fn sync(&self) -> Result<()> {
         File::open(&self.path).and_then(|folder| folder.sync_all()).on(&self.path)
     }
 
     /// Refuses if nothing can be written, or less than `needed_bytes` are free.
-    pub fn check_room(&self, needed_bytes: u64) -> Result<(), EngineError> {
+    pub fn check_room(&self, needed_bytes: u64) -> Result<()> {
         let room = rustix::fs::statvfs(&self.path).on(&self.path)?;
         if room.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
             return Err(unusable(&self.path, &io::ErrorKind::ReadOnlyFilesystem.into()));
@@ -123,37 +124,6 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
     (schema > 0 && schema.to_string() == number).then_some((schema, loading))
 }
 
-/// Where to read about a device that failed.
-pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
-
-/// Names the path that a call of the system's failed on.
-pub trait OnPath<T> {
-    fn on(self, path: &Path) -> Result<T, EngineError>;
-}
-
-impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
-    fn on(self, path: &Path) -> Result<T, EngineError> {
-        self.map_err(|error| unusable(path, &error.into()))
-    }
-}
-
-/// A system error about a path, with what a person can do.
-pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another folder",
-        io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only: name another folder",
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "the target must be a folder: name another (--db sqlite:DIR)"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some room or name another folder"
-        }
-        _ if error.raw_os_error() == Some(libc::EIO) => IO_ADVICE,
-        _ => "check the path (--db sqlite:DIR)",
-    };
-    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
-}
-
 /// For a person: in MiB, or GiB from one on.
 fn rounded(bytes: u64) -> String {
     let mebibytes = bytes as f64 / f64::from(1 << 20);
@@ -177,7 +147,7 @@ pub enum Header {
 }
 
 /// Reads a header, through the descriptor that is kept for that (see [`direct`]).
-pub fn header(path: &Path) -> Result<Header, EngineError> {
+pub fn header(path: &Path) -> Result<Header> {
     // A folder, pipe or device of that name is not even opened.
     let metadata = fs::metadata(path).on(path)?;
     if !metadata.is_file() {
@@ -213,7 +183,7 @@ pub fn leave_page_cache(path: &Path) {
 }
 
 /// Locks a data file, whatever its path, through the descriptor that is kept (see [`direct`]).
-pub fn lock_file(path: &Path) -> Result<Option<FileLock>, EngineError> {
+pub fn lock_file(path: &Path) -> Result<Option<FileLock>> {
     let file = direct::buffered(path).on(path)?;
     if !has_locks_apart(&file) {
         return Ok(None);
@@ -237,7 +207,7 @@ fn has_locks_apart(file: &File) -> bool {
 }
 
 /// Removes a database file and what SQLite put beside it.
-pub fn remove(path: &Path) -> Result<(), EngineError> {
+pub fn remove(path: &Path) -> Result<()> {
     let id = FileId::of(path).ok();
     remove_sides(path)?;
     remove_file(path)?;
@@ -245,12 +215,12 @@ pub fn remove(path: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-pub fn remove_sides(path: &Path) -> Result<(), EngineError> {
+pub fn remove_sides(path: &Path) -> Result<()> {
     SIDES.into_iter().try_for_each(|side| remove_file(&beside(path, side)))
 }
 
 /// Removes a file, if it is there.
-fn remove_file(path: &Path) -> Result<(), EngineError> {
+fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(path, &error)),
         _ => Ok(()),
@@ -266,7 +236,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Removes what loads that were cut off left: files of a load's name that are empty or bear
 /// petal's mark. Returns the names of files that are neither, which stay.
-pub fn remove_leftovers(folder: &Folder) -> Result<Vec<PathBuf>, EngineError> {
+pub fn remove_leftovers(folder: &Folder) -> Result<Vec<PathBuf>> {
     let mut foreign = Vec::new();
     for file in folder.named()?.into_iter().filter(|file| file.loading) {
         match header(&file.path)? {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::files;
-use super::files::OnPath;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
+use crate::engine::on_path::OnPath;
 
 /// SQLite's files of one run. A second run on them is refused: by another link to a file it would
 /// have a WAL of its own there, and both would destroy what they share.
@@ -16,7 +16,7 @@ pub struct FilesInUse {
 }
 
 impl FilesInUse {
-    pub fn begin(paths: Vec<PathBuf>) -> Result<Self, EngineError> {
+    pub fn begin(paths: Vec<PathBuf>) -> Result<Self> {
         let mut begun = Self { files: Vec::new(), _locks: Vec::new() };
         for path in paths {
             begun._locks.extend(files::lock_file(&path)?);
@@ -28,7 +28,7 @@ impl FilesInUse {
 }
 
 impl DataUse for FilesInUse {
-    fn vanished(&self) -> Result<Option<String>, EngineError> {
+    fn vanished(&self) -> Result<Option<String>> {
         Ok(self.files.iter().find_map(|(path, id)| id.vanished(path)))
     }
 }

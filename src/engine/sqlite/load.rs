@@ -9,16 +9,17 @@ use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
-use super::files::{self, Folder, Header, OnPath};
+use super::files::{self, Folder, Header};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::count_pages;
 use crate::engine::file_lock::FileLock;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
-use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement};
+use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
 use crate::settings::table::support;
 use crate::workload::row::{COLUMNS, load_stamp};
 use crate::workload::scatter::Permutation;
@@ -43,7 +44,7 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+    pub fn run(&self) -> Result<LoadSummary> {
         loader::check_block_size(
             support::SQLITE.block_sizes,
             self.load.plan,
@@ -64,7 +65,7 @@ impl Loader<'_> {
     }
 
     /// Refuses names that are somebody else's, or petal's where nothing is to be replaced.
-    fn check_names(&self) -> Result<(), EngineError> {
+    fn check_names(&self) -> Result<()> {
         let foreign = files::remove_leftovers(self.folder)?;
         for &schema in &self.load.plan.schemas {
             let loading = self.folder.loading(schema);
@@ -87,7 +88,7 @@ impl Loader<'_> {
     }
 
     /// No run uses what is to be replaced, nor begins to.
-    fn lock_replaced(&self) -> Result<Vec<FileLock>, EngineError> {
+    fn lock_replaced(&self) -> Result<Vec<FileLock>> {
         let paths = self.load.plan.schemas.iter().map(|&schema| self.folder.database(schema));
         let locks: Result<Vec<_>, _> =
             paths.filter(|path| path.exists()).map(|path| files::lock_file(&path)).collect();
@@ -104,7 +105,7 @@ impl Loader<'_> {
         schema.saturating_mul(plan.schemas.len() as u64)
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
         let begin = Instant::now();
         let path = self.folder.loading(schema);
         let context =
@@ -131,7 +132,7 @@ impl Loader<'_> {
         Ok(LoadedSchema { summary, durable: None })
     }
 
-    fn make_durable(&self, path: &Path) -> Result<(), EngineError> {
+    fn make_durable(&self, path: &Path) -> Result<()> {
         let file = direct::buffered(path).on(path)?;
         file.sync_all().on(path)?;
         if self.direct {
@@ -141,7 +142,7 @@ impl Loader<'_> {
     }
 
     /// Gives each schema its name, over the one it replaces. All are proved by now.
-    fn give_final_names(&self) -> Result<(), EngineError> {
+    fn give_final_names(&self) -> Result<()> {
         for &schema in &self.load.plan.schemas {
             let (from, to) = (self.folder.loading(schema), self.folder.database(schema));
             let replaced = direct::FileId::of(&to).ok();
@@ -168,7 +169,7 @@ fn foreign_file(path: &Path) -> EngineError {
 }
 
 /// The mode stays in the file's header.
-fn set_wal_mode(path: &Path, context: &Context) -> Result<(), EngineError> {
+fn set_wal_mode(path: &Path, context: &Context) -> Result<()> {
     let connection = open(path, Access::Write, context)?;
     let mode: String = connection
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
@@ -185,7 +186,7 @@ fn set_wal_mode(path: &Path, context: &Context) -> Result<(), EngineError> {
 }
 
 /// The WAL of the file that is replaced must not be taken for the new one's.
-fn empty_wal(path: &Path) -> Result<(), EngineError> {
+fn empty_wal(path: &Path) -> Result<()> {
     // A damaged file is replaced all the same: its WAL goes with it.
     if let Ok(connection) = open(path, Access::Write, &Context::default()) {
         let truncated: rusqlite::Result<i64> =
@@ -210,7 +211,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    fn run(&self) -> Result<(Meta, Placement), EngineError> {
+    fn run(&self) -> Result<(Meta, Placement)> {
         let plan = self.loader.load.plan;
         self.batch("creating the tables", &self.set_up())?;
         let permutation = Permutation::new(plan.rows.max(1), plan.seed);
@@ -253,7 +254,7 @@ impl Filling<'_> {
     }
 
     /// Rows in rowid order: each append takes a page of its own.
-    fn fill(&self, table: &str, rows: u64, keys: &Permutation) -> Result<(), EngineError> {
+    fn fill(&self, table: &str, rows: u64, keys: &Permutation) -> Result<()> {
         let bytes_per_row = u64::from(self.loader.load.plan.block_size);
         let mut from = 0;
         while from < rows {
@@ -295,7 +296,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    fn batch(&self, doing: &str, sql: &str) -> Result<(), EngineError> {
+    fn batch(&self, doing: &str, sql: &str) -> Result<()> {
         self.connection.execute_batch(sql).map_err(|error| self.error(doing, &error))
     }
 

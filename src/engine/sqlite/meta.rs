@@ -6,11 +6,12 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, open};
-use super::files::{Header, OnPath, header};
+use super::files::{Header, header};
 use super::io::Context;
 use super::layout::FORMAT;
-use crate::engine::EngineError;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::meta_table::MetaValues;
+use crate::engine::{EngineError, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
@@ -73,7 +74,7 @@ impl Meta {
     }
 
     /// Reads petal_meta over any connection to the file.
-    pub fn read(connection: &Connection, path: &Path) -> Result<Self, EngineError> {
+    pub fn read(connection: &Connection, path: &Path) -> Result<Self> {
         let place = path.display().to_string();
         let values = values(connection).at(path, "reading petal_meta")?;
         let values = MetaValues { values, place: &place, of: "its petal_meta".to_owned() };
@@ -95,7 +96,7 @@ impl Meta {
     }
 
     /// Reads petal_meta from a file that is to be trusted only if it proves to be petal's and whole.
-    pub fn inspect(path: &Path, schema: u32) -> Result<Self, EngineError> {
+    pub fn inspect(path: &Path, schema: u32) -> Result<Self> {
         let Header::Petal { page_bytes, pages } = header(path)? else {
             return Err(EngineError::Data(format!(
                 "{}: it has a name of petal's but not petal's mark, so petal leaves it alone; \

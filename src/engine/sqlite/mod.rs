@@ -37,9 +37,10 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::Load;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings};
@@ -48,7 +49,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
-use files::{Folder, Header, OnPath};
+use files::{Folder, Header};
 use gate::Gate;
 use io::{Context, Statistics};
 use meta::Meta;
@@ -93,7 +94,7 @@ impl Shared {
 }
 
 impl Sqlite {
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         if settings.db.rest.is_empty() {
             return Err(EngineError::Setting(
                 "DB=sqlite: names no folder; give one, as in sqlite:petal-data".into(),
@@ -127,20 +128,20 @@ impl Sqlite {
     }
 
     /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+    fn metas(&self) -> Result<Vec<Meta>> {
         let files = self.shared.folder.named()?.into_iter().filter(|file| !file.loading);
         files.map(|file| Meta::inspect(&file.path, file.schema)).collect()
     }
 
     /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<Meta>, EngineError> {
+    fn metas_in_use(&self) -> Result<Vec<Meta>> {
         let mut metas = self.metas()?;
         metas.truncate(self.shared.schemas.map_or(usize::MAX, |schemas| schemas as usize));
         Ok(metas)
     }
 
     /// Empties one WAL. Returns a line if there was something to do.
-    fn settle_schema(&self, meta: &Meta) -> Result<Option<String>, EngineError> {
+    fn settle_schema(&self, meta: &Meta) -> Result<Option<String>> {
         let path = self.shared.folder.database(meta.schema);
         let context = Context { recorder: None, direct: self.shared.direct };
         let wal_bytes = std::fs::metadata(files::beside(&path, "-wal")).map_or(0, |wal| wal.len());
@@ -171,21 +172,17 @@ impl Engine for Sqlite {
         layout::column_bytes(block_bytes)
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         Ok(self.metas()?.iter().map(Meta::loaded).collect())
     }
 
-    fn describe(
-        &self,
-        schemas: u32,
-        sessions: u32,
-    ) -> Result<(Target, TargetDetails), EngineError> {
+    fn describe(&self, schemas: u32, sessions: u32) -> Result<(Target, TargetDetails)> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         describe::describe(&self.shared, &metas, sessions)
     }
 
-    fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs, EngineError> {
+    fn needs(&self, seats: &[Seat], schemas: u32) -> Result<Needs> {
         let mut metas = self.metas()?;
         metas.truncate(schemas as usize);
         Ok(describe::needs(&self.shared, &metas, seats.len() as u32))
@@ -195,24 +192,19 @@ impl Engine for Sqlite {
         describe::load_needs(plan)
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         let Shared { folder, statistics, direct, .. } = &*self.shared;
         let load = Load { plan, progress, stop };
         load::Loader { folder, statistics, direct: *direct, load }.run()
     }
 
-    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         let metas = self.metas_in_use()?;
         let paths = metas.iter().map(|meta| self.shared.folder.database(meta.schema));
         Ok(Box::new(in_use::FilesInUse::begin(paths.collect())?))
     }
 
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let begin = Instant::now();
         let metas = self.metas_in_use()?;
         progress.phase("settling", metas.len() as u64, crate::engine::ProgressUnit::Items);
@@ -232,12 +224,12 @@ impl Engine for Sqlite {
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         self.shared.checkpointers.resume();
         Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, Access::Write)?))
     }
 
-    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
         let wal = files::beside(&self.shared.folder.database(seat.schema), "-wal");
         // Rows may be in the WAL, which only a connection that may write can read.
         let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
@@ -247,20 +239,20 @@ impl Engine for Sqlite {
         Ok(Box::new(SqliteSession::connect(&self.shared, seat.schema, access)?))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         Ok(vec![self.shared.statistics.collect(&self.shared.url, true)])
     }
 
-    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+    fn sample(&self) -> Result<Vec<Counters>> {
         Ok(vec![self.shared.statistics.collect(&self.shared.url, false)])
     }
 
-    fn quiesce(&self) -> Result<(), EngineError> {
+    fn quiesce(&self) -> Result<()> {
         self.shared.checkpointers.stop(&self.shared);
         self.shared.checkpointers.take_failure().map_or(Ok(()), Err)
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         let mut bytes = 0;
         for meta in self.metas_in_use()? {
             let path = self.shared.folder.database(meta.schema);
@@ -269,7 +261,7 @@ impl Engine for Sqlite {
         Ok(Some(bytes))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         let path = self.shared.folder.database(schema);
         // Every page in order: the kernel reads ahead into the page cache, several times as fast.
         let context = Context::default();
@@ -281,7 +273,7 @@ impl Engine for Sqlite {
         Ok(Placement::from(pages))
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         let folder = &self.shared.folder;
         let files = folder.named()?;
         if files.is_empty() {

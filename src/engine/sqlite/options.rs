@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::{EngineError, url_option};
+use crate::engine::{EngineError, Result, url_option};
 
 /// PRAGMA synchronous: how a session's commit is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Default for Options {
 }
 
 impl Options {
-    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, EngineError> {
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self> {
         let mut options = Self::default();
         for (key, value) in given {
             match key.as_str() {
@@ -92,13 +92,13 @@ impl Options {
     }
 }
 
-fn synchronous(value: &str) -> Result<Synchronous, EngineError> {
+fn synchronous(value: &str) -> Result<Synchronous> {
     Synchronous::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(value)).ok_or_else(
         || refused("synchronous", value, "is not known", "use FULL, NORMAL, OFF or EXTRA"),
     )
 }
 
-fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64, EngineError> {
+fn size(key: &str, value: &str, min: u64, max: u64) -> Result<u64> {
     url_option::size("sqlite", key, value, min..=max, "give a size such as 512K, 16M or 1G")
 }
 

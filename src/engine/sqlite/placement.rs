@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connection::AtFile;
-use crate::engine::{EngineError, Placement};
+use crate::engine::{Placement, Result};
 
 /// Pages of one table or index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Pages {
 }
 
 /// Visits every page of a table or index.
-pub fn count_pages(connection: &Connection, path: &Path, name: &str) -> Result<Pages, EngineError> {
+pub fn count_pages(connection: &Connection, path: &Path, name: &str) -> Result<Pages> {
     let sql = "SELECT coalesce(sum(pagetype = 'leaf'), 0), \
                       coalesce(sum(pagetype = 'internal'), 0), \
                       coalesce(sum(pagetype = 'overflow'), 0), \

@@ -18,7 +18,7 @@ use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::{Failure, not_loaded};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::statement_loop;
-use crate::engine::{CUT, Cancel, EngineError, Outcomes, Session, SessionError, Stop};
+use crate::engine::{Batch, CUT, Cancel, EngineError, Result, Session, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::changed_columns;
 
@@ -48,7 +48,7 @@ struct Attached {
 }
 
 impl SqliteSession {
-    pub fn connect(shared: &Arc<Shared>, home: u32, access: Access) -> Result<Self, EngineError> {
+    pub fn connect(shared: &Arc<Shared>, home: u32, access: Access) -> Result<Self> {
         let mut session = Self {
             shared: Arc::clone(shared),
             access,
@@ -62,7 +62,7 @@ impl SqliteSession {
     }
 
     /// Opens a schema, with everything prepared: no operation pays for it.
-    fn attach(&mut self, schema: u32) -> Result<usize, EngineError> {
+    fn attach(&mut self, schema: u32) -> Result<usize> {
         let cancelled = &self.cancelling.requested;
         let attached = Attached::open(&self.shared, schema, self.access, cancelled)?;
 
@@ -135,7 +135,7 @@ impl Attached {
         schema: u32,
         access: Access,
         cancelled: &Arc<AtomicBool>,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         let path = shared.folder.database(schema);
         if !path.exists() {
             return Err(not_loaded(shared.folder.path().display(), schema));
@@ -234,19 +234,13 @@ impl Attached {
 }
 
 impl Session for SqliteSession {
-    fn execute(
-        &mut self,
-        batch: &[Operation],
-        stop: &Stop,
-        done: &mut Outcomes,
-    ) -> Result<(), SessionError> {
+    fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
+        let stop = batch.stop;
         self.cancelling.requested.store(false, Ordering::Relaxed);
         self.attached.iter().for_each(|attached| attached.waiter.obey(stop));
         // Files that SQLite opens on the way (sorter runs) are counted like the home schema's.
         let context = self.attached[0].context.clone();
-        context.during(|| {
-            statement_loop::run(batch, stop, done, &mut |operation| self.run(operation, stop))
-        })
+        context.during(|| statement_loop::run(batch, &mut |operation| self.run(operation, stop)))
     }
 
     fn flush_statistics(&mut self) -> Result<(), SessionError> {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::io::Count;
 use super::*;
-use crate::engine::{CUT, Outcomes, ProgressUnit, Silent};
+use crate::engine::{Batch, CUT, Outcomes, ProgressUnit, Silent};
 use crate::workload::op::{Kind, Operation};
 use crate::workload::row::Filler;
 use crate::workload::seat::Role;
@@ -61,7 +61,7 @@ fn operation(kind: Kind, first: u64, rows: u32, stamp: u64) -> Operation {
 
 fn run(session: &mut dyn Session, batch: &[Operation]) -> Vec<(u64, Option<String>)> {
     let mut done = Outcomes::default();
-    session.execute(batch, &unlimited(), &mut done).unwrap();
+    session.execute(Batch::new(batch, &unlimited(), &mut done)).unwrap();
     assert_eq!(done.ended.len(), batch.len());
     done.ended.iter().map(|o| (o.rows, o.error.as_deref().map(str::to_owned))).collect()
 }
@@ -429,7 +429,7 @@ fn a_damaged_page_ends_the_session_with_sqlites_code_and_the_file() {
     let mut session = engine.connect(seat(1, 1)).unwrap();
     let mut done = Outcomes::default();
     let batch = covering(Kind::Select, 1024, 64, 0);
-    let error = session.execute(&batch, &unlimited(), &mut done).unwrap_err();
+    let error = session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap_err();
     assert_eq!(error.code, "SQLITE_CORRUPT");
     assert!(error.message.contains("petal1.db") && error.message.contains("--replace"), "{error}");
     assert!(done.ended.len() < batch.len());
@@ -530,7 +530,7 @@ fn a_stop_ends_the_batch_between_operations() {
         Arc::new(AtomicBool::new(false)),
     );
     let mut done = Outcomes::default();
-    session.execute(&batch, &stop, &mut done).unwrap();
+    session.execute(Batch::new(&batch, &stop, &mut done)).unwrap();
     assert!(!done.ended.is_empty() && done.ended.len() < batch.len());
     assert!(done.ended.iter().all(|end| end.rows == 1024 && end.latency_ns > 0));
     assert!(done.ended.is_sorted_by_key(|end| end.end_ns));

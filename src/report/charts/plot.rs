@@ -22,11 +22,17 @@ pub struct Axis {
     pub title: String,
     /// Words instead of the values of ticks.
     pub words: Option<Vec<(f64, String)>>,
+    /// Pixels for the words beside it, at least: charts below each other line up.
+    pub room: f64,
 }
 
 impl Axis {
     pub fn new(scale: Scale, title: &str) -> Self {
-        Self { scale, title: title.to_owned(), words: None }
+        Self { scale, title: title.to_owned(), words: None, room: 0.0 }
+    }
+
+    pub fn with_room(self, room: f64) -> Self {
+        Self { room, ..self }
     }
 
     fn ticks(&self, most: usize) -> Vec<(f64, String)> {
@@ -100,8 +106,12 @@ impl Plot {
         let y_ticks = frame.y.ticks(((frame.height / 46.0) as usize).max(2));
         let longest = y_ticks.iter().map(|(_, word)| word.chars().count()).max().unwrap_or(1);
         let margin = if frame.shown == Use::Alone { 16.0 } else { 4.0 };
-        let left = margin + 10.0 + longest as f64 * TEXT * LETTER;
-        let top = if frame.shown == Use::Alone { 72.0 } else { 30.0 };
+        let left = (margin + 10.0 + longest as f64 * TEXT * LETTER).max(frame.y.room);
+        let top = match frame.shown {
+            Use::Alone => 72.0,
+            Use::Page if frame.y.title.is_empty() => 8.0,
+            Use::Page => 30.0,
+        };
         // The last word below the axis reaches past its tick.
         let last = x_ticks.last().map_or(0, |(_, word)| word.chars().count());
         let right = (last as f64 * TEXT * LETTER / 2.0 + 3.0).max(16.0);
@@ -208,7 +218,28 @@ impl Plot {
     pub fn rectangle(&mut self, corners: [(f64, f64); 2], color: Color, opacity: f64) {
         let [(x, y), (other_x, other_y)] = corners.map(|(x, y)| self.at(x, y));
         let edges = [x.min(other_x), y.min(other_y), x.max(other_x), y.max(other_y)];
+        self.patch(edges, color, opacity);
+    }
+
+    /// A rectangle in pixels: left, top, right, bottom.
+    pub fn patch(&mut self, edges: [f64; 4], color: Color, opacity: f64) {
         self.write(&format!("{}{}/>", rect(edges), fill(color, opacity)));
+    }
+
+    /// Many rectangles of one color as one element, each from corner to corner in values. Edges are
+    /// sharp, so that no seam shows between neighbours.
+    pub fn rectangles(&mut self, all: &[[(f64, f64); 2]], color: Color, opacity: f64) {
+        let mut path = String::new();
+        for [from, to] in all {
+            let ((x, y), (to_x, to_y)) = (self.at(from.0, from.1), self.at(to.0, to.1));
+            let (across, up) = (pixels(tenth(to_x) - tenth(x)), pixels(tenth(to_y) - tenth(y)));
+            let back = pixels(tenth(x) - tenth(to_x));
+            path.push_str(&format!("M{} {}h{across}v{up}h{back}z", pixels(x), pixels(y)));
+        }
+        if !path.is_empty() {
+            let paint = fill(color, opacity);
+            self.write(&format!("<path shape-rendering=\"crispEdges\" d=\"{path}\"{paint}/>"));
+        }
     }
 
     pub fn pixel_line(&mut self, points: &[(f64, f64)], color: Color, width: f64) {

@@ -26,7 +26,6 @@ pub(super) struct Page {
     pub(super) tiles: Vec<Tile>,
     /// The line to paste.
     pub(super) line: Option<String>,
-    pub(super) findings: Option<Vec<ShownFinding>>,
     pub(super) sections: Vec<Section>,
     pub(super) version: String,
 }
@@ -67,6 +66,7 @@ pub(super) enum Part {
     Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
+    Findings(Vec<ShownFinding>),
 }
 
 impl Tile {

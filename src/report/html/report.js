@@ -58,7 +58,7 @@
   var shown = null;
   function hide() {
     tip.hidden = true;
-    if (shown) shown.classList.remove("on");
+    document.querySelectorAll(".hit.on").forEach(function (mark) { mark.classList.remove("on"); });
     shown = null;
   }
   function show(mark, x, y, aloud) {
@@ -67,6 +67,11 @@
     hide();
     shown = mark;
     mark.classList.add("on");
+    // Charts over time have one axis: the same moment is marked in all of them.
+    if (mark.closest("#time")) {
+      document.querySelectorAll('#time .hit[data-row="' + mark.getAttribute("data-row") + '"]')
+        .forEach(function (other) { other.classList.add("on"); });
+    }
     tip.textContent = "";
     values.forEach(function (pair, position) {
       var line = document.createElement(position ? "div" : "b");

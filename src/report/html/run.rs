@@ -11,19 +11,25 @@ use super::page::{Page, Part, Section, ShownFinding, Tile, moment, worst};
 use super::{HtmlError, bars, calibrated, time};
 use crate::analysis;
 use crate::analysis::server_report::compare;
+use crate::record::latency_log::Spreads;
 use crate::record::server_report::SeenReport;
 use crate::record::{Run, Severity, Status, as_text};
 
-pub fn run(run: &Run) -> Result<String, HtmlError> {
+/// `spreads` are the latencies of each kind, second by second, as the run's interval log has them.
+pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let summary = &run.summary;
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
-    let over_time = time::figures(run).into_iter().map(|figure| Part::Figure(Box::new(figure)));
+    let over_time =
+        time::figures(run, spreads).into_iter().map(|figure| Part::Figure(Box::new(figure)));
     let section = |id, title, layer, parts| Section { id, title, layer, parts };
     let facts = vec![Part::Facts(joined(tested::facts(run)))];
-    let mut sections =
-        vec![section("time", "Over time", "", over_time.collect()), layer_by_layer(&counted)];
+    let mut sections = vec![
+        section("findings", "Findings", "", vec![Part::Findings(findings(run))]),
+        section("time", "Over time", "one axis for all", over_time.collect()),
+        layer_by_layer(&counted),
+    ];
     sections.extend(calibrated::of_run(run));
     sections.extend([
         timed_events(&counted),
@@ -53,7 +59,6 @@ pub fn run(run: &Run) -> Result<String, HtmlError> {
         status: Some(status(run)),
         tiles: tiles(run),
         line: Some(analysis::verdict(run).to_string()),
-        findings: Some(findings(run)),
         sections,
         version: run.details.petal_version.clone(),
     };

@@ -23,7 +23,8 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let axes: Vec<String> = axes.collect();
     let product = target.map(|target| format!("{} {}", target.product, target.version));
     let product = product.unwrap_or_else(|| sweep.engine.clone());
-    let mut sections = petal_sections(petals);
+    let findings = vec![Part::Findings(findings(swept))];
+    let mut sections = petal_sections(petals, findings);
     sections.extend(calibrated::of_sweep(swept));
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
@@ -45,7 +46,6 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         ],
         status: Some((class, sweep.status.name().to_owned())),
         tiles: tiles(petals),
-        findings: Some(findings(swept)),
         sections,
         version: sweep.petal_version.clone(),
         ..Page::default()
@@ -59,7 +59,7 @@ pub fn petals(
     petals: &Petals,
     observations: &[Observation],
 ) -> Result<String, HtmlError> {
-    of_observations(title, tiles(petals), petal_sections(petals), observations)
+    of_observations(title, tiles(petals), petal_sections(petals, Vec::new()), observations)
 }
 
 /// The page of reports of which no number of sessions is known.
@@ -110,28 +110,39 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     let read_us = or_dash(point.read_us.as_ref(), |us| micros(us.mean));
     let mb_s = or_dash(point.mb_s.as_ref(), |mb| rate(mb.mean));
     vec![
-        Tile::figure("Highest peak", rate(piops), "PIOPS", interval),
-        Tile::figure("there, a single-block read", read_us, "us", "the engine's timing"),
-        Tile::figure("there, throughput", mb_s, "MB/s", "the engine's reads and writes"),
-        Tile::figure("with sessions", point.sessions.to_string(), "", line.name.clone()),
-        Tile::words("That line bends back", bend),
+        Tile::figure("Most physical I/O, at the peak", rate(piops), "PIOPS", interval),
+        Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
+        Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
+        Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
+        Tile::words("Throughput falls after the peak by", bend),
     ]
 }
 
-fn petal_sections(petals: &Petals) -> Vec<Section> {
-    let mut parts = Vec::new();
-    for chart in drawn::ALL.into_iter().filter(|chart| drawn::can_draw(petals, chart)) {
-        parts.push(Part::Figure(Box::new(drawn::figure(petals, chart))));
-    }
-    match petals.notes.len() {
-        0 => {}
-        1..=NOTES_OPEN_MAX => parts.insert(0, Part::Notes(petals.notes.clone())),
-        _ => parts.insert(0, Part::Table(folded_notes(&petals.notes))),
-    }
-    let mut sections = vec![Section { id: "petals", title: "Petals", layer: "", parts }];
+/// The petals, what to beware of, what each line comes to, and the same over other axes.
+fn petal_sections(petals: &Petals, findings: Vec<Part>) -> Vec<Section> {
+    let (of_piops, others): (Vec<_>, Vec<_>) = drawn::ALL
+        .into_iter()
+        .filter(|chart| drawn::can_draw(petals, chart))
+        .partition(|chart| chart.name == drawn::PIOPS.name);
+    let figures = |charts: Vec<&drawn::PetalChart>| {
+        let figures = charts.into_iter().map(|chart| drawn::figure(petals, chart));
+        figures.map(|figure| Part::Figure(Box::new(figure))).collect()
+    };
+    let notes = match petals.notes.len() {
+        0 => None,
+        1..=NOTES_OPEN_MAX => Some(Part::Notes(petals.notes.clone())),
+        _ => Some(Part::Table(folded_notes(&petals.notes))),
+    };
+    let section = |id, title, layer, parts| Section { id, title, layer, parts };
+    let found = notes.into_iter().chain(findings).collect();
+    let mut sections = vec![
+        section("petals", "Petals", "", figures(of_piops)),
+        section("findings", "Findings", "all runs together, then those that have each", found),
+    ];
     if !petals.lines.is_empty() {
         sections.push(line_section(petals));
     }
+    sections.push(section("further", "By throughput, by operations", "", figures(others)));
     sections.retain(|section| !section.parts.is_empty());
     sections
 }
@@ -246,7 +257,7 @@ fn settings(swept: &Swept) -> Section {
 /// Each finding once, with the cells in which it was found; the message is that of the first.
 fn findings(swept: &Swept) -> Vec<ShownFinding> {
     let shown = grouped(swept).into_iter().map(|found| ShownFinding {
-        place: format!("in {}; told of the first", found.place()),
+        place: format!("in {}; figures of the first of them", found.place()),
         ..ShownFinding::of(found.finding)
     });
     shown.collect()

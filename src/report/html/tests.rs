@@ -4,8 +4,14 @@ use super::super::sweep::tests::swept;
 use super::*;
 use crate::analysis;
 use crate::analysis::petals::Petals;
+use crate::record::latency_log::{Spread, Spreads};
 use crate::record::sweep::{Sweep, Swept};
 use crate::record::{Run, Second, fixture};
+
+/// The page of a run without an interval log.
+fn run(seen: &Run) -> Result<String, HtmlError> {
+    super::run(seen, &Spreads::new())
+}
 
 fn judged() -> Run {
     let mut run = fixture::mixed_run();
@@ -74,11 +80,49 @@ fn hour() -> Run {
     run
 }
 
+/// As an hour on a slow device leaves it: each second's histogram has other holes than the next.
+fn spread_wide() -> Spreads {
+    let second = |at: u64| Spread {
+        from_s: at as f64,
+        counts: (15..60)
+            .filter(|step| !(step * 7 + at).is_multiple_of(5))
+            .map(|step| (step as i32, 1 + (step * 31 + at * 17) % 977 * (60 - step)))
+            .collect(),
+    };
+    ["select", "update"].map(|kind| (kind.to_owned(), (0..3600).map(second).collect())).into()
+}
+
 #[test]
-fn an_hour_stays_under_a_megabyte() {
-    let page = run(&hour()).unwrap();
-    assert!(page.len() < 600_000, "{} bytes", page.len());
+fn an_hour_stays_under_a_megabyte_and_a_half() {
+    let page = super::run(&hour(), &spread_wide()).unwrap();
+    assert!(page.len() < 1_500_000, "{} bytes", page.len());
     assert!(page.contains("Drawn in pieces of 20 s"));
+    assert_eq!(page.matches("data-variant=\"heat map\"").count(), 2 * 2, "a button and a plot");
+}
+
+#[test]
+fn a_heat_map_shades_each_step_by_its_share_and_joins_equal_neighbours() {
+    let seen = judged();
+    let second = |at: usize| Spread {
+        from_s: at as f64,
+        // 1 of 1,000 took long, in every second but one.
+        counts: [(37, 999), (if at == 30 { 50 } else { 45 }, 1)].into(),
+    };
+    let spreads = [("select".to_owned(), (0..60).map(second).collect())].into();
+    let page = super::run(&seen, &spreads).unwrap();
+    let heat = page.split("data-variant=\"heat map\"").nth(2).unwrap();
+    let paths: Vec<&str> = heat
+        .split("<path shape-rendering")
+        .skip(1)
+        .filter_map(|path| path.split('>').next().filter(|path| path.contains("class=\"f-s0\"")))
+        .collect();
+    // One second parts the rare step in two and stands alone; the usual step is one stretch.
+    let [rare, usual] = paths[..2] else { panic!("{paths:?}") };
+    assert!(rare.contains("fill-opacity=\"0.16\"") && !usual.contains("fill-opacity"));
+    let stretches = |path: &str| {
+        path.split("d=\"").nth(1).unwrap().split('"').next().unwrap().matches('M').count()
+    };
+    assert_eq!((stretches(rare), stretches(usual)), (3, 1));
 }
 
 #[test]
@@ -137,11 +181,11 @@ fn a_finding_is_counted_once_a_cell_and_many_notes_are_folded() {
 #[test]
 fn records_of_before_and_of_nothing_have_a_page() {
     for run in [Run::begin("x", Default::default()), fixture::opening()] {
-        assert!(super::run(&run).unwrap().ends_with("</html>"));
+        assert!(super::run(&run, &Spreads::new()).unwrap().ends_with("</html>"));
     }
     let killed = tempfile::tempdir().unwrap();
     fixture::killed_run(killed.path(), 4);
-    let page = super::run(&super::super::load(killed.path()).unwrap()).unwrap();
+    let page = run(&super::super::load(killed.path()).unwrap()).unwrap();
     assert!(page.contains("rebuilt from its journal"));
     let empty = Swept { runs: Vec::new(), sweep: Sweep { cells: Vec::new(), ..swept().sweep } };
     assert!(sweep(&empty, &Petals::default()).is_ok());
@@ -171,7 +215,7 @@ fn petals_from_elsewhere_need_no_runs() {
 fn pages_and_drawings_are_written_to_their_end() {
     let mut files = vec![
         ("run.html".to_owned(), run(&judged()).unwrap()),
-        ("hour.html".to_owned(), run(&hour()).unwrap()),
+        ("hour.html".to_owned(), super::super::html::run(&hour(), &spread_wide()).unwrap()),
         ("sweep.html".to_owned(), sweep(&swept(), &made::petals()).unwrap()),
         ("overlay.html".to_owned(), petals("Two targets", &made::overlay(), &[]).unwrap()),
     ];

@@ -540,7 +540,7 @@ fn reports_of_the_bare_device_name_no_database() {
     run.summary.findings = analysis::judge(&run);
     let ids: Vec<&str> = run.summary.findings.iter().map(|found| found.id.as_str()).collect();
     assert!(ids.contains(&"other-load") && ids.contains(&"processor-bound"), "{ids:?}");
-    let page = crate::report::html::run(&run).unwrap();
+    let page = crate::report::html::run(&run, &Default::default()).unwrap();
     for shown in [render(&run), page] {
         // What evidence is called is the same for all engines.
         let names = |line: &&str| line.replace("database_", "").contains("database");

@@ -19,7 +19,7 @@ use super::link::LinkError;
 use super::scripted::{Scripted, error};
 use super::*;
 use crate::engine::server::scripted::operation;
-use crate::engine::{Outcomes, Silent};
+use crate::engine::{Batch, Outcomes, Silent};
 use crate::settings::url::TargetUrl;
 use crate::settings::{Endpoints, RedoStress};
 use crate::stats::counters::WaitClass;
@@ -84,7 +84,7 @@ type Ended = (u64, u64, Option<String>);
 fn execute(engine: &Oracle, seat: Seat, batch: &[Operation]) -> (Vec<Ended>, Result<(), String>) {
     let mut done = Outcomes::default();
     let mut session = engine.connect(seat).unwrap();
-    let result = session.execute(batch, &unlimited(), &mut done);
+    let result = session.execute(Batch::new(batch, &unlimited(), &mut done));
     assert!(done.ended.iter().enumerate().all(|(at, ended)| ended.operation as usize == at));
     assert!(done.ended.is_sorted_by_key(|ended| ended.end_ns));
     let ended = done

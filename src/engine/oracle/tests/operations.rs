@@ -1,6 +1,7 @@
 //! Batches, their errors, and how a session is cancelled.
 
 use super::*;
+use crate::engine::Batch;
 
 /// A run that is not over before a test is.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -170,7 +171,7 @@ fn a_call_that_outlasts_the_stop_is_cut() {
     let stop = Stop::until(trigger, Some(deadline), Arc::default(), cutting);
     let mut done = Outcomes::default();
     let mut session = engine.connect(seat(1, 1)).unwrap();
-    session.execute(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done).unwrap();
+    session.execute(Batch::new(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done)).unwrap();
     let left = deadline - Instant::now();
     assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
     // The driver breaks a call off a little after the end by itself.
@@ -190,7 +191,7 @@ fn an_update_that_is_cut_loses_no_session_though_its_connection_is_gone() {
     let trigger = Instant::now();
     let stop = Stop::until(trigger, Some(trigger + HOUR), Arc::default(), cutting);
     let mut done = Outcomes::default();
-    session.execute(&[operation(Kind::Update, 1, 1, 4)], &stop, &mut done).unwrap();
+    session.execute(Batch::new(&[operation(Kind::Update, 1, 1, 4)], &stop, &mut done)).unwrap();
     assert_eq!(done.ended[0].error.as_deref(), Some(crate::engine::CUT));
 }
 
@@ -207,14 +208,14 @@ fn a_session_whose_database_falls_silent_is_aborted_and_named() {
         });
         let mut done = Outcomes::default();
         let batch = [operation(Kind::Select, 1, 1, 4)];
-        let error = session.execute(&batch, &unlimited(), &mut done).unwrap_err();
+        let error = session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap_err();
         driver.join().unwrap();
         assert_eq!(error.code, "no-answer");
         insta::allow_duplicates! {
             insta::assert_snapshot!(error.message, @"db1:1521/svc: no answer in time, nor to being cancelled; the database or the network fell silent: see whether its host, its storage or its archiver hangs");
         }
         // It stays lost, and letting it go waits for nobody, as the database never answers.
-        assert!(session.execute(&batch, &unlimited(), &mut done).is_err());
+        assert!(session.execute(Batch::new(&batch, &unlimited(), &mut done)).is_err());
         drop(session);
     }
 }
@@ -256,7 +257,8 @@ fn where_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
         let trigger = Instant::now();
         let stop = Stop::until(trigger, Some(trigger + HOUR), Arc::default(), cutting);
         let mut done = Outcomes::default();
-        let result = session.execute(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done);
+        let result =
+            session.execute(Batch::new(&[operation(Kind::Select, 1, 1, 4)], &stop, &mut done));
         result.map(|()| done.ended[0].error.as_deref().map(str::to_owned))
     };
     // petal did not kill it: the session is lost.
@@ -281,7 +283,7 @@ fn the_block_names_only_what_the_session_does() {
         vec![operation(Kind::Update, 1, 1, 4)],
     ];
     for batch in &batches {
-        session.execute(batch, &unlimited(), &mut Outcomes::default()).unwrap();
+        session.execute(Batch::new(batch, &unlimited(), &mut Outcomes::default())).unwrap();
     }
     let blocks = scripted.0.lock().blocks.clone();
     let names = |block: &String| -> Vec<&str> {

@@ -2,6 +2,7 @@
 //! what does not fit left out.
 
 use super::*;
+use crate::engine::Batch;
 use crate::settings::{HotSpot, ThinkTime};
 use crate::workload::picker::Picker;
 use crate::workload::plan::Workload;
@@ -32,7 +33,9 @@ fn chosen(settings: Settings) -> String {
     for _ in 0..6 {
         let step = picker.next_step();
         shown.extend(step.think.map(|time| format!("(thinks {} ms)", time.as_millis())));
-        session.execute(&[step.operation], &unlimited(), &mut Outcomes::default()).unwrap();
+        session
+            .execute(Batch::new(&[step.operation], &unlimited(), &mut Outcomes::default()))
+            .unwrap();
         shown.extend(scripted.sent().iter().map(|line| readable(line)));
     }
     shown.join("\n")
@@ -302,7 +305,7 @@ fn client_sends(commit_wait: bool, redo_stress: RedoStress) -> String {
     ];
     let mut session = engine.connect(seat(1, 2)).unwrap();
     scripted.sent();
-    session.execute(&batch, &unlimited(), &mut Outcomes::default()).unwrap();
+    session.execute(Batch::new(&batch, &unlimited(), &mut Outcomes::default())).unwrap();
     scripted.sent().join("\n")
 }
 

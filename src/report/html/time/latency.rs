@@ -1,11 +1,15 @@
-//! Percentiles over time, of one kind of operation.
+//! Latency over time, of one kind of operation: as a heat map where the record has its histograms,
+//! and as percentiles.
 
 use super::super::super::charts::{Axis, Color, Figure, Plot, Scale, Series, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
-use super::{Piece, drawing, known_runs, pieces_note};
+use super::heat::Heat;
+use super::{PERCENTILES, Piece, TimeAxis, known_runs};
 use crate::analysis::steady::median;
-use crate::record::Run;
+use crate::record::latency_log::Spread;
 use crate::stats::histogram::LatencySummary;
+
+const HEIGHT: f64 = 250.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Percentiles {
@@ -31,28 +35,32 @@ fn percentiles(piece: &Piece<'_>, kind: &str) -> Option<Percentiles> {
 }
 
 pub(super) fn of_kind(
-    run: &Run,
-    pieces: &[Piece<'_>],
+    axis: &TimeAxis<'_>,
     kind: &str,
+    spreads: &[Spread],
     number: usize,
 ) -> Option<Figure> {
+    let pieces = &axis.pieces;
     let values: Vec<Option<Percentiles>> =
         pieces.iter().map(|piece| percentiles(piece, kind)).collect();
     let known = || values.iter().flatten();
     known().next()?;
-    let color = Color::Series([3, 4, 6][number % 3]);
     let id = format!("latency-{number}");
     let title = format!("Latency of {kind} over time");
     let description = "p50, p90, p99 and the slowest operation over the seconds of the run.";
-    let variant = |name: &'static str, y: Scale| -> Variant {
+    let heat = Heat::of(axis, spreads);
+    let runs = known_runs(pieces, &values);
+    let variant = |name: &'static str, y: Scale, heat: Option<&Heat>| -> Variant {
         let y = Axis::new(y, "operation latency, us (petal's clock)");
         let id = format!("{id}-{name}");
-        let runs = known_runs(pieces, &values);
-        let draw = |plot: &mut Plot| draw_percentiles(plot, &runs, color);
-        Variant { name, svg: drawing(run, pieces, &id, &title, description, y, draw) }
+        let svg = axis.drawing((&id, &title, description), HEIGHT, y, |plot| {
+            if let Some(heat) = heat {
+                heat.draw(plot, axis);
+            }
+            draw_percentiles(plot, &runs, heat.is_none());
+        });
+        Variant { name, svg }
     };
-    let log = known().flat_map(|value| [value.p50, value.max]);
-    let linear = known().map(|value| value.max);
     let row = |(piece, value): (&Piece<'_>, &Option<Percentiles>)| {
         let mut cells = vec![decimal(piece.begin_s(), 0)];
         let figures: [fn(Percentiles) -> f64; 4] = [|v| v.p50, |v| v.p90, |v| v.p99, |v| v.max];
@@ -60,18 +68,35 @@ pub(super) fn of_kind(
         cells.push(or_dash(*value, |value| whole(value.count)));
         cells
     };
+    let log = known().flat_map(|value| [value.p50, value.max]);
+    let linear = known().map(|value| value.max);
+    let mut variants: Vec<Variant> = heat
+        .iter()
+        .map(|heat| variant("heat map", Scale::log(heat.bounds_us()), Some(heat)))
+        .collect();
+    variants.push(variant("log", Scale::log(log), None));
+    variants.push(variant("linear", Scale::linear(linear), None));
     let what = "p50 and p90 are those of its middle second, p99 and the slowest of its worst";
+    let shades = match heat {
+        Some(_) => {
+            "The heat map shows how many operations of each moment took how long, from the \
+                    run's histograms: two bands are two ways that an operation is served, a column \
+                    without its usual band is a stall. "
+        }
+        None => "",
+    };
     Some(Figure {
         note: format!(
-            "A whole operation, commit included. Bands: p50 to p90, and to p99.{}",
-            pieces_note(pieces, what)
+            "{shades}A whole operation, commit included; in log and linear, bands from p50 to p90 \
+             and to p99.{}",
+            axis.note(what)
         ),
-        is_wide: false,
-        variants: vec![variant("log", Scale::log(log)), variant("linear", Scale::linear(linear))],
+        is_wide: true,
+        variants,
         series: vec![
-            Series::line(0, "p50", color, "", None),
-            Series::line(1, "p90", color, "7 3", None),
-            Series::line(2, "p99", color, "3 3", None),
+            Series::line(0, "p50", PERCENTILES, "", None),
+            Series::line(1, "p90", PERCENTILES, "7 3", None),
+            Series::line(2, "p99", PERCENTILES, "3 3", None),
             Series::line(3, "slowest", Color::Muted, "1 3", None),
         ],
         head: ["from s", "p50 us", "p90 us", "p99 us", "slowest us", "operations"]
@@ -83,7 +108,7 @@ pub(super) fn of_kind(
     })
 }
 
-fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], color: Color) {
+fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], has_bands: bool) {
     type Pick = fn(&Percentiles) -> f64;
     struct Edge {
         upper: Pick,
@@ -92,10 +117,11 @@ fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], color: Co
         dash: &'static str,
         width: f64,
     }
+    let color = PERCENTILES;
     let edges = [
         Edge { upper: |v| v.p50, lower: None, color, dash: "none", width: 1.8 },
         Edge { upper: |v| v.p90, lower: Some(|v| v.p50), color, dash: "7 3", width: 1.1 },
-        Edge { upper: |v| v.p99, lower: Some(|v| v.p90), color, dash: "3 3", width: 1.1 },
+        Edge { upper: |v| v.p99, lower: Some(|v| v.p90), color, dash: "3 3", width: 1.3 },
         Edge { upper: |v| v.max, lower: None, color: Color::Muted, dash: "1 3", width: 1.1 },
     ];
     for (number, edge) in edges.iter().enumerate().rev() {
@@ -103,7 +129,7 @@ fn draw_percentiles(plot: &mut Plot, runs: &[Vec<(f64, Percentiles)>], color: Co
             format!("class=\"series\" data-series=\"{number}\" stroke-dasharray=\"{}\"", edge.dash);
         plot.group(&attributes, |plot| {
             for run in runs {
-                if let Some(lower) = edge.lower {
+                if let Some(lower) = edge.lower.filter(|_| has_bands) {
                     let band: Vec<_> =
                         run.iter().map(|(x, v)| (*x, lower(v), (edge.upper)(v))).collect();
                     plot.band(&band, edge.color, if number == 1 { 0.3 } else { 0.15 });

@@ -1,19 +1,26 @@
-//! The run over time. A long run is drawn in a few hundred pieces of whole seconds: rates are the
-//! mean of a piece with the least and the most of its seconds kept; percentiles, which have no
-//! mean, are those of its middle and of its worst second. The note of each chart says so.
+//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in a
+//! few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most of
+//! its seconds kept; percentiles, which have no mean, are those of its middle and of its worst
+//! second. The note of each chart says so.
 
+mod events;
+mod heat;
 mod latency;
 mod processors;
 mod rates;
 
-use super::super::charts::{Axis, Figure, Frame, Plot, Scale, Use};
+use super::super::charts::{Axis, Color, Figure, Frame, Plot, Scale, Use};
 use super::super::run::seconds::SECOND_S_MIN;
+use crate::record::latency_log::Spreads;
 use crate::record::{Run, Second};
+use events::Lane;
 
 /// Pieces of a chart at most.
 const PIECES_MAX: usize = 180;
-const WIDTH: f64 = 556.0;
-const HEIGHT: f64 = 275.0;
+const WIDTH: f64 = 1080.0;
+const HEIGHT: f64 = 200.0;
+/// Left of every chart, for the longest name of an event, so that all begin at one place.
+const ROOM: f64 = 122.0;
 
 struct Piece<'a> {
     seconds: &'a [Second],
@@ -69,57 +76,91 @@ fn level(
     (sum.1 > 0.0).then(|| Level { mean: sum.0 / sum.1, least, most })
 }
 
+/// The time of a run, as all of its charts have it.
+struct TimeAxis<'a> {
+    run: &'a Run,
+    pieces: Vec<Piece<'a>>,
+    lanes: Vec<Lane>,
+}
+
 fn length(second: &Second) -> Option<f64> {
     Some(second.length_s)
 }
 
-/// All charts over time; those without a known value are left out.
-pub(super) fn figures(run: &Run) -> Vec<Figure> {
-    let pieces = pieces(&run.details.timeline);
+/// All charts over time; those without a known value are left out. `spreads` are by kind.
+pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Figure> {
     let mut figures = Vec::new();
-    if pieces.len() < 2 {
+    let mut axis = TimeAxis { run, pieces: pieces(&run.details.timeline), lanes: Vec::new() };
+    if axis.pieces.len() < 2 {
         return figures;
     }
-    figures.extend(rates::io(run, &pieces));
-    figures.extend(rates::operations(run, &pieces));
+    axis.lanes = events::lanes(run, axis.end_s());
+    figures.extend(events::strip(&axis));
     for (number, kind) in run.summary.latency_us.keys().enumerate() {
-        figures.extend(latency::of_kind(run, &pieces, kind, number));
+        let spreads = spreads.get(kind).map_or(&[][..], Vec::as_slice);
+        figures.extend(latency::of_kind(&axis, kind, spreads, number));
     }
-    figures.extend(processors::parts(run, &pieces));
-    figures.extend(rates::device(run, &pieces));
-    figures.extend(rates::device_wait(run, &pieces));
+    figures.extend(rates::reads_by_layer(&axis));
+    figures.extend(rates::writes_by_layer(&axis));
+    figures.extend(rates::io(&axis));
+    figures.extend(rates::operations(&axis));
+    figures.extend(rates::device_wait(&axis));
+    figures.extend(processors::parts(&axis));
     figures
 }
 
-/// Seconds in a piece, as a note tells it.
-fn pieces_note(pieces: &[Piece<'_>], what: &str) -> String {
-    match pieces.first().map_or(1, |piece| piece.seconds.len()) {
-        1 => String::new(),
-        seconds => format!(" Drawn in pieces of {seconds} s: {what}."),
+impl TimeAxis<'_> {
+    fn begin_s(&self) -> f64 {
+        self.pieces.first().map_or(0.0, Piece::begin_s)
+    }
+
+    fn end_s(&self) -> f64 {
+        self.pieces.last().map_or(self.run.summary.elapsed_s, Piece::end_s)
+    }
+
+    /// What a chart's note says of its pieces.
+    fn note(&self, what: &str) -> String {
+        match self.pieces.first().map_or(1, |piece| piece.seconds.len()) {
+            1 => String::new(),
+            seconds => format!(" Drawn in pieces of {seconds} s: {what}."),
+        }
+    }
+
+    /// A chart over the time of the run, in which a pointer finds the piece where it is. What is
+    /// marked behind its figures are the events.
+    fn drawing(
+        &self,
+        (id, title, description): (&str, &str, &str),
+        height: f64,
+        y: Axis,
+        draw: impl FnOnce(&mut Plot),
+    ) -> String {
+        let is_of_events = y.words.is_some();
+        let x =
+            Axis::new(Scale::between(self.begin_s(), self.end_s()), "seconds since the trigger");
+        let (low, high) = (y.scale.from(), y.scale.to());
+        let (y, width, shown) = (y.with_room(ROOM), WIDTH, Use::Page);
+        let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });
+        let marked = self.lanes.iter().filter(|lane| lane.is_marked_everywhere());
+        for lane in marked.filter(|_| !is_of_events) {
+            let spans: Vec<_> = lane.spans.iter().map(|&(a, b)| [(a, low), (b, high)]).collect();
+            plot.rectangles(&spans, lane.color, lane.tint());
+        }
+        draw(&mut plot);
+        for (row, piece) in self.pieces.iter().enumerate() {
+            plot.hit_column(piece.begin_s(), piece.end_s(), row);
+        }
+        plot.finish()
     }
 }
 
-/// A chart over the time of the run, in which a pointer finds the piece where it is.
-fn drawing(
-    run: &Run,
-    pieces: &[Piece<'_>],
-    id: &str,
-    title: &str,
-    description: &str,
-    y: Axis,
-    draw: impl FnOnce(&mut Plot),
-) -> String {
-    let to = pieces.last().map_or(run.summary.elapsed_s, Piece::end_s);
-    let from = pieces.first().map_or(0.0, Piece::begin_s);
-    let x = Axis::new(Scale::between(from, to), "seconds since the trigger");
-    let (width, height, shown) = (WIDTH, HEIGHT, Use::Page);
-    let mut plot = Plot::new(&Frame { id, title, description, width, height, x, y, shown });
-    draw(&mut plot);
-    for (row, piece) in pieces.iter().enumerate() {
-        plot.hit_column(piece.begin_s(), piece.end_s(), row);
-    }
-    plot.finish()
+/// A series' dash: color is never alone.
+fn dashed(number: usize) -> &'static str {
+    ["", "7 3", "2 3", "9 3 2 3"][number % 4]
 }
+
+/// The color of a kind's percentiles, over heat of another hue.
+const PERCENTILES: Color = Color::Series(1);
 
 /// The values in a row without a gap, each at the middle of its piece.
 fn known_runs<T: Copy>(pieces: &[Piece<'_>], values: &[Option<T>]) -> Vec<Vec<(f64, T)>> {
@@ -158,7 +199,7 @@ mod tests {
     fn an_unknown_second_is_a_gap() {
         let mut run = fixture::mixed_run();
         run.details.timeline[20].io = None;
-        let figures = figures(&run);
+        let figures = figures(&run, &Spreads::new());
         let shown = figures.iter().find(|figure| figure.id == "io").unwrap();
         assert_eq!(shown.rows[20][1..], ["-", "-"]);
         // A line on either side, for reads and for writes.
@@ -172,7 +213,8 @@ mod tests {
             second.device = None;
             second.cpu = None;
         });
-        let ids: Vec<String> = figures(&run).into_iter().map(|f| f.id).collect();
-        assert_eq!(ids, ["io", "operations", "latency-0", "latency-1"]);
+        let ids: Vec<String> = figures(&run, &Spreads::new()).into_iter().map(|f| f.id).collect();
+        let known = ["events", "latency-0", "latency-1", "reads", "writes", "io", "operations"];
+        assert_eq!(ids, known);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
 use super::super::super::numbers::{decimal, or_dash};
-use super::{Piece, drawing, known_runs, length, level, pieces_note};
-use crate::record::{Run, Second};
+use super::{HEIGHT, Piece, TimeAxis, known_runs, length, level};
+use crate::record::Second;
 
 /// The parts of the processors' time, one upon the other.
-pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
+pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Figure> {
     type Pick = fn(&crate::stats::os::CpuShare) -> f64;
     let parts: [(&str, Color, Pick); 4] = [
         ("user", Color::Series(0), |cpu| cpu.user),
@@ -14,7 +14,8 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
         ("steal", Color::Series(3), |cpu| cpu.steal),
         ("waiting for I/O", Color::Series(5), |cpu| cpu.iowait),
     ];
-    let shares: Vec<Option<[f64; 4]>> = pieces
+    let shares: Vec<Option<[f64; 4]>> = axis
+        .pieces
         .iter()
         .map(|piece| {
             let mut levels = [0.0; 4];
@@ -30,13 +31,13 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
     let description = "User, system, steal and waiting for I/O, one upon the other, in per cent.";
     let percent = Scale::between(0.0, 100.0).with_ticks(vec![0.0, 25.0, 50.0, 75.0, 100.0]);
     let y = Axis::new(percent, "per cent of the processors (the operating system)");
-    let svg = drawing(run, pieces, id, title, description, y, |plot| {
+    let svg = axis.drawing((id, title, description), HEIGHT, y, |plot| {
         for (number, (_, color, _)) in parts.iter().enumerate() {
             let below = |shares: &[f64; 4]| shares[..number].iter().sum::<f64>();
             let edges =
                 |(x, shares): &(f64, [f64; 4])| (*x, below(shares), below(shares) + shares[number]);
             plot.series(number, |plot| {
-                for run in known_runs(pieces, &shares) {
+                for run in known_runs(&axis.pieces, &shares) {
                     let band: Vec<_> = run.iter().map(edges).collect();
                     plot.band(&band, *color, if number == 3 { 0.3 } else { 0.75 });
                 }
@@ -56,10 +57,10 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
         title: title.to_owned(),
         note: format!(
             "Of the processors that {} may use; what is empty was idle.{}",
-            run.reported_by(),
-            pieces_note(pieces, "each the mean of its seconds")
+            axis.run.reported_by(),
+            axis.note("each the mean of its seconds")
         ),
-        is_wide: false,
+        is_wide: true,
         variants: vec![Variant { name: "linear", svg }],
         series: names
             .map(|(number, (name, color, _))| Series::area(number, name, *color))
@@ -67,6 +68,6 @@ pub(super) fn parts(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
         head: ["from s", "user %", "system %", "steal %", "waiting for I/O %", "idle %"]
             .map(str::to_owned)
             .into(),
-        rows: pieces.iter().zip(&shares).map(row).collect(),
+        rows: axis.pieces.iter().zip(&shares).map(row).collect(),
     })
 }

@@ -2,13 +2,24 @@
 
 use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
 use super::super::super::numbers::{UNKNOWN, decimal, or_dash, rate};
-use super::{Level, Piece, drawing, known_runs, length, level, pieces_note};
-use crate::record::{Run, Second};
+use super::super::super::sources;
+use super::{HEIGHT, Level, Piece, TimeAxis, dashed, known_runs, length, level};
+use crate::record::Second;
 
-type Pick = fn(&Second) -> Option<f64>;
+type Pick<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// One line of a chart of rates: its name, the amount in a second, and what that is divided by.
-type Rate = (&'static str, Pick, Pick);
+struct Rate<'a> {
+    name: String,
+    amount: Pick<'a>,
+    per: fn(&Second) -> Option<f64>,
+}
+
+impl<'a> Rate<'a> {
+    fn each_second(name: &str, amount: impl Fn(&Second) -> Option<f64> + 'a) -> Self {
+        Self { name: name.to_owned(), amount: Box::new(amount), per: length }
+    }
+}
 
 /// What a chart of rates is called, and the color of its first line.
 struct Titles<'a> {
@@ -19,18 +30,71 @@ struct Titles<'a> {
     color: usize,
 }
 
-pub(super) fn io(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
-    let rates: [Rate; 2] = [
-        ("reads", |second| Some(second.io?.physical_read_requests? as f64), length),
-        ("writes", |second| Some(second.io?.physical_write_requests? as f64), length),
+const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block each. Lines that part \
+    are blocks that a cache served, requests that somebody else made, or writes that come later.";
+
+pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
+    let block = axis.run.summary.target.block_size as f64 / 1e6;
+    let above = sources::of(axis.run).name;
+    let rates = vec![
+        Rate::each_second("asked by petal", move |s| Some(s.rows_asked?.total() as f64 * block)),
+        Rate::each_second(&format!("{above}, physical"), |s| megabytes(s.io?.physical_read_bytes)),
+        Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.read_bytes))),
     ];
-    let y = &format!("PIOPS: physical requests per second ({})", run.reported_by());
-    let note = &format!("As {} counted them, without the log.", run.reported_by());
-    let titles = Titles { id: "io", title: "Physical I/O over time", y, note, color: 0 };
-    chart_of_rates(run, pieces, &titles, &rates)
+    let titles = Titles {
+        id: "reads",
+        title: "Reads on every layer over time",
+        y: "MB read per second",
+        note: BY_LAYER,
+        color: 0,
+    };
+    chart_of_rates(axis, &titles, rates)
 }
 
-pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
+pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
+    let block = axis.run.summary.target.block_size as f64 / 1e6;
+    let above = sources::of(axis.run).name;
+    let rates = vec![
+        Rate::each_second("asked by petal", move |s| Some(s.rows_asked?.update as f64 * block)),
+        Rate::each_second(&format!("{above}, physical"), |s| megabytes(s.io?.physical_write_bytes)),
+        Rate::each_second(&device_name(axis), |s| megabytes(Some(s.device?.write_bytes))),
+        Rate::each_second(&format!("{above}, log"), |s| megabytes(s.io?.redo_bytes)),
+    ];
+    let titles = Titles {
+        id: "writes",
+        title: "Writes on every layer over time",
+        y: "MB written per second",
+        note: BY_LAYER,
+        color: 0,
+    };
+    // Where nothing changes a block, there is nothing to set beside each other.
+    if axis.run.summary.rows.update == 0 {
+        return None;
+    }
+    chart_of_rates(axis, &titles, rates)
+}
+
+fn megabytes(bytes: Option<u64>) -> Option<f64> {
+    bytes.map(|bytes| bytes as f64 / 1e6)
+}
+
+fn device_name(axis: &TimeAxis<'_>) -> String {
+    format!("device {}", axis.run.details.devices.join(", "))
+}
+
+pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Figure> {
+    let rates = vec![
+        Rate::each_second("reads", |s| Some(s.io?.physical_read_requests? as f64)),
+        Rate::each_second("writes", |s| Some(s.io?.physical_write_requests? as f64)),
+    ];
+    let whose = axis.run.reported_by();
+    let y = &format!("PIOPS: physical requests per second ({whose})");
+    let note = &format!("As {whose} counted them, without the log.");
+    let titles = Titles { id: "io", title: "Physical I/O over time", y, note, color: 0 };
+    chart_of_rates(axis, &titles, rates)
+}
+
+pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Figure> {
     let titles = Titles {
         id: "operations",
         title: "Operations over time",
@@ -38,68 +102,61 @@ pub(super) fn operations(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
         note: "Operations that ended in each second, errors not among them.",
         color: 2,
     };
-    let rate: Rate = ("operations", |second| Some(second.ops.total as f64), length);
-    chart_of_rates(run, pieces, &titles, &[rate])
+    let rate = Rate::each_second("operations", |second| Some(second.ops.total as f64));
+    chart_of_rates(axis, &titles, vec![rate])
 }
 
-pub(super) fn device(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
-    let rates: [Rate; 2] = [
-        ("read", |second| Some(second.device?.read_bytes as f64 / 1e6), length),
-        ("written", |second| Some(second.device?.write_bytes as f64 / 1e6), length),
-    ];
-    let titles = Titles {
-        id: "device",
-        title: &format!("Device {} over time", run.details.devices.join(", ")),
-        y: "MB per second (the device, /proc/diskstats)",
-        note: "All that these devices served, whoever asked; the log is in here.",
-        color: 0,
-    };
-    chart_of_rates(run, pieces, &titles, &rates)
-}
-
-pub(super) fn device_wait(run: &Run, pieces: &[Piece<'_>]) -> Option<Figure> {
-    let rates: [Rate; 2] = [
-        (
-            "read",
-            |second| Some(second.device?.read_ms as f64 * 1000.0),
-            |second| Some(second.device?.read_requests as f64),
-        ),
-        (
-            "write",
-            |second| Some(second.device?.write_ms as f64 * 1000.0),
-            |second| Some(second.device?.write_requests as f64),
-        ),
+pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Figure> {
+    let rates = vec![
+        Rate {
+            name: "read".to_owned(),
+            amount: Box::new(|second| Some(second.device?.read_ms as f64 * 1000.0)),
+            per: |second| Some(second.device?.read_requests as f64),
+        },
+        Rate {
+            name: "write".to_owned(),
+            amount: Box::new(|second| Some(second.device?.write_ms as f64 * 1000.0)),
+            per: |second| Some(second.device?.write_requests as f64),
+        },
     ];
     let titles = Titles {
         id: "device-wait",
-        title: &format!("Latency of device {} over time", run.details.devices.join(", ")),
+        title: &format!("Latency of {} over time", device_name(axis)),
         y: "mean of a request, us (the device, /proc/diskstats)",
         note: "With its time in the queue: time over requests. The kernel counts whole milliseconds.",
         color: 0,
     };
-    chart_of_rates(run, pieces, &titles, &rates)
+    chart_of_rates(axis, &titles, rates)
 }
 
+/// None where nobody knows any of them; a line that nobody knows is left out.
 fn chart_of_rates(
-    run: &Run,
-    pieces: &[Piece<'_>],
+    axis: &TimeAxis<'_>,
     titles: &Titles<'_>,
-    rates: &[Rate],
+    rates: Vec<Rate<'_>>,
 ) -> Option<Figure> {
-    let levels: Vec<Vec<Option<Level>>> = rates
-        .iter()
-        .map(|(_, amount, per)| pieces.iter().map(|piece| level(piece, amount, per)).collect())
-        .collect();
+    let pieces = &axis.pieces;
+    let levels = |rate: Rate<'_>| {
+        let levels = pieces.iter().map(|piece| level(piece, &rate.amount, rate.per));
+        (rate.name, levels.collect::<Vec<Option<Level>>>())
+    };
+    let lines = rates.into_iter().map(levels);
+    let (all_names, levels): (Vec<String>, Vec<_>) =
+        lines.filter(|(_, levels)| levels.iter().any(Option::is_some)).unzip();
     let known = || levels.iter().flatten().flatten();
     known().next()?;
     let is_pieced = pieces.iter().any(|piece| piece.seconds.len() > 1);
     let color = |number: usize| Color::Series(titles.color + number);
-    let names = || rates.iter().map(|(name, ..)| *name);
+    let names = || all_names.iter().map(String::as_str);
     let description = described(titles.y, names().zip(&levels));
     let y = Axis::new(Scale::linear(known().map(|level| level.most)), titles.y);
-    let svg = drawing(run, pieces, titles.id, titles.title, &description, y, |plot| {
+    let told = (titles.id, titles.title, description.as_str());
+    let svg = axis.drawing(told, HEIGHT, y, |plot| {
         for (number, levels) in levels.iter().enumerate() {
-            plot.series(number, |plot| {
+            let dash = if dashed(number).is_empty() { "none" } else { dashed(number) };
+            let attributes =
+                format!("class=\"series\" data-series=\"{number}\" stroke-dasharray=\"{dash}\"");
+            plot.group(&attributes, |plot| {
                 for run in known_runs(pieces, levels) {
                     if is_pieced {
                         let band: Vec<_> = run.iter().map(|(x, l)| (*x, l.least, l.most)).collect();
@@ -131,12 +188,12 @@ fn chart_of_rates(
         cells
     };
     let what = "the line is the mean, the band its slowest and fastest second";
-    let line = |(number, name)| Series::line(number, name, color(number), "", None);
+    let line = |(number, name)| Series::line(number, name, color(number), dashed(number), None);
     Some(Figure {
         id: titles.id.to_owned(),
         title: titles.title.to_owned(),
-        note: format!("{}{}", titles.note, pieces_note(pieces, what)),
-        is_wide: false,
+        note: format!("{}{}", titles.note, axis.note(what)),
+        is_wide: true,
         variants: vec![Variant { name: "linear", svg }],
         series: names().enumerate().map(line).collect(),
         head,

@@ -1,0 +1,194 @@
+//! petal's own program over Oracle's protocol, with a stand-in that speaks it: it connects, loads,
+//! runs, is cut, and meets errors at each step of all this.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use crate::oracle_wire::server::{Fault, Release, StandIn};
+use crate::support::{Workplace, count, findings};
+
+const LOOP: &str = "DECLARE ops ";
+
+/// A stand-in with schemas that petal loaded into it.
+fn loaded(release: Release, schemas: &str) -> (StandIn, Workplace) {
+    let (stand_in, work) = (StandIn::start(release), Workplace::new());
+    petal(&work, &stand_in, &["setup", "-s", schemas, "--scale", "8M"]).exits(0);
+    (stand_in, work)
+}
+
+fn petal(work: &Workplace, stand_in: &StandIn, args: &[&str]) -> crate::support::Petal {
+    work.petal([args, &["--db", &stand_in.url()]].concat())
+}
+
+#[test]
+fn a_load_a_run_and_a_check_go_through() {
+    for (release, side) in [(Release::Xe18, "client"), (Release::Free23, "server")] {
+        let (stand_in, work) = loaded(release, "2");
+        let args = ["--work-loop", "100", "--update-pct", "40", "--loop", side, "--json"];
+        let run = petal(&work, &stand_in, &[&["run"], &args[..]].concat()).exits(0).json();
+        assert_eq!((count(&run, "/ops/total"), count(&run, "/ops/update")), (200, 80));
+        assert_eq!(run["rows"], run["rows_asked"]);
+        assert_eq!(count(&run, "/counters/user commits"), 80);
+        let all_there = "1024 rows, each looked for by its key: all there";
+        assert_eq!(petal(&work, &stand_in, &["check"]).ends().stdout.matches(all_there).count(), 2);
+        petal(&work, &stand_in, &["drop"]).exits(0);
+        assert!(stand_in.shared.world().tables.is_empty());
+        stand_in.understood_all();
+    }
+}
+
+#[test]
+fn a_password_is_proved_and_a_wrong_one_refused() {
+    for release in [Release::Xe18, Release::Free23] {
+        let (stand_in, work) = (StandIn::start(release), Workplace::new());
+        let url = stand_in.url().replace("s3cret", "wrong0");
+        let ended = work.petal(["run", "--db", &url]).exits(3);
+        let ended = ended.telling(&["ORA-01017", "check user and password"]);
+        assert!(!ended.stderr.contains("wrong0"), "{}", ended.stderr);
+        stand_in.fails_at("log-on 2", 0, Fault::Fails(28000, "The account is locked."));
+        let run = petal(&work, &stand_in, &["run"]);
+        run.exits(3).telling(&["ORA-28000", "ACCOUNT UNLOCK"]);
+        stand_in.understood_all();
+    }
+}
+
+/// The steps before a session, with the release that takes each by itself.
+const STEPS: [(&str, Release); 7] = [
+    ("connect", Release::Xe18),
+    ("accept", Release::Free23),
+    ("protocol", Release::Xe18),
+    ("data types", Release::Xe18),
+    ("log-on 1", Release::Xe18),
+    ("log-on 1", Release::Free23),
+    ("log-on 2", Release::Xe18),
+];
+
+#[test]
+fn silence_ends_and_garbage_at_each_step_of_the_way_in_are_told_in_words() {
+    let garbage: Vec<u8> = (0..64).map(|at: u8| at.wrapping_mul(37)).collect();
+    // Its length is of both kinds, its type is nobody's.
+    let odd = [0, 0, 0, 32, 99].into_iter().chain([0; 27]).collect::<Vec<u8>>();
+    for (step, release) in STEPS {
+        let faults = [
+            (Fault::Silence, "no answer within 1 s"),
+            (Fault::Closed, ""),
+            (Fault::Sends(garbage.clone()), ""),
+            (Fault::Sends(odd.clone()), ""),
+            (Fault::Sends(vec![0; 32]), ""),
+        ];
+        for (fault, told) in faults {
+            let (stand_in, work) = (StandIn::start(release), Workplace::new());
+            stand_in.fails_at(step, 0, fault.clone());
+            let url = format!("{}?connect_timeout=1", stand_in.url());
+            let ended = work.petal(["run", "--db", &url]).exits(3).telling(&["connecting", told]);
+            let trace = ended.stderr.contains("panicked") || ended.stderr.contains("s3cret");
+            assert!(!trace, "{step}, {fault:?}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_load_that_meets_an_error_says_which_and_leaves_nothing() {
+    let at = [
+        ("CREATE TABLE petal_meta", 1950, "no privileges on tablespace 'IOPS'", "QUOTA"),
+        ("APPEND_VALUES", 1653, "unable to extend table PETAL.PETAL1_CF1", "make room"),
+        ("CREATE INDEX", 1652, "unable to extend temp segment", "a temporary one"),
+        ("DBMS_STATS", 20000, "insufficient privileges", "alert log"),
+    ];
+    for (statement, code, message, hint) in at {
+        let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+        stand_in.fails_at(statement, 0, Fault::Fails(code, message));
+        let ended = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).ends();
+        assert!([Some(1), Some(3)].contains(&ended.code), "{}", ended.stderr);
+        ended.telling(&[&format!("ORA-{code:05}: {message}"), hint]);
+        stand_in.is_well_again();
+        petal(&work, &stand_in, &["run", "--work-loop", "1"]).exits(3).telling(&["not loaded"]);
+        petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).exits(0);
+        stand_in.understood_all();
+    }
+}
+
+#[test]
+fn an_error_costs_its_operation_or_its_session() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    let args = ["run", "--work-loop", "100", "--update-pct", "50", "--json"];
+    stand_in.fails_at("operation", 30, Fault::Fails(60, ""));
+    let run = petal(&work, &stand_in, &args).ends().json();
+    assert_eq!(count(&run, "/ops/total"), 99);
+    assert_eq!(count(&run, "/errors/ORA-00060"), 1);
+    stand_in.is_well_again();
+    stand_in.fails_at("operation", 30, Fault::Fails(1578, ""));
+    let run = petal(&work, &stand_in, &args).ends().json();
+    let lost = &run["sessions_lost"][0];
+    assert_eq!(lost["code"], "ORA-01578", "{lost}");
+    assert!(count(&run, "/ops/total") >= 25, "what was measured is kept: {}", run["ops"]);
+    stand_in.understood_all();
+}
+
+/// A run of two seconds whose second call hangs in this way.
+fn run_that_hangs(stand_in: &StandIn, work: &Workplace, side: &str, at: &str) -> Value {
+    stand_in.fails_at(at, 3, Fault::Hangs);
+    let args = ["run", "--run-time", "2", "--loop", side, "--json"];
+    let run = petal(work, stand_in, &args).ends().json();
+    stand_in.understood_all();
+    run
+}
+
+#[test]
+fn what_hangs_at_the_end_is_cancelled() {
+    for (side, at) in [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")] {
+        let (stand_in, work) = loaded(Release::Free23, "1");
+        let run = run_that_hangs(&stand_in, &work, side, at);
+        assert!(stand_in.statements().iter().any(|sql| sql.starts_with("ALTER SYSTEM CANCEL SQL")));
+        assert_eq!(count(&run, "/ops/cut"), 1, "{}", run["ops"]);
+        assert_eq!(run["sessions_lost"], Value::Array(Vec::new()), "{:?}", findings(&run));
+    }
+}
+
+#[test]
+fn where_cancelling_fails_the_session_is_killed() {
+    let (stand_in, work) = loaded(Release::Xe18, "1");
+    stand_in.fails_at("CANCEL SQL", 0, Fault::Fails(2000, "missing ALTER SYSTEM option"));
+    let run = run_that_hangs(&stand_in, &work, "server", LOOP);
+    assert!(stand_in.statements().iter().any(|sql| sql.starts_with("ALTER SYSTEM KILL SESSION")));
+    assert_eq!(run["sessions_lost"], Value::Array(Vec::new()), "{:?}", findings(&run));
+}
+
+#[test]
+fn where_nobody_may_cancel_or_kill_the_driver_breaks_the_call_off() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    stand_in.fails_at("ALTER SYSTEM", 0, Fault::Fails(1031, "insufficient privileges"));
+    let run = run_that_hangs(&stand_in, &work, "server", LOOP);
+    assert_eq!(count(&run, "/ops/cut"), 1, "{}", run["ops"]);
+    assert_eq!(run["sessions_lost"], Value::Array(Vec::new()), "{:?}", findings(&run));
+}
+
+#[test]
+fn a_server_that_falls_silent_in_a_run_costs_the_operations_of_its_call() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    stand_in.fails_at(LOOP, 3, Fault::Silence);
+    let run = petal(&work, &stand_in, &["run", "--run-time", "2", "--json"]).ends().json();
+    // The driver waits twice for what it broke off: six seconds after the end, and as long again.
+    assert_eq!(count(&run, "/ops/cut"), 1, "{}", run["ops"]);
+    assert!(count(&run, "/ops/total") > 1);
+}
+
+#[test]
+fn a_connection_that_ends_in_a_run_costs_the_session_and_no_figure() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    stand_in.fails_at(LOOP, 3, Fault::Closed);
+    let run = petal(&work, &stand_in, &["run", "--run-time", "2", "--json"]).ends().json();
+    assert_eq!(run["sessions_lost"][0]["code"], "connection", "{}", run["sessions_lost"]);
+    assert!(count(&run, "/ops/total") > 0);
+}
+
+/// The driver keeps a vector of repeated columns for the rows after it. Recordings show one before
+/// each row; a server that left it out where all columns changed would be misread.
+#[test]
+fn a_row_that_the_driver_misreads_is_an_error_and_no_figure() {
+    let (stand_in, work) = loaded(Release::Free23, "2");
+    stand_in.shared.spares_vectors.store(true, Ordering::Relaxed);
+    let ended = petal(&work, &stand_in, &["run", "--work-loop", "1"]).ends();
+    assert_ne!(ended.code, Some(0), "{}", ended.stdout);
+}

@@ -1,0 +1,347 @@
+//! What petal's statements mean to the stand-in: tables of keys and texts in memory, just enough that
+//! a load, a run and a check go through. It matches petal's own texts, and any other is an error. No
+//! test of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::request::{Execute, NUMBER, number};
+
+/// A bound value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Number(u64),
+    Text(String),
+}
+
+impl Value {
+    pub fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Text(text) => text.parse().unwrap_or(0),
+        }
+    }
+}
+
+/// The values of an execution, by row; those that are only given back are empty texts.
+pub fn values(execute: &Execute) -> Vec<Vec<Value>> {
+    let kinds: Vec<u8> =
+        execute.binds.iter().filter(|bind| bind.is_in).map(|bind| bind.kind).collect();
+    let value = |(at, bytes): (usize, &Option<Vec<u8>>)| match (bytes, kinds[at]) {
+        (None, _) => Value::Text(String::new()),
+        (Some(bytes), NUMBER) => Value::Number(number(bytes).unwrap()),
+        (Some(bytes), _) => Value::Text(String::from_utf8(bytes.clone()).unwrap()),
+    };
+    execute.rows.iter().map(|row| row.iter().enumerate().map(value).collect()).collect()
+}
+
+pub type Row = Vec<String>;
+
+/// What a statement comes to.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Rows(Vec<Row>),
+    /// Rows that it touched.
+    Done(u64),
+    /// What a block gives back.
+    Outs(Vec<String>),
+    Fails(u32, String),
+}
+
+#[derive(Default)]
+pub struct Table {
+    comment: String,
+    /// Columns c2 to c20, by key.
+    pub rows: BTreeMap<u64, Vec<String>>,
+    has_index: bool,
+}
+
+/// The database of one stand-in.
+#[derive(Default)]
+pub struct World {
+    pub tables: BTreeMap<String, Table>,
+    /// petal_meta: schema and key with their value.
+    meta: BTreeMap<(u64, String), String>,
+    /// Who holds petal_meta in a mode that others may share.
+    shared: BTreeSet<u64>,
+    /// What each session changed and did not commit: table, key, columns as they were.
+    undo: BTreeMap<u64, Vec<(String, u64, Vec<String>)>>,
+    plans: Vec<Row>,
+    pub statistics: BTreeMap<&'static str, u64>,
+}
+
+const BLOCK_BYTES: u64 = 8192;
+
+impl World {
+    pub fn count(&mut self, name: &'static str, by: u64) {
+        *self.statistics.entry(name).or_default() += by;
+    }
+
+    pub fn commit(&mut self, session: u64) {
+        if self.undo.remove(&session).is_some() {
+            self.count("user commits", 1);
+            self.count("redo synch writes", 1);
+        }
+        self.shared.remove(&session);
+    }
+
+    pub fn roll_back(&mut self, session: u64) {
+        for (table, key, columns) in
+            self.undo.remove(&session).unwrap_or_default().into_iter().rev()
+        {
+            if let Some(table) = self.tables.get_mut(&table) {
+                table.rows.insert(key, columns);
+            }
+        }
+        self.shared.remove(&session);
+    }
+
+    /// `sql` with single spaces.
+    pub fn execute(&mut self, session: u64, sql: &str, binds: &[Vec<Value>]) -> Answer {
+        let verb = sql.split(' ').next().unwrap_or_default();
+        let answer = match verb {
+            "SELECT" => self.query(sql, binds.first().map_or(&[], Vec::as_slice)),
+            "CREATE" | "DROP" | "COMMENT" | "ALTER" | "LOCK" => self.define(session, sql),
+            "BEGIN" => self.block(sql),
+            _ => self.change(session, sql, binds),
+        };
+        answer.unwrap_or_else(|| Answer::Fails(900, format!("not known to the stand-in: {sql}")))
+    }
+
+    fn define(&mut self, session: u64, sql: &str) -> Option<Answer> {
+        let words: Vec<&str> = sql.split(' ').collect();
+        let done = Some(Answer::Done(0));
+        match words[..] {
+            ["CREATE", "TABLE", name, ..] => {
+                self.tables.insert(name.to_uppercase(), Table::default());
+                done
+            }
+            ["CREATE", "INDEX", _, "ON", name, ..]
+            | ["CREATE", "UNIQUE", "INDEX", _, "ON", name, ..] => {
+                self.tables.get_mut(&name.to_uppercase())?.has_index = true;
+                done
+            }
+            ["COMMENT", "ON", "TABLE", name, "IS", ..] => {
+                let comment = sql.split('\'').nth(1)?.to_owned();
+                self.tables.get_mut(&name.to_uppercase())?.comment = comment;
+                done
+            }
+            ["DROP", "TABLE", name, "PURGE"] => {
+                if name == "petal_meta" {
+                    self.meta.clear();
+                }
+                Some(match self.tables.remove(&name.to_uppercase()) {
+                    Some(_) => Answer::Done(0),
+                    None => no_table(name),
+                })
+            }
+            ["LOCK", "TABLE", "petal_meta", "IN", "ROW", "SHARE", "MODE"] => {
+                self.shared.insert(session);
+                done
+            }
+            ["LOCK", "TABLE", "petal_meta", "IN", "EXCLUSIVE", "MODE", "NOWAIT"] => {
+                if self.shared.iter().any(|holder| *holder != session) {
+                    let busy = "resource busy and acquire with NOWAIT specified";
+                    return Some(Answer::Fails(54, busy.to_owned()));
+                }
+                done
+            }
+            ["ALTER", "TABLE" | "INDEX", ..] => done,
+            ["ALTER", "SESSION", "SET", ..] => done,
+            ["ALTER", "SYSTEM", "CHECKPOINT"] => {
+                self.count("background checkpoints completed", 1);
+                done
+            }
+            ["ALTER", "SYSTEM", "SWITCH", "LOGFILE"] => done,
+            _ => None,
+        }
+    }
+
+    /// Blocks but for the loop.
+    fn block(&mut self, sql: &str) -> Option<Answer> {
+        if sql.contains("perfstat.statspack.snap") {
+            let message = "line 1, column 1: PLS-00201: identifier must be declared";
+            return Some(Answer::Fails(6550, message.to_owned()));
+        }
+        sql.contains("DBMS_STATS.GATHER_TABLE_STATS").then_some(Answer::Done(0))
+    }
+
+    fn change(&mut self, session: u64, sql: &str, binds: &[Vec<Value>]) -> Option<Answer> {
+        let first = binds.first().map_or(&[][..], Vec::as_slice);
+        if sql.starts_with("INSERT INTO petal_meta ") {
+            let key = (first[0].number(), first[1].text());
+            self.meta.insert(key, first[2].text());
+            return Some(Answer::Done(1));
+        }
+        if sql.starts_with("DELETE FROM petal_meta ") {
+            let before = self.meta.len();
+            self.meta.retain(|(schema, _), _| *schema != first[0].number());
+            return Some(Answer::Done((before - self.meta.len()) as u64));
+        }
+        if let Some(table) = table_after(sql, "INTO ").filter(|_| sql.starts_with("INSERT")) {
+            let Some(table) = self.tables.get_mut(&table) else { return Some(no_table(&table)) };
+            for row in binds {
+                let columns = row[1..].iter().map(Value::text).collect();
+                table.rows.insert(row[0].number(), columns);
+            }
+            return Some(Answer::Done(binds.len() as u64));
+        }
+        if let Some(table) = table_after(sql, "*/ ").filter(|_| sql.starts_with("UPDATE")) {
+            let (texts, keys) = first.split_at(first.len() - 2);
+            let texts: Vec<String> = texts.iter().map(Value::text).collect();
+            let keys = (keys[0].number(), keys[1].number());
+            return Some(self.update(session, &table, &texts, keys));
+        }
+        if let Some(id) = sql.strip_prefix("EXPLAIN PLAN SET STATEMENT_ID = '") {
+            let (id, statement) = id.split_once('\'')?;
+            let table = table_after(statement, "FROM ").or(table_after(statement, "*/ "))?;
+            for step in ["TABLE ACCESS|BY INDEX ROWID|", "INDEX|RANGE SCAN|_CUSTID"] {
+                let [operation, options, end]: [&str; 3] =
+                    step.split('|').collect::<Vec<_>>().try_into().ok()?;
+                let object = format!("{table}{end}");
+                self.plans.push(vec![id.into(), operation.into(), options.into(), object]);
+            }
+            return Some(Answer::Done(0));
+        }
+        match sql {
+            "COMMIT WRITE IMMEDIATE WAIT" => self.commit(session),
+            "ROLLBACK" => self.roll_back(session),
+            _ if sql.starts_with("DELETE FROM plan_table") => self.plans.clear(),
+            _ => return None,
+        }
+        Some(Answer::Done(0))
+    }
+
+    /// Changes c2 and as many columns after it as there are texts, of these keys.
+    pub fn update(
+        &mut self,
+        session: u64,
+        table: &str,
+        texts: &[String],
+        (low, high): (u64, u64),
+    ) -> Answer {
+        let Some(found) = self.tables.get_mut(table) else { return no_table(table) };
+        let undo = self.undo.entry(session).or_default();
+        let mut rows = 0;
+        for (key, columns) in found.rows.range_mut(low..=high) {
+            undo.push((table.to_owned(), *key, columns.clone()));
+            columns[..texts.len()].clone_from_slice(texts);
+            rows += 1;
+        }
+        self.count("session logical reads", rows + 1);
+        self.count("redo size", rows * 400 + 200);
+        Answer::Done(rows)
+    }
+
+    /// Rows of these keys, or of the whole table.
+    pub fn visit(&mut self, table: &str, keys: Option<(u64, u64)>) -> Answer {
+        let Some(found) = self.tables.get(table) else { return no_table(table) };
+        let rows = match keys {
+            Some((low, high)) => found.rows.range(low..=high).count(),
+            None => found.rows.len(),
+        } as u64;
+        self.count("session logical reads", rows + 1);
+        Answer::Done(rows)
+    }
+
+    fn query(&mut self, sql: &str, binds: &[Value]) -> Option<Answer> {
+        let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Row>();
+        let one = |cells: &[&str]| Some(Answer::Rows(vec![row(cells)]));
+        if sql.contains("COUNT(c2) FROM ") {
+            let table = table_after(sql, "FROM ")?;
+            let keys = (!binds.is_empty()).then(|| (binds[0].number(), binds[1].number()));
+            return Some(match self.visit(&table, keys) {
+                Answer::Done(rows) => Answer::Rows(vec![vec![rows.to_string()]]),
+                failed => failed,
+            });
+        }
+        if sql.contains("DBMS_ROWID.ROWID_ROW_NUMBER") {
+            let table = sql.rsplit("FROM ").next()?.split(' ').next()?.to_uppercase();
+            let Some(table) = self.tables.get(&table) else { return Some(no_table(&table)) };
+            let rows = table.rows.len().to_string();
+            return one(&[&rows, &rows, if table.rows.is_empty() { "0" } else { "1" }]);
+        }
+        let from = sql.rsplit_once("FROM ").map_or("", |(_, after)| after);
+        match from.split([' ', ')']).next()? {
+            "user_tab_comments" => {
+                let marked = self.tables.iter().filter(|(_, table)| !table.comment.is_empty());
+                Some(Answer::Rows(marked.map(|(name, _)| vec![name.clone()]).collect()))
+            }
+            "user_tables" => {
+                Some(Answer::Rows(self.tables.keys().map(|name| vec![name.clone()]).collect()))
+            }
+            "petal_meta" => {
+                let rows = self.meta.iter();
+                let rows =
+                    rows.map(|((n, key), value)| vec![n.to_string(), key.clone(), value.clone()]);
+                Some(Answer::Rows(rows.collect()))
+            }
+            "user_segments" => {
+                let size = |rows: usize| (rows as u64 * BLOCK_BYTES).to_string();
+                let mut rows = Vec::new();
+                for (name, table) in self.tables.iter().filter(|(name, _)| *name != "PETAL_META") {
+                    rows.push(vec![name.clone(), size(table.rows.len())]);
+                    if table.has_index {
+                        rows.push(vec![format!("{name}_CUSTID"), BLOCK_BYTES.to_string()]);
+                    }
+                }
+                Some(Answer::Rows(rows))
+            }
+            "user_users" => one(&["IOPS"]),
+            "user_tablespaces" => one(&["8192", "AUTO", "LOGGING", "NO"]),
+            "product_component_version" => one(&["23.26.1.0.0"]),
+            "all_tables" => one(&["DEFAULT"]),
+            "gv$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
+            "gv$instance" => one(&["1", "STANDIN", "localhost"]),
+            "v$resource_limit" => one(&["300"]),
+            "v$log" => one(&["3", "4294967296", "4294967296", "1"]),
+            "v$database" => one(&["NOARCHIVELOG", "NO"]),
+            "dba_data_files" => one(&["+DATA/iops.dbf"]),
+            "plan_table" => Some(Answer::Rows(self.plans.clone())),
+            "v$parameter" => Some(Answer::Rows(vec![
+                row(&["db_block_size", "8192"]),
+                row(&["db_cache_size", "268435456"]),
+                row(&["sga_target", "0"]),
+                row(&["processes", "300"]),
+            ])),
+            "dual" if sql.contains("'CON_ID'") => one(&["STANDIN", "0"]),
+            "dual" if sql.contains("'INSTANCE'") => one(&["1"]),
+            "dual" => one(&["X"]),
+            "gv$sysstat" => {
+                let rows = self.statistics.iter();
+                let rows =
+                    rows.map(|(name, value)| vec!["1".into(), (*name).into(), value.to_string()]);
+                Some(Answer::Rows(rows.collect()))
+            }
+            "gv$system_event" => {
+                let waits = self.statistics["redo synch writes"].to_string();
+                Some(Answer::Rows(vec![
+                    row(&["1", "log file sync", "Commit", &waits, &waits, &waits, &waits]),
+                    row(&["1", "log file parallel write", "System I/O", &waits, &waits, "0", "0"]),
+                ]))
+            }
+            "gv$sys_time_model" => one(&["1", "DB CPU", "1000000"]),
+            "gv$event_histogram_micro" => one(&["1", "log file sync", "128", "1"]),
+            "gv$iostat_function" => one(&["1", "LGWR", "0", "0", "0", "0", "1", "1", "0", "0"]),
+            "gv$osstat" => one(&["1", "BUSY_TIME", "100"]),
+            name if name.starts_with("perfstat.") => Some(no_table(name)),
+            _ => None,
+        }
+    }
+}
+
+fn no_table(name: &str) -> Answer {
+    Answer::Fails(942, format!("table or view \"{name}\" does not exist"))
+}
+
+/// The name that stands behind this, as the dictionary has it.
+pub fn table_after(sql: &str, before: &str) -> Option<String> {
+    let name = sql.split(before).nth(1)?.split(' ').next()?;
+    Some(name.to_uppercase())
+}

@@ -1,0 +1,601 @@
+//! The stand-in's connections: how one is accepted, logs on, executes and ends, and the faults that a
+//! test asks for at each of these steps. No test of its own.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, RESEND, Reader, Writer};
+use super::logon::{self, Keys, LogOn};
+use super::model::{Answer, Row, Value, World, values};
+use super::request::{Execute, IN, OUT, Request, Requests};
+use super::response::{
+    Columns, END_OF_RESPONSE, End, Outs, Rows, Values, write_parameters, write_status,
+};
+use super::{block, capture};
+
+pub const PASSWORD: &str = "s3cret";
+const TICK: Duration = Duration::from_millis(20);
+
+/// Which server's way of speaking the stand-in has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Release {
+    /// Each step of log-on by itself, no end of answers, version 11 of the fields.
+    Xe18,
+    /// Three steps of log-on at once, marked ends, version 24.
+    Free23,
+}
+
+impl Release {
+    fn version(self) -> u8 {
+        match self {
+            Self::Xe18 => 11,
+            Self::Free23 => 24,
+        }
+    }
+}
+
+/// What goes wrong at a step.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// Nothing is answered any more, and the connection stays.
+    Silence,
+    /// The connection ends.
+    Closed,
+    /// These bytes are sent instead of an answer, and nothing more.
+    Sends(Vec<u8>),
+    /// An error of the database.
+    Fails(u32, &'static str),
+    /// The statement ends when somebody cancels it or kills its session.
+    Hangs,
+}
+
+struct Rule {
+    at: String,
+    /// How often the step still goes well.
+    after: u32,
+    fault: Fault,
+}
+
+/// What others may do to a session.
+#[derive(Default)]
+pub struct Flags {
+    cancelled: AtomicBool,
+    killed: AtomicBool,
+}
+
+/// What all connections of a stand-in share.
+pub struct Shared {
+    release: Release,
+    world: Mutex<World>,
+    rules: Mutex<Vec<Rule>>,
+    sessions: Mutex<BTreeMap<u64, Arc<Flags>>>,
+    last_session: AtomicU64,
+    /// Every statement that came, with single spaces.
+    statements: Mutex<Vec<String>>,
+    /// What no server would understand; a test must find none.
+    odd: Mutex<Vec<String>>,
+    /// A row of which all changed comes without a vector, which no recording shows.
+    pub spares_vectors: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// The fault of a step, by its name or by what the statement contains.
+    fn fault(&self, step: &str) -> Option<Fault> {
+        let mut rules = lock(&self.rules);
+        let rule = rules.iter_mut().find(|rule| step.contains(&rule.at))?;
+        match rule.after.checked_sub(1) {
+            Some(left) => {
+                rule.after = left;
+                None
+            }
+            None => Some(rule.fault.clone()),
+        }
+    }
+
+    /// The error of the next operation of a loop, if it has one.
+    pub fn next_operation_fails(&self) -> Option<u32> {
+        let Fault::Fails(code, _) = self.fault("operation")? else { return None };
+        let mut rules = lock(&self.rules);
+        rules.retain(|rule| rule.at != "operation");
+        Some(code)
+    }
+}
+
+/// A stand-in on a port of this host, until the test's process ends.
+#[derive(Clone)]
+pub struct StandIn {
+    pub port: u16,
+    pub shared: Arc<Shared>,
+}
+
+impl StandIn {
+    pub fn start(release: Release) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut world = World::default();
+        for name in [
+            "session logical reads",
+            "physical reads",
+            "physical read IO requests",
+            "physical read bytes",
+            "physical writes",
+            "redo size",
+            "user commits",
+            "redo synch writes",
+            "background checkpoints completed",
+        ] {
+            world.count(name, 0);
+        }
+        let shared = Arc::new(Shared {
+            release,
+            world: Mutex::new(world),
+            rules: Mutex::default(),
+            sessions: Mutex::default(),
+            last_session: AtomicU64::new(10),
+            statements: Mutex::default(),
+            odd: Mutex::default(),
+            spares_vectors: AtomicBool::default(),
+        });
+        let serving = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&serving);
+                thread::spawn(move || Connection::serve(stream, &shared));
+            }
+        });
+        Self { port, shared }
+    }
+
+    pub fn url(&self) -> String {
+        format!("oracle://petal:{PASSWORD}@127.0.0.1:{}/standin", self.port)
+    }
+
+    /// From the next time on, after `after` times that go well.
+    pub fn fails_at(&self, at: &str, after: u32, fault: Fault) -> &Self {
+        lock(&self.shared.rules).push(Rule { at: at.to_owned(), after, fault });
+        self
+    }
+
+    pub fn is_well_again(&self) {
+        lock(&self.shared.rules).clear();
+    }
+
+    pub fn statements(&self) -> Vec<String> {
+        lock(&self.shared.statements).clone()
+    }
+
+    /// Fails where a client sent what cannot be.
+    #[track_caller]
+    pub fn understood_all(&self) {
+        assert_eq!(*lock(&self.shared.odd), [""; 0]);
+    }
+
+    /// Keys of a schema with the text of c2.
+    pub fn rows(&self, schema: u32) -> BTreeMap<u64, String> {
+        let world = self.shared.world();
+        let table = &world.tables[&format!("PETAL{schema}_CF1")];
+        table.rows.iter().map(|(key, columns)| (*key, columns[0].clone())).collect()
+    }
+}
+
+/// Rows that the client has not fetched yet.
+type Open = BTreeMap<u64, (usize, std::vec::IntoIter<Row>)>;
+
+struct Connection<'a> {
+    shared: &'a Shared,
+    requests: Requests<Packets>,
+    session: u64,
+    flags: Arc<Flags>,
+    sequence: u64,
+    last_cursor: u64,
+    open: Open,
+}
+
+impl<'a> Connection<'a> {
+    fn serve(stream: TcpStream, shared: &'a Shared) {
+        let session = shared.last_session.fetch_add(1, Ordering::Relaxed) + 1;
+        let flags = Arc::<Flags>::default();
+        lock(&shared.sessions).insert(session, Arc::clone(&flags));
+        let packets = Packets { stream, are_long: false, ends_are_marked: false };
+        let requests = Requests::new(packets, shared.release.version());
+        let mut connection = Connection {
+            shared,
+            requests,
+            session,
+            flags,
+            sequence: 1,
+            last_cursor: 0,
+            open: Open::new(),
+        };
+        if let Err(Broken::Odd(what)) = connection.talk() {
+            lock(&shared.odd).push(what);
+        }
+        shared.world().roll_back(session);
+        lock(&shared.sessions).remove(&session);
+        let _ = connection.packets().stream.shutdown(Shutdown::Both);
+    }
+
+    fn packets(&mut self) -> &mut Packets {
+        &mut self.requests.reader.source
+    }
+
+    fn talk(&mut self) -> Result<(), Broken> {
+        self.accept()?;
+        self.log_on()?;
+        loop {
+            match self.requests.read() {
+                Ok(Request::LogOff) => {
+                    self.step("log-off")?;
+                    return self.answer_status().map(|()| drop(self.requests.read()));
+                }
+                Ok(request) => self.execute(request)?,
+                // The call was over before the client broke it off.
+                Err(Broken::Marker(_)) => self.broken(1013, "user requested cancel")?,
+                Err(broken) => return Err(broken),
+            }
+        }
+    }
+
+    /// Does what the test asked for at this step; an error of the database is left to the caller.
+    fn step(&mut self, step: &str) -> Result<Option<Fault>, Broken> {
+        let Some(fault) = self.shared.fault(step) else { return Ok(None) };
+        match fault {
+            Fault::Silence => {}
+            Fault::Closed => return Err(Broken::Ended),
+            Fault::Sends(bytes) => {
+                let _ = self.packets().stream.write_all(&bytes);
+            }
+            other => return Ok(Some(other)),
+        }
+        let _ = self.packets().stream.read_to_end(&mut Vec::new());
+        Err(Broken::Ended)
+    }
+
+    fn accept(&mut self) -> Result<(), Broken> {
+        let asked = self.packets().read()?;
+        self.step("connect")?;
+        assert_eq!(asked.kind, CONNECT);
+        // Long connect data come in a packet of their own, which XE has sent again.
+        let is_long = u16::from_be_bytes([asked.payload[16], asked.payload[17]]) > 230;
+        if is_long {
+            assert_eq!(self.packets().read()?.kind, DATA);
+            self.packets().write(RESEND, &[]);
+            assert_eq!(self.packets().read()?.kind, CONNECT);
+            assert_eq!(self.packets().read()?.kind, DATA);
+        }
+        let release = self.shared.release;
+        let name = if release == Release::Xe18 { "xe18-accept" } else { "free23-accept" };
+        self.step("accept")?;
+        self.packets().write(ACCEPT, &capture(name));
+        self.packets().are_long = true;
+        self.packets().ends_are_marked = release == Release::Free23;
+        Ok(())
+    }
+
+    fn log_on(&mut self) -> Result<(), Broken> {
+        let keys = Keys::new(PASSWORD);
+        match self.shared.release {
+            Release::Xe18 => {
+                let Request::Protocol = self.requests.read()? else { return unexpected() };
+                self.step("protocol")?;
+                self.packets().answer(&capture("xe18-protocol"));
+                let Request::DataTypes = self.requests.read()? else { return unexpected() };
+                self.step("data types")?;
+                self.packets().answer(&capture("xe18-data-types"));
+                let Request::LogOn { phase: 1, .. } = self.requests.read()? else {
+                    return unexpected();
+                };
+                self.step("log-on 1")?;
+                self.answer_log_on(Vec::new(), &keys.challenge(), &[])?;
+            }
+            Release::Free23 => {
+                let Request::FastLogOn = self.requests.read()? else { return unexpected() };
+                self.step("protocol")?;
+                self.step("log-on 1")?;
+                // What stands before the log-on's own answer.
+                let captured = capture("free23-fast-log-on");
+                let log_on = captured.windows(4).rposition(|four| four == [8, 1, 6, 1]).unwrap();
+                self.answer_log_on(captured[..log_on].to_vec(), &keys.challenge(), &[])?;
+            }
+        }
+        let Request::LogOn { phase: 2, sent } = self.requests.read()? else { return unexpected() };
+        let fault = self.step("log-on 2")?;
+        if let Some(Fault::Fails(code, message)) = fault {
+            self.refuse(code, message);
+            return Err(Broken::Ended);
+        }
+        self.welcome(&keys, &sent)
+    }
+
+    /// The answer to the second phase, as a server sent it, with the session's own numbers.
+    fn welcome(&mut self, keys: &Keys, sent: &LogOn) -> Result<(), Broken> {
+        let Some(key) = keys.session_key(sent, PASSWORD) else {
+            self.refuse(1017, "invalid username/password; logon denied");
+            return Err(Broken::Ended);
+        };
+        let name = match self.shared.release {
+            Release::Xe18 => "xe18-log-on-2",
+            Release::Free23 => "free23-log-on-2",
+        };
+        let captured = capture(name);
+        let mut reader = Reader::of(&captured);
+        let mut pairs = logon::read_pairs(&mut reader)?;
+        for (key_name, value, _) in &mut pairs {
+            match key_name.as_str() {
+                "AUTH_SVR_RESPONSE" => *value = logon::server_proof(&key),
+                "AUTH_SESSION_ID" => *value = self.session.to_string(),
+                "AUTH_SERIAL_NUM" => *value = (self.session * 10).to_string(),
+                _ => {}
+            }
+        }
+        let mut rest = Vec::new();
+        while !reader.is_empty() {
+            rest.push(reader.u8()?);
+        }
+        // What a server sends along, up to the end, which is the stand-in's own.
+        let end = rest.windows(3).rposition(|three| three == [4, 1, 1]).unwrap();
+        self.answer_log_on(Vec::new(), &pairs, &rest[..end])
+    }
+
+    fn answer_log_on(
+        &mut self,
+        before: Vec<u8>,
+        pairs: &[logon::Pair],
+        after: &[u8],
+    ) -> Result<(), Broken> {
+        let mut writer = Writer(before);
+        logon::write_pairs(&mut writer, pairs);
+        writer.raw(after);
+        self.send(writer, End { call_status: 1, ..End::default() });
+        Ok(())
+    }
+
+    fn refuse(&mut self, code: u32, message: &str) {
+        self.send_error(Writer::default(), End::default(), code, message);
+    }
+
+    fn execute(&mut self, request: Request) -> Result<(), Broken> {
+        match request {
+            Request::Execute(execute) => self.statement(execute),
+            Request::Fetch { cursor, rows } => {
+                self.step("fetch")?;
+                let mut writer = Writer::default();
+                let (_, is_end) = self.write_rows(&mut writer, cursor, rows);
+                // Numbers come with executions alone.
+                self.end_of_rows(writer, cursor, is_end);
+                Ok(())
+            }
+            Request::Commit => {
+                self.step("commit")?;
+                self.shared.world().commit(self.session);
+                self.answer_status()
+            }
+            Request::Rollback => {
+                self.shared.world().roll_back(self.session);
+                self.answer_status()
+            }
+            _ => unexpected(),
+        }
+    }
+
+    fn statement(&mut self, execute: Execute) -> Result<(), Broken> {
+        let known = self.requests.cursors.get(&execute.cursor).map(|(sql, _)| sql.clone());
+        let Some(sql) = execute.sql.clone().or(known) else { return unexpected() };
+        let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        lock(&self.shared.statements).push(sql.clone());
+        let cursor = match execute.cursor {
+            0 => {
+                self.last_cursor += 1;
+                self.last_cursor
+            }
+            open => open,
+        };
+        let end = End { cursor, ..End::default() };
+        match self.step(&sql)? {
+            Some(Fault::Fails(code, message)) => {
+                self.send_error(Writer::default(), End::default(), code, message);
+                return Ok(());
+            }
+            Some(Fault::Hangs) => return self.hang(),
+            _ => {}
+        }
+        if self.flags.killed.load(Ordering::Relaxed) {
+            return Err(Broken::Ended);
+        }
+        let bound = values(&execute);
+        let answer = match sql.starts_with("DECLARE ops ") {
+            true => block::run(self.shared, self.session, &sql, &named(&sql, &bound)),
+            false => self.administer(&sql).unwrap_or_else(|| {
+                let mut world = self.shared.world();
+                world.execute(self.session, &sql, &bound)
+            }),
+        };
+        if let Answer::Fails(900, what) = &answer {
+            lock(&self.shared.odd).push(what.clone());
+        }
+        let mut writer = Writer::default();
+        match answer {
+            Answer::Fails(code, message) => {
+                self.send_error(writer, End::default(), code, &message);
+                return Ok(());
+            }
+            Answer::Rows(rows) => {
+                let columns = rows.first().map_or(1, Vec::len);
+                if execute.function == 94 && execute.cursor == 0 {
+                    Columns::texts(columns).write(&mut writer, self.requests.version);
+                }
+                self.open.insert(cursor, (columns, rows.into_iter()));
+                let (_, is_end) = self.write_rows(&mut writer, cursor, execute.prefetch);
+                self.remember(cursor, &execute, &[]);
+                write_parameters(&mut writer, &self.numbers());
+                self.end_of_rows(writer, cursor, is_end);
+            }
+            Answer::Done(rows) => {
+                self.remember(cursor, &execute, &[]);
+                write_parameters(&mut writer, &self.numbers());
+                self.send(writer, End { rows, iterations: 1, ..end });
+            }
+            Answer::Outs(texts) => {
+                let names = bind_names(&sql);
+                let outs: Vec<u8> = names
+                    .iter()
+                    .map(|name| if ["ENDED", "ERRORS"].contains(&&**name) { OUT } else { IN })
+                    .collect();
+                let texts = texts.into_iter().map(|text| Some(text.into_bytes()));
+                let values: Values = texts.collect();
+                Outs { directions: outs.clone(), values }.write(&mut writer);
+                self.remember(cursor, &execute, &outs);
+                write_parameters(&mut writer, &self.numbers());
+                self.send(writer, End { rows: 1, iterations: 1, ..end });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a cursor open, with what repeated executions of it bind.
+    fn remember(&mut self, cursor: u64, execute: &Execute, directions: &[u8]) {
+        let known = self.requests.cursors.get(&cursor).map(|(sql, _)| sql.clone());
+        let sql = execute.sql.clone().or(known).unwrap_or_default();
+        let mut binds = execute.binds.clone();
+        for (bind, direction) in binds.iter_mut().zip(directions) {
+            bind.is_in = !Outs::is_out(*direction);
+        }
+        self.requests.cursors.insert(cursor, (sql, binds));
+    }
+
+    /// Cancels or kills another session, as `ALTER SYSTEM` does it.
+    fn administer(&self, sql: &str) -> Option<Answer> {
+        let is_kill = sql.starts_with("ALTER SYSTEM KILL SESSION '");
+        if !is_kill && !sql.starts_with("ALTER SYSTEM CANCEL SQL '") {
+            return None;
+        }
+        let session: u64 = sql.split('\'').nth(1)?.split(',').next()?.parse().ok()?;
+        let sessions = lock(&self.shared.sessions);
+        let Some(flags) = sessions.get(&session) else {
+            return Some(Answer::Fails(30, "User session ID does not exist.".into()));
+        };
+        let flag = if is_kill { &flags.killed } else { &flags.cancelled };
+        flag.store(true, Ordering::Relaxed);
+        Some(Answer::Done(0))
+    }
+
+    /// Waits until the statement is cancelled, or its session is killed.
+    fn hang(&mut self) -> Result<(), Broken> {
+        loop {
+            if self.flags.killed.load(Ordering::Relaxed) {
+                return Err(Broken::Ended);
+            }
+            if self.flags.cancelled.swap(false, Ordering::Relaxed) {
+                self.packets().reset(false)?;
+                self.refuse(1013, "user requested cancel of current operation");
+                return Ok(());
+            }
+            if self.packets().is_heard(TICK) {
+                return match self.requests.reader.u8() {
+                    Err(Broken::Marker(_)) => self.broken(1013, "user requested cancel"),
+                    Err(broken) => Err(broken),
+                    Ok(_) => unexpected(),
+                };
+            }
+        }
+    }
+
+    /// Answers the client's break.
+    fn broken(&mut self, code: u32, message: &str) -> Result<(), Broken> {
+        self.requests.reader.clear();
+        self.packets().reset(true)?;
+        self.refuse(code, message);
+        Ok(())
+    }
+
+    /// Up to so many rows of a cursor; how many, and whether these are all.
+    fn write_rows(&mut self, writer: &mut Writer, cursor: u64, asked: u64) -> (usize, bool) {
+        let Some((columns, rows)) = self.open.get_mut(&cursor) else { return (0, true) };
+        let rows: Vec<Row> = rows.take(asked as usize).collect();
+        let values = |row: Row| row.into_iter().map(|cell| Some(cell.into_bytes())).collect();
+        let rows: Vec<Values> = rows.into_iter().map(values).collect();
+        let (count, columns) = (rows.len(), *columns);
+        let is_end = count < asked as usize;
+        if count > 0 {
+            let spares_vectors = self.shared.spares_vectors.load(Ordering::Relaxed);
+            // From the third row on, as 23ai does it.
+            Rows { columns, null_columns: 0, asked, rows, whole: 2, spares_vectors }.write(writer);
+        }
+        (count, is_end)
+    }
+
+    fn end_of_rows(&mut self, writer: Writer, cursor: u64, is_end: bool) {
+        let end = End { cursor, statement_kind: 3, ..End::default() };
+        match is_end {
+            true => self.send_error(writer, end, 1403, "no data found"),
+            false => self.send(writer, end),
+        }
+    }
+
+    fn send_error(&mut self, writer: Writer, end: End, code: u32, message: &str) {
+        let message = format!("ORA-{code:05}: {message}\n");
+        self.send(writer, End { error: code.into(), message, ..end });
+    }
+
+    fn send(&mut self, mut writer: Writer, end: End) {
+        self.sequence += 1;
+        let end = End { call_status: 1, sequence: self.sequence, ..end };
+        end.write(&mut writer, self.requests.version);
+        self.finish(writer);
+    }
+
+    /// What a server tells of itself with each execution; its clock is the first.
+    fn numbers(&self) -> [u64; 6] {
+        [0x0322_b1c4, 0, self.session, 0, 0, 0]
+    }
+
+    fn answer_status(&mut self) -> Result<(), Broken> {
+        self.sequence += 1;
+        let mut writer = Writer::default();
+        write_status(&mut writer, 1, self.sequence);
+        self.finish(writer);
+        Ok(())
+    }
+
+    fn finish(&mut self, mut writer: Writer) {
+        if self.packets().ends_are_marked {
+            writer.u8(END_OF_RESPONSE);
+        }
+        self.packets().answer(&writer.0);
+    }
+}
+
+fn unexpected<T>() -> Result<T, Broken> {
+    Err(Broken::Odd("a message that does not belong here".to_owned()))
+}
+
+/// The binds of a block in the order of their names in it.
+fn bind_names(sql: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for after in sql.split(':').skip(1) {
+        let name: String =
+            after.chars().take_while(|sign| sign.is_alphanumeric() || *sign == '_').collect();
+        let name = name.to_uppercase();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn named(sql: &str, bound: &[Vec<Value>]) -> BTreeMap<String, Value> {
+    bind_names(sql).into_iter().zip(bound.first().cloned().unwrap_or_default()).collect()
+}
