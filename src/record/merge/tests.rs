@@ -259,9 +259,12 @@ fn an_engine_in_petals_process_is_counted_by_every_share() {
     assert_eq!(run.details.steady.unwrap().io.physical_read_requests, Some(7000));
 }
 
+/// What makes a share one of another run.
+type Change = fn(&mut Run);
+
 #[test]
 fn shares_of_different_runs_are_refused_in_words() {
-    let refused = |change: fn(&mut Run)| {
+    let refused = |change: Change| {
         let dir = tempfile::tempdir().unwrap();
         let load_of = &steady_load(1, 2)[0];
         let folders: Vec<PathBuf> =
@@ -273,7 +276,7 @@ fn shares_of_different_runs_are_refused_in_words() {
         std::fs::create_dir(&into).unwrap();
         merge(&folders, &Folder::open(&into)).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut Run), &str); 7] = [
+    let cases: [(Change, &str); 7] = [
         (|run| run.details.petal_version = "9.9.9".into(), "petal is \"9.9.9\""),
         (|run| run.summary.target.url = "sqlite:other".into(), "the URL is \"sqlite:other\""),
         (|run| run.details.loaded[0].rows += 1, "the data is"),
