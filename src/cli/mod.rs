@@ -12,6 +12,7 @@ mod demo;
 mod drop;
 mod failure;
 mod help;
+mod launch;
 mod man;
 mod merge;
 mod metrics;

@@ -1,6 +1,8 @@
 //! `petal run`: one run, or REPEATS of them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
@@ -10,6 +12,7 @@ use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::record::moment::exact;
 use crate::report;
+use crate::runner::peers::{Summed, Together, Told};
 use crate::runner::series::Series;
 use crate::runner::start::{self, Start};
 use crate::settings::SCHEMAS_MAX;
@@ -21,7 +24,7 @@ use crate::workload::share::Share;
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{metrics, signals, source};
+use super::{launch, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,29 +94,66 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let signals = signals::count()?;
+    let Some(launched) = launch::join(&signals)? else {
+        return run_share(matches, console, &signals, None);
+    };
+    let hosts = &launched.hosts;
+    let console = if hosts.share().is_first() { console.clone() } else { Console::new(true) };
+    let exit = run_share(matches, &console, &signals, Some(hosts));
+    if let Err(failure) = &exit {
+        hosts.call_off(&failure.message);
+    }
+    launched.leave();
+    exit
+}
+
+/// What this host does of a run: all of it, a share, or its part among hosts that speak with each
+/// other.
+fn run_share(
+    matches: &ArgMatches,
+    console: &Console,
+    signals: &Arc<AtomicU8>,
+    hosts: Option<&Together>,
+) -> Result<Exit, Failure> {
     let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
-    let share = matches.get_one::<Share>("share").copied().unwrap_or_default();
+    let share = matches.get_one::<Share>("share").copied();
     let start = matches.get_one::<OffsetDateTime>("start-at").copied();
     check_start(&settings, start)?;
+    check_hosts(&settings, start, hosts)?;
+    let share = hosts.map(Together::share).or(share).unwrap_or_default();
     settings.is_shared = !share.is_whole();
     if let Some(at) = start {
         // The same on every host, and another one for another start.
         settings.seed.get_or_insert_with(|| start::seed(at));
     }
-    let signals = signals::count()?;
-    let context = source::context(&signals, console);
+    let mut context = source::context(signals, console);
+    let (summed, told) = (
+        hosts.map(|hosts| Summed::new(hosts, console)),
+        hosts.map(|hosts| Told { hosts, shown: console }),
+    );
+    match (&summed, &told) {
+        (Some(summed), _) if share.is_first() => context.watch = summed,
+        (_, Some(told)) => context.watch = told,
+        _ => {}
+    }
     let mut series = Series::new(context.open(&settings)?, settings, &context)?;
     (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
+    if let Some(hosts) = hosts {
+        series.join(hosts)?;
+    }
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
         let kept = series.run_once(repeat, name.map(String::as_str))?;
         let place = kept.folder.path().display().to_string();
-        if matches.get_flag("json") {
+        if hosts.is_some() && !share.is_first() {
+            // The first host shows what all of them did.
+        } else if matches.get_flag("json") {
             console.result(&json(&kept.run)?);
         } else if console.is_read_at_once() && !matches.get_flag("full") {
             console.report(|| report::text::brief(&kept.run, &place));
@@ -202,6 +242,28 @@ fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(),
         ));
     }
     Ok(())
+}
+
+/// What is not for a run of ranks.
+fn check_hosts(
+    settings: &Settings,
+    start: Option<OffsetDateTime>,
+    hosts: Option<&Together>,
+) -> Result<(), Failure> {
+    let Some(hosts) = hosts else { return Ok(()) };
+    let refused = |what: &str, why: &str| {
+        let of = hosts.share().of;
+        Err(Failure::usage(format!(
+            "{what}: an MPI launcher started petal as one of {of}, {why}; leave it out"
+        )))
+    };
+    match (start, &settings.until_steady) {
+        (Some(_), _) => refused("--start-at", "and these begin by a barrier"),
+        (None, Some(_)) => {
+            refused("--until-steady", "of which each would end at a moment of its own")
+        }
+        (None, None) => Ok(()),
+    }
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.

@@ -24,6 +24,8 @@ pub struct HostShare {
     /// This share took the database's counters: for all hosts, or those of an engine in petal's own
     /// process for itself.
     pub counts_database: bool,
+    /// And its closing snapshot was taken when all hosts had ended.
+    pub counted_all: bool,
     pub start: CommonStart,
 }
 
@@ -34,8 +36,9 @@ pub struct CommonStart {
     pub by: StartedBy,
     /// The moment of `--start-at`: UTC, RFC 3339; null where hosts waited for each other.
     pub at: Option<String>,
-    /// How far the clock that was taken is ahead of this host's, in seconds: of the database's 0
-    /// where it runs on this host; null where nobody measured it.
+    /// How far the clock that was taken is ahead of this host's, in seconds: the database's (0 where
+    /// it runs on this host), or at a barrier the first host's, which the merge compares; null where
+    /// nobody measured it.
     pub clock_ahead_s: Option<f64>,
     /// Whether this host says that its own clock is synchronised; null where nobody tells.
     pub synchronised: Option<bool>,

@@ -31,6 +31,8 @@ use super::steady_window;
 /// The raw results of a run.
 pub struct Measured {
     pub elapsed_s: f64,
+    /// The closing snapshot was taken when all hosts of the run had ended.
+    pub all_ended: bool,
     pub totals: Tally,
     pub steady: steady_window::Steady,
     pub timeline: Vec<Second>,
@@ -86,6 +88,7 @@ fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
         host: host::own_name(),
         boot_id: host::boot_id(),
         counts_database: job.counts_database(),
+        counted_all: false,
         start: prepared.start.clone().unwrap_or_default(),
     })
 }
@@ -98,6 +101,7 @@ pub fn run(
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
+    let all_ended = measured.all_ended;
     let start = job.start.recorded(&prepared, started_at).unwrap_or_default();
     let total = measured.counters.as_deref().and_then(Counters::sum).unwrap_or_default();
     let details = details(job, opening.details, &mut measured, &total);
@@ -105,6 +109,7 @@ pub fn run(
     let mut run = Run { summary, details };
     if let Some(share) = &mut run.summary.share {
         share.start = start;
+        share.counted_all = all_ended && share.counts_database;
     }
     run.summary.os = OsFigures::of(&run);
     run

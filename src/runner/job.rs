@@ -34,7 +34,7 @@ pub struct Job<'a> {
     /// Those of this host.
     pub seats: Vec<Seat>,
     pub share: Share,
-    pub start: Start,
+    pub start: Start<'a>,
     pub loaded: Vec<LoadedSchema>,
     /// The folder of the record; without one only the returned value is left.
     pub folder: Option<&'a Folder>,

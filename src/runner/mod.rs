@@ -16,6 +16,7 @@ pub mod merge;
 pub mod os;
 pub mod os_data;
 pub mod page_cache;
+pub mod peers;
 mod prepare;
 pub mod quiet;
 pub mod rows;

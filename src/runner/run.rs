@@ -364,7 +364,7 @@ fn close(
         Err(EngineError::Environment(what)) => gaps.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
-    job.start.wait_for_others(job);
+    let all_ended = job.start.wait_for_others(job);
     let (counters, counted_until) = sampler.close_counters(job.snapshot());
     gaps.append(&mut sampler.gaps);
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
@@ -380,6 +380,7 @@ fn close(
     let watched = sampler.take_watching();
     Measured {
         elapsed_s,
+        all_ended,
         totals: sampler.totals,
         steady: sampler.steady.close(),
         timeline: sampler.timeline,

@@ -17,6 +17,8 @@ use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::job::Job;
+use super::merge::merge_into;
+use super::peers::{Plan, Together};
 use super::run::{call_hook, run as drive};
 use super::start::Start;
 use super::{Context, RunError, Subject, os_data};
@@ -32,7 +34,7 @@ pub struct Series<'a> {
     pub os_data: Option<PathBuf>,
     /// The sessions of this host, where several drive the run, and when they begin.
     pub share: Share,
-    pub start: Start,
+    pub start: Start<'a>,
 }
 
 /// The part of the loaded data that a run uses.
@@ -125,8 +127,64 @@ impl<'a> Series<'a> {
         self.run_in(folder, 0, repeat)
     }
 
-    /// One run into this folder, as a cell (from 1; 0: none) of a sweep.
+    /// Joins the other hosts of the run: the ranks are the shares, and the first one's seed is all
+    /// hosts'. A host with other settings, data or another petal calls the run off.
+    pub fn join(&mut self, hosts: &'a Together) -> Result<(), RunError> {
+        (self.share, self.start) = (hosts.share(), Start::Together(hosts));
+        hosts.agree(Ok(()))?;
+        let plan = Plan {
+            petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+            url: self.settings.db.redacted(),
+            sessions: plan::sessions(&self.settings, self.data.schemas) as u32,
+            seed: self.seed,
+            settings: self.settings.record_map(),
+        };
+        self.seed = hosts.same_plan(&plan)?.seed;
+        Ok(())
+    }
+
+    /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
+    /// with each other the first one merges what all of them did.
     pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+        let Start::Together(hosts) = self.start else {
+            return self.run_here(folder, cell, repeat);
+        };
+        hosts.begin();
+        if !self.share.is_first() {
+            let mut kept = self.run_here(folder, cell, repeat)?;
+            let sent = hosts.send_record(&kept.folder);
+            kept.failure = kept.failure.or(sent.err().map(RunError::from));
+            return Ok(kept);
+        }
+        let own = match folder.inside("share-1") {
+            Ok(own) => own,
+            Err(error) => {
+                hosts.call_off(&error.to_string());
+                return Err(error.into());
+            }
+        };
+        let ran = self.run_here(own, cell, repeat);
+        if ran.is_err() {
+            folder.remove_if_empty();
+        }
+        let Kept { folder: own, failure, .. } = ran?;
+        let (others, missing) = hosts.gather(&folder);
+        let place = folder.path().display().to_string();
+        for why in &missing {
+            self.context.watch.error(&format!(
+                "{why}; the record of all others is incomplete in {place}; with the folder that is \
+                 left on that host: petal merge {place}/share-* DIR"
+            ));
+        }
+        let folders: Vec<PathBuf> = std::iter::once(own.path().to_owned()).chain(others).collect();
+        drop(own); // Nobody fills it any more.
+        let merged = merge_into(&folders, folder)?;
+        self.context.watch.judged(&merged.run.summary.findings);
+        Ok(Kept { failure: failure.or(merged.failure), ..merged })
+    }
+
+    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep.
+    fn run_here(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
         let plan = seats(&self.settings, schemas, self.engine.endpoints());
@@ -149,8 +207,11 @@ impl<'a> Series<'a> {
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
         let driven = drive(&job);
-        if driven.is_err() {
+        if let Err(error) = &driven {
             folder.remove_if_empty();
+            if let Start::Together(hosts) = self.start {
+                hosts.call_off(&error.to_string());
+            }
         }
         let mut run = driven?;
         let mut failure = None;
@@ -206,7 +267,8 @@ impl<'a> Series<'a> {
             (readers, writers) => format!("r{}-w{}", readers.unwrap_or(0), writers.unwrap_or(0)),
         };
         let sessions = seats(settings, self.data.schemas, 1).len();
-        let share = match self.share.is_whole() {
+        let merges = matches!(self.start, Start::Together(_)) && self.share.is_first();
+        let share = match self.share.is_whole() || merges {
             true => String::new(),
             false => format!("-share{}of{}", self.share.number, self.share.of),
         };

@@ -1,5 +1,6 @@
-//! The common trigger of several driver hosts: a moment on one clock. The database's clock is taken
-//! where it can be asked, so that hosts whose own clocks differ begin together all the same.
+//! The common trigger of several driver hosts: a moment on one clock, or a barrier. The database's
+//! clock is taken where it can be asked, so that hosts whose own clocks differ begin together all
+//! the same.
 
 use std::thread;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::workload::scatter::mix;
 
 use super::RunError;
 use super::job::{Job, Prepared};
+use super::peers::Together;
 
 /// The opening snapshot is taken so long before the moment.
 const SNAPSHOT_BEFORE: Duration = Duration::from_secs(2);
@@ -26,17 +28,22 @@ const POLL: Duration = Duration::from_millis(100);
 /// A difference of clocks that a person should see.
 const AHEAD_NOTED_S: f64 = 0.1;
 
+/// The last session of another host may end so long after RUN_TIME.
+const OTHERS_LATE: Duration = Duration::from_secs(60);
+
 /// When the sessions begin.
-#[derive(Debug, Clone, Copy, Default)]
-pub enum Start {
+#[derive(Clone, Copy, Default)]
+pub enum Start<'a> {
     /// As soon as all are connected.
     #[default]
     AtOnce,
     /// At this moment: `--start-at`.
     At(OffsetDateTime),
+    /// When all hosts are ready.
+    Together(&'a Together),
 }
 
-impl Start {
+impl Start<'_> {
     /// Decides by which clock the start is taken; None of a run that begins at once.
     pub fn common(
         self,
@@ -44,8 +51,13 @@ impl Start {
         clock_ahead_s: Option<f64>,
         note: &dyn Fn(&str),
     ) -> Option<CommonStart> {
-        let Self::At(at) = self else { return None };
-        let at = Some(moment::exact(at));
+        let at = match self {
+            Self::AtOnce => return None,
+            Self::At(at) => Some(moment::exact(at)),
+            Self::Together(_) => {
+                return Some(CommonStart { by: StartedBy::Barrier, ..CommonStart::default() });
+            }
+        };
         let is_server_here = details.local && !details.in_process;
         let common = match if is_server_here { Some(0.0) } else { clock_ahead_s } {
             Some(ahead_s) => CommonStart {
@@ -76,7 +88,11 @@ impl Start {
 
     /// Waits until the opening snapshot is due. Refuses a moment that has passed.
     pub fn wait_for_snapshot(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
-        let Self::At(at) = self else { return Ok(()) };
+        let at = match self {
+            Self::AtOnce => return Ok(()),
+            Self::At(at) => at,
+            Self::Together(hosts) => return Ok(hosts.agree(Ok(()))?),
+        };
         let late = now(prepared) - at;
         if late.is_positive() {
             return Err(RunError::Environment(format!(
@@ -93,27 +109,41 @@ impl Start {
 
     /// Waits until the operating system's counters are due.
     pub fn wait_for_sample(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
-        let Self::At(at) = self else { return Ok(()) };
-        wait_until(job, prepared, at - SAMPLE_BEFORE)
+        match self {
+            Self::AtOnce => Ok(()),
+            Self::At(at) => wait_until(job, prepared, at - SAMPLE_BEFORE),
+            Self::Together(hosts) => Ok(hosts.agree(Ok(()))?),
+        }
     }
 
     /// Waits for the moment itself.
     pub fn wait_for_trigger(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
-        let Self::At(at) = self else { return Ok(()) };
-        wait_until(job, prepared, at)
+        match self {
+            Self::AtOnce => Ok(()),
+            Self::At(at) => wait_until(job, prepared, at),
+            Self::Together(hosts) => Ok(hosts.barrier()?),
+        }
     }
 
-    /// Before the closing snapshot: waits for what other hosts have in flight.
-    pub fn wait_for_others(self, job: &Job<'_>) {
-        if matches!(self, Self::At(_)) && job.counts_database() && !job.share.is_whole() {
-            thread::sleep(OTHERS_END);
+    /// Before the closing snapshot: waits for what other hosts have in flight. True when all of
+    /// them have told that they ended.
+    pub fn wait_for_others(self, job: &Job<'_>) -> bool {
+        match self {
+            Self::AtOnce => false,
+            Self::At(_) => {
+                if job.counts_database() && !job.share.is_whole() {
+                    thread::sleep(OTHERS_END);
+                }
+                false
+            }
+            Self::Together(hosts) => hosts.ended(job.settings.run_time + OTHERS_LATE),
         }
     }
 
     /// The trigger by this host's clock, as far as it is known before it.
     pub fn expected(self, prepared: &Prepared) -> OffsetDateTime {
         match self {
-            Self::AtOnce => OffsetDateTime::now_utc(),
+            Self::AtOnce | Self::Together(_) => OffsetDateTime::now_utc(),
             Self::At(at) => at - ahead(prepared),
         }
     }
@@ -122,7 +152,7 @@ impl Start {
     pub fn recorded(self, prepared: &Prepared, triggered: OffsetDateTime) -> Option<CommonStart> {
         let late_s = match self {
             Self::At(at) => Some((triggered + ahead(prepared) - at).as_seconds_f64()),
-            Self::AtOnce => None,
+            Self::AtOnce | Self::Together(_) => None,
         };
         prepared.start.clone().map(|start| CommonStart { late_s, ..start })
     }

@@ -72,7 +72,8 @@ fn forget(run: &mut Run) {
 fn until_counted(run: &mut Run, counting: &Part, parts: &[Part]) {
     let own_s = counting.run.summary.elapsed_s;
     let counted = counting.run.summary.counted_until.map(|until| until.second);
-    if counted.is_none() && run.summary.elapsed_s - own_s < SHORT_MIN_S {
+    let is_whole = counting.share.counted_all || run.summary.elapsed_s - own_s < SHORT_MIN_S;
+    if counted.is_none() && is_whole {
         return;
     }
     let second = counted.unwrap_or(own_s).floor();

@@ -39,7 +39,7 @@ impl Part {
 
     /// The trigger by the common clock; None where the shares have none.
     fn triggered(&self) -> Option<OffsetDateTime> {
-        let started = OffsetDateTime::parse(&self.run.summary.started_at, &Rfc3339).ok()?;
+        let started = started(&self.run)?;
         let start = &self.share.start;
         match start.by {
             StartedBy::DatabaseClock | StartedBy::OwnClock => {
@@ -48,6 +48,11 @@ impl Part {
             StartedBy::Barrier => None,
         }
     }
+}
+
+/// The trigger by the host's own clock.
+fn started(run: &Run) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(&run.summary.started_at, &Rfc3339).ok()
 }
 
 /// Merges the shares in these folders. The merged latency log, and the seconds that the first host's
@@ -210,7 +215,7 @@ fn hosts(parts: &[Part]) -> Vec<HostRun> {
     let first = parts.iter().filter_map(Part::triggered).min();
     let shares =
         (1..=of).map(|number| match parts.iter().find(|part| part.share.share.number == number) {
-            Some(part) => host(part, first),
+            Some(part) => host(part, &parts[0], first),
             None => {
                 let share = HostShare { share: Share { number, of }, ..HostShare::default() };
                 HostRun { share, ..HostRun::default() }
@@ -219,14 +224,21 @@ fn hosts(parts: &[Part]) -> Vec<HostRun> {
     shares.collect()
 }
 
-fn host(part: &Part, first: Option<OffsetDateTime>) -> HostRun {
+fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostRun {
     let Run { summary, details } = &part.run;
     let seen = details.os.as_ref().map(|seen| &seen.whole.sum);
     let own = details.host.as_ref().filter(|host| host.cpus > 0);
     let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| 100.0 - cpu.idle - cpu.iowait);
+    let mut share = part.share.clone();
+    if share.start.by == StartedBy::Barrier {
+        // All began at the same time: what their clocks say of it is how far they are apart.
+        share.start.clock_ahead_s = started(&first_share.run)
+            .zip(started(&part.run))
+            .map(|(first, own)| (first - own).as_seconds_f64());
+    }
     let after = part.triggered().zip(first).map(|(own, first)| (own - first).as_seconds_f64());
     HostRun {
-        share: part.share.clone(),
+        share,
         status: Some(summary.status),
         rebuilt: details.rebuilt,
         sessions: summary.sessions,

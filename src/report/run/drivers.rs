@@ -61,7 +61,9 @@ fn clocks(run: &Run) -> String {
             "began by the database's clock, from which those of the hosts were up to {ahead_ms} ms away"
         ),
         Some(StartedBy::OwnClock) => "began by each host's own clock".to_owned(),
-        Some(StartedBy::Barrier) => "began by a barrier".to_owned(),
+        Some(StartedBy::Barrier) => format!(
+            "began by a barrier, at which the hosts' clocks were up to {ahead_ms} ms from the first one's"
+        ),
         None => String::new(),
     }
 }

@@ -14,6 +14,7 @@ fn hosts(run: &mut Run) -> &mut Vec<HostRun> {
             host: format!("node{number}"),
             boot_id: Some(format!("boot{number}")),
             counts_database: number == 1,
+            counted_all: false,
             start: CommonStart {
                 by: StartedBy::DatabaseClock,
                 clock_ahead_s: Some(0.001),
