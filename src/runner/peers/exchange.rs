@@ -170,7 +170,7 @@ impl Together {
     /// Takes over the first host's plan. A host with another petal, database or settings calls the
     /// run off.
     pub fn same_plan(&self, own: &Plan) -> Result<Plan, RunError> {
-        let text = self.from_first(serde_json::to_vec(own).unwrap_or_default())?;
+        let text = self.told_by_first(serde_json::to_vec(own).unwrap_or_default())?;
         let first: Plan = serde_json::from_slice(&text).unwrap_or_default();
         let differs = own.differs_from(&first).map_or(Ok(()), Err);
         self.agree(differs)?;
@@ -178,7 +178,7 @@ impl Together {
     }
 
     /// What the first host says, on all of them.
-    fn from_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+    fn told_by_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if !self.is_first() {
             return self.wait(READY_LIMIT, |wait| self.peers.receive(0, Tag::Plan, wait));
         }
