@@ -11,8 +11,10 @@
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
 //! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
 //! [`hosts`] judges what several driver hosts did;
+//! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
 //! [`windows`] says of which time the figures of several runs are.
 
+pub mod break_point;
 pub mod calibration;
 pub mod compare;
 pub mod estimate;
@@ -27,6 +29,8 @@ mod others;
 pub mod petals;
 mod physical;
 pub mod price;
+pub mod profile;
+pub mod replay;
 pub mod served;
 pub mod server_report;
 mod settings;

@@ -142,10 +142,9 @@ fn paced(run: &Run) -> Option<String> {
         let percent = details.think_time_s / sessions_s * 100.0;
         return Some(format!("think time ({percent:.0} % of the sessions' time)"));
     }
-    let is_paced = run.summary.setting_number("rate").is_some_and(|rate| rate > 0.0);
     let sessions = u64::from(run.summary.sessions);
     let is_kept = details.backlog.is_some_and(|backlog| backlog <= sessions);
-    (is_paced && is_kept).then(|| "the asked RATE".to_owned())
+    is_kept.then(|| "the asked RATE".to_owned())
 }
 
 /// The wait class that took longest, of those in which a session waits, and its microseconds.

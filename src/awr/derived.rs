@@ -11,7 +11,7 @@ use super::times;
 use time::PrimitiveDateTime;
 
 /// Single-block reads go by another name where the storage answers itself.
-const SINGLE_BLOCK_READS: [&str; 5] = [
+pub(super) const SINGLE_BLOCK_READS: [&str; 5] = [
     "db file sequential read",
     "cell single block physical read",
     "cell single block physical read: flash cache",

@@ -28,6 +28,7 @@ pub mod statistics;
 pub mod statspack;
 mod text;
 mod times;
+pub mod to_profile;
 pub mod to_record;
 mod topic;
 mod waits;

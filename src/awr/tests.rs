@@ -15,7 +15,7 @@ pub fn tell(line: &str) {
 }
 
 /// `PETAL_AWR_DIR`, or beside the project.
-fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/awr");
     let folder = std::env::var_os("PETAL_AWR_DIR").map_or_else(beside, PathBuf::from);
     folder.join("truth.json").exists().then_some(folder)

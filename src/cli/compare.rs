@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::analysis::and_more;
+use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::compare::gate::{self, Held, Outcome};
 use crate::analysis::compare::{CompareError, Comparison, Rules, Side, compare};
 use crate::analysis::petals::Petals;
@@ -86,6 +87,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if let [side] = sides.as_slice() {
         return alone(side, matches, console);
     }
+    let found = break_points(matches)?;
+    if found.len() > 1 && !matches.get_flag("json") && !matches.get_flag("csv") {
+        console.result(&console.laid_out(|| report::replay::side_by_side(&found)));
+    }
     let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
     let rules = rules(matches, &sides, &gates)?;
     let comparison = compare(&sides, &rules)?.with_costs(&sides, matches.get_one("objective"));
@@ -96,6 +101,19 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         Some(Outcome::Inconclusive) => Exit::Inconclusive,
         Some(Outcome::Passed) | None => Exit::Done,
     })
+}
+
+/// The break point of every side that is a replay step by step.
+fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Failure> {
+    let objective: Option<&Objective> = matches.get_one("objective");
+    let mut found = Vec::new();
+    for path in matches.get_many::<String>("side").unwrap_or_default() {
+        if sweep::is_one(Path::new(path)) {
+            let swept = sweep::load(Path::new(path))?;
+            found.extend(break_point::of(&swept, objective).map(|found| (path.clone(), found)));
+        }
+    }
+    Ok(found)
 }
 
 /// The metrics to compare: those asked for or the usual ones, and those of the limits.

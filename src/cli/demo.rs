@@ -72,6 +72,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         again_failed: false,
         os_data: None,
         objective: None,
+        replay: None,
     };
     let swept = sweep(&request, console);
     if swept.is_err() {

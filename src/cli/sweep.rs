@@ -85,6 +85,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         again_failed: matches.get_flag("again-failed"),
         os_data: matches.get_one("os-data").cloned(),
         objective: matches.get_one("objective").cloned(),
+        replay: None,
     };
     if matches.get_flag("dry-run") {
         let planned = sweep::plan(&request, &source::context(&Default::default(), console))?;
@@ -110,6 +111,14 @@ pub fn json(swept: &Swept) -> Result<String, Failure> {
 
 /// Runs a sweep; how it ended, for scripts, stands beside what was swept.
 pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), Failure> {
+    sweep_into(request, console).map(|(swept, exit, _)| (swept, exit))
+}
+
+/// Runs a sweep, and returns its folder, too.
+pub fn sweep_into(
+    request: &Request<'_>,
+    console: &Console,
+) -> Result<(Swept, Exit, PathBuf), Failure> {
     let context = source::context(&signals::count()?, console);
     let done = sweep::run(request, &context)?;
     let runs = done.swept.runs.iter().map(Exit::of_run);
@@ -121,7 +130,7 @@ pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), 
     if context.caller.is_interrupted() {
         exit = Exit::Interrupted;
     }
-    Ok((done.swept, exit))
+    Ok((done.swept, exit, done.folder))
 }
 
 /// The plan for a person, with what is done of it.

@@ -10,6 +10,7 @@ use crate::settings::table::EngineSupport;
 use crate::stats::counters::Counters;
 use crate::stats::database_interval::DatabaseInterval;
 use crate::stats::os::ServerProcesses;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
@@ -96,6 +97,16 @@ pub trait Engine: Send + Sync {
     /// Cumulative counters without histograms, cheap enough for once a second.
     fn sample(&self) -> Result<Vec<Counters>> {
         self.snapshot()
+    }
+
+    /// Cumulative work of each whole server, by anybody, as its own counters tell it. Changes
+    /// nothing, and needs no data of petal's.
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        Err(EngineError::Setting(format!(
+            "{} keeps no counters of what others do with it; profile a run of petal's own by its \
+             folder, or a server",
+            self.support().product
+        )))
     }
 
     /// The run ends: background work of the engine's own (checkpointers) stops; the closing

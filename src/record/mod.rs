@@ -23,7 +23,9 @@ pub mod os_figures;
 pub mod os_log;
 pub mod os_merge;
 pub mod plain_csv;
+pub mod profile;
 mod rebuild;
+pub mod replay;
 pub mod server_report;
 mod serving;
 pub mod sweep;
@@ -362,6 +364,9 @@ pub struct Details {
     pub steady: Option<WindowTotals>,
     /// When petal itself did not run; None in records made before petal looked.
     pub suspended: Option<Vec<Suspended>>,
+    /// The load that the run was to imitate; None of a run that is no replay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<replay::ReplayOf>,
     /// Beside what `petal calibrate` found on the same device; None where none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }
@@ -563,6 +568,12 @@ impl Summary {
 
     pub fn setting(&self, key: &str) -> Option<&serde_json::Value> {
         self.settings.get(&key.to_ascii_lowercase())
+    }
+
+    /// Each kind of operation had a rate of its own.
+    pub fn has_kind_rates(&self) -> bool {
+        let has = |key: &&str| self.setting(key).is_some_and(|rate| !rate.is_null());
+        ["select_rate", "update_rate", "scan_rate"].iter().any(has)
     }
 
     /// A parameter that is a number; None where it is unset or something else.

@@ -56,6 +56,9 @@ pub struct Plan {
     /// The cells of each round in the order in which they are run, drawn from the seed.
     #[serde(default)]
     pub order: Vec<Vec<u32>>,
+    /// Every round goes through the cells in the order of the plan, up to the first that is not held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub step_by_step: bool,
 }
 
 /// One cell of one repeat that ended.
@@ -94,6 +97,9 @@ pub struct Sweep {
     pub cells: Vec<Cell>,
     #[serde(default)]
     pub failures: Vec<Failure>,
+    /// Cells that are not run, because a lower step of their round was not held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Failure>,
 }
 
 /// A sweep with the records of its cells, as reports need it.
@@ -208,6 +214,13 @@ fn with_sessions(mut cell: Vec<(String, String)>) -> Option<Vec<(String, String)
 }
 
 impl Sweep {
+    /// Whether this cell of this round is done, or not to be done.
+    pub fn is_settled(&self, number: u32, repeat: u32) -> bool {
+        let skipped =
+            || self.skipped.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat));
+        self.has(number, repeat) || skipped()
+    }
+
     /// Whether this cell of this round is done.
     pub fn has(&self, number: u32, repeat: u32) -> bool {
         self.cells.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat))
@@ -380,6 +393,7 @@ mod tests {
             plan,
             cells: Vec::new(),
             failures: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 

@@ -20,7 +20,9 @@ pub mod numbers;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
+pub mod profile;
 pub mod records;
+pub mod replay;
 mod run;
 mod sources;
 pub mod sweep;
@@ -32,8 +34,10 @@ pub mod workbook;
 use std::path::{Path, PathBuf};
 
 use crate::analysis;
+use crate::analysis::break_point::BreakPoint;
 use crate::analysis::petals::Petals;
 use crate::record::calibration::Calibration;
+use crate::record::profile::Profile;
 use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run, latency_log};
 use crate::settings::objective::Objective;
@@ -84,6 +88,31 @@ pub fn write_sweep(
         written.push(folder.write_atomically(&name, printable(&drawn).as_bytes())?);
     }
     Ok(written)
+}
+
+pub const FIT_HTML_NAME: &str = "will-it-fit.html";
+pub const FIT_TEXT_NAME: &str = "will-it-fit.txt";
+
+/// Writes the break point of a replay into the folder of its sweep, with the profile beside it, and
+/// returns the paths.
+pub fn write_fit(
+    folder: &Path,
+    found: &BreakPoint,
+    profile: &Profile,
+    profile_path: &Path,
+) -> Result<Vec<PathBuf>, RecordError> {
+    let folder = Folder::open(folder);
+    let page = made(&folder, FIT_HTML_NAME, "the answer as a page", html::fit(found, profile))?;
+    let text = replay::break_point(found);
+    Ok(vec![
+        folder.write_atomically(FIT_HTML_NAME, printable(&page).as_bytes())?,
+        folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?,
+        folder.write_atomically(
+            "will-it-fit.svg",
+            printable(&html::fit_svg(found, profile)).as_bytes(),
+        )?,
+        folder.write_atomically("profile.json", &profile.text(profile_path)?)?,
+    ])
 }
 
 /// Writes every report of a calibration into its folder, and returns their paths.

@@ -184,7 +184,7 @@ fn details(job: &Job<'_>, opening: Details, measured: &mut Measured, total: &Cou
         bad_blocks: std::mem::take(&mut measured.bad_blocks),
         saturated: saturated(&measured.totals),
         ops_not_as_asked: Some(measured.totals.ops_not_as_asked),
-        backlog: job.workload.rate.map(|_| measured.backlog),
+        backlog: job.workload.rates.as_ref().map(|_| measured.backlog),
         timeline: std::mem::take(&mut measured.timeline),
         ..opening
     }

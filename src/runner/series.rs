@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use crate::analysis::findings;
 use crate::engine::Engine;
+use crate::record::replay::ReplayOf;
 use crate::record::{self, Folder, RecordError, Run};
 use crate::report;
 use crate::settings::Settings;
@@ -35,6 +36,8 @@ pub struct Series<'a> {
     /// The sessions of this host, where several drive the run, and when they begin.
     pub share: Share,
     pub start: Start<'a>,
+    /// The load that the runs imitate.
+    pub replay: Option<ReplayOf>,
 }
 
 /// The part of the loaded data that a run uses.
@@ -62,13 +65,13 @@ impl UsedData {
         loaded.retain(|there| there.number <= schemas);
         loaded.sort_by_key(|there| there.number);
         let unscanned = loaded.iter().find(|there| there.scan_rows == 0);
-        if let Some(there) =
-            unscanned.filter(|_| settings.scan_pct > 0 && !settings.use_slob_schemas)
-        {
+        if let Some(there) = unscanned.filter(|_| settings.scans() && !settings.use_slob_schemas) {
             return Err(RunError::Setting(format!(
-                "SCAN_PCT={}: schema {} was loaded without a scan table; leave SCAN_PCT out, or \
-                 load one with petal setup --replace --scan-table-sz 1M",
-                settings.scan_pct, there.number
+                "scans are asked for (SCAN_PCT={}, SCAN_RATE={}), and schema {} was loaded without a \
+                 scan table; leave them out, or load one with petal setup --replace --scan-table-sz 1M",
+                settings.scan_pct,
+                settings.scan_rate.as_ref().map_or_else(String::new, ToString::to_string),
+                there.number
             )));
         }
         let smallest = loaded.iter().min_by_key(|there| there.rows);
@@ -117,7 +120,8 @@ impl<'a> Series<'a> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
         let (share, start) = (Share::WHOLE, Start::AtOnce);
-        Ok(Self { engine, settings, data, seed, context, os_data: None, share, start })
+        let (os_data, replay) = (None, None);
+        Ok(Self { engine, settings, data, seed, context, os_data, share, start, replay })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -214,6 +218,7 @@ impl<'a> Series<'a> {
             }
         }
         let mut run = driven?;
+        run.details.replay = self.replay.clone();
         let mut failure = None;
         // What keeps it from being written is told when it is written whole.
         let _ = save_before_post(&job, &folder, &run);
@@ -263,6 +268,7 @@ impl<'a> Series<'a> {
     fn name(&self) -> String {
         let settings = &self.settings;
         let mix = match (settings.readers, settings.writers) {
+            (None, None) if settings.has_kind_rates() => "rates".to_owned(),
             (None, None) => format!("u{}", settings.update_pct),
             (readers, writers) => format!("r{}-w{}", readers.unwrap_or(0), writers.unwrap_or(0)),
         };

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use crate::stats::timeline::{Ended, EndedAs, Shards, Tally};
+use crate::workload::arrivals::Arrivals;
 use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
 use crate::workload::seat::Seat;
@@ -18,34 +19,6 @@ const BATCH_OPERATIONS_MAX: usize = 4096;
 /// How often the database's counters are made current: more often than they are sampled, or a
 /// second would show what was done in the one before.
 const FLUSH_EVERY_NS: u64 = BATCH_TARGET.as_nanos() as u64 / 2;
-
-/// When operations are due, with RATE: those of all sessions are numbered from 0, one every
-/// `1 / rate` seconds, and this session's are `first`, `first + sessions` and so on.
-#[derive(Debug, Clone, Copy)]
-pub struct Pacing {
-    rate: f64,
-    first: u64,
-    sessions: u64,
-}
-
-impl Pacing {
-    /// `rate` operations per second of all sessions together, evenly spaced over them.
-    pub fn new(rate: f64, session: u32, sessions: u32) -> Self {
-        Self { rate, first: u64::from(session - 1), sessions: u64::from(sessions) }
-    }
-
-    /// From the rate each time: a gap in whole nanoseconds, added up, would be another rate.
-    fn due(&self, operation: u64) -> Duration {
-        let number = operation.saturating_mul(self.sessions).saturating_add(self.first);
-        Duration::from_nanos((number as f64 * 1e9 / self.rate) as u64)
-    }
-
-    /// Operations due before `end`.
-    fn due_before(&self, end: Duration) -> u64 {
-        let of_all = (end.as_secs_f64() * self.rate).ceil() as u64;
-        of_all.saturating_sub(self.first).div_ceil(self.sessions)
-    }
-}
 
 /// The results of a session when its loop ends.
 #[derive(Debug, Default)]
@@ -65,7 +38,7 @@ pub struct SessionLoop<'a> {
     pub seat: Seat,
     pub session: &'a mut dyn Session,
     pub picker: Picker,
-    pub pacing: Option<Pacing>,
+    pub arrivals: Option<Arrivals>,
     /// Operations left to do; `u64::MAX` in a timed run.
     pub left: u64,
     pub stop: Stop,
@@ -103,7 +76,7 @@ impl SessionLoop<'_> {
             let next = if is_due {
                 Next::Execute // What is under way ends, and nothing begins.
             } else {
-                self.fill(&mut batch, &mut pending, batch_size, begun, now)
+                self.fill(&mut batch, &mut pending, batch_size, now)
             };
             match next {
                 Next::Execute => {}
@@ -122,7 +95,7 @@ impl SessionLoop<'_> {
                 Next::Done => break,
             }
             outcomes.ended.clear();
-            let goes_on = pending.is_none() && self.pacing.is_none();
+            let goes_on = pending.is_none() && self.arrivals.is_none();
             let is_followed = goes_on && (batch.len() as u64) < self.left;
             let result = self
                 .session
@@ -168,20 +141,23 @@ impl SessionLoop<'_> {
         batch: &mut Vec<Operation>,
         pending: &mut Option<Step>,
         batch_size: usize,
-        begun: u64,
         now: Instant,
     ) -> Next {
         let now = Duration::from_nanos(self.stop.since_trigger_ns(now));
         let most = batch.len() + batch_size;
         while batch.len() < most && (batch.len() as u64) < self.left {
-            let due = self.pacing.map(|pacing| pacing.due(begun + batch.len() as u64));
-            if let Some(due) = due.filter(|&due| due > now) {
-                if batch.is_empty() {
-                    return Next::Wait(due);
-                }
-                break;
-            }
-            let step = pending.take().unwrap_or_else(|| self.picker.next_step());
+            let arrival = match &self.arrivals {
+                None => None,
+                Some(arrivals) => match arrivals.next() {
+                    Some(arrival) if arrival.due <= now => Some(arrival),
+                    later if batch.is_empty() => {
+                        return Next::Wait(later.map_or(Duration::MAX, |later| later.due));
+                    }
+                    _ => break,
+                },
+            };
+            let kind = arrival.and_then(|arrival| arrival.kind);
+            let step = pending.take().unwrap_or_else(|| self.picker.next_step_of(kind));
             if let Some(think) = step.think {
                 let thinking = batch.is_empty();
                 *pending = Some(Step { think: step.think.filter(|_| !thinking), ..step });
@@ -190,7 +166,10 @@ impl SessionLoop<'_> {
                 }
                 break;
             }
-            batch.push(Operation { due, ..step.operation });
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.take();
+            }
+            batch.push(Operation { due: arrival.map(|arrival| arrival.due), ..step.operation });
         }
         if batch.is_empty() { Next::Done } else { Next::Execute }
     }
@@ -234,8 +213,8 @@ impl SessionLoop<'_> {
     fn backlog(&self, begun: u64) -> u64 {
         let now = Duration::from_nanos(self.stop.since_trigger_ns(Instant::now()));
         let end = self.stop.planned().map_or(now, |planned| planned.min(now));
-        self.pacing.map_or(0, |pacing| {
-            pacing.due_before(end).min(self.left.saturating_add(begun)).saturating_sub(begun)
+        self.arrivals.as_ref().map_or(0, |arrivals| {
+            arrivals.due_before(end).min(self.left.saturating_add(begun)).saturating_sub(begun)
         })
     }
 
@@ -351,7 +330,7 @@ mod tests {
             seat,
             session: &mut session,
             picker: Picker::new(&workload, seat),
-            pacing: None,
+            arrivals: None,
             left,
             stop: Stop::until(Instant::now(), None, level, cutting),
             shards: &shards,
@@ -405,7 +384,7 @@ mod tests {
             seat,
             session: &mut session,
             picker: Picker::new(&workload, seat),
-            pacing: None,
+            arrivals: None,
             left: 100,
             stop: Stop::unlimited(Arc::default()),
             shards: &shards,
@@ -424,36 +403,6 @@ mod tests {
             let (begun, counted) = lagging(leaves, left, stops_after);
             prop_assert_eq!(begun, counted);
             prop_assert_eq!(begun, left.min(stops_after));
-        }
-
-        #[test]
-        fn paced_operations_are_evenly_spaced_over_all_sessions(
-            rate in 1.0f64..100_000.0, sessions in 1u32..100, seconds in 1u64..60,
-        ) {
-            let end = Duration::from_secs(seconds);
-            let due: u64 = (1..=sessions)
-                .map(|session| Pacing::new(rate, session, sessions).due_before(end))
-                .sum();
-            let asked = rate * seconds as f64;
-            prop_assert!((due as f64 - asked).abs() <= 1.0, "{} of {}", due, asked);
-        }
-
-        #[test]
-        fn what_was_due_before_a_moment_was_due_before_it(
-            rate in 1e-20f64..1e7, sessions in 1u32..100, session in 1u32..100, end_ms in 1u64..1_000_000,
-        ) {
-            let session = session.min(sessions);
-            let pacing = Pacing::new(rate, session, sessions);
-            let end = Duration::from_millis(end_ms);
-            // Floats may put an operation that is due at the very end on either side of it.
-            let at_the_end = Duration::from_nanos(2);
-            match pacing.due_before(end) {
-                0 => prop_assert!(pacing.due(0) + at_the_end >= end),
-                due => {
-                    prop_assert!(pacing.due(due - 1) <= end + at_the_end);
-                    prop_assert!(pacing.due(due) + at_the_end >= end);
-                }
-            }
         }
 
         #[test]

@@ -9,6 +9,7 @@ use crate::engine::threads::Thread;
 use crate::engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
 use crate::settings::WarmUp;
 use crate::stats::timeline::Shards;
+use crate::workload::arrivals::Arrivals;
 use crate::workload::op::Operation;
 use crate::workload::picker::Picker;
 use crate::workload::plan::schemas_of;
@@ -16,7 +17,7 @@ use crate::workload::seat::Seat;
 
 use super::RunError;
 use super::job::Job;
-use super::session::{Pacing, SessionEnd, SessionLoop};
+use super::session::{SessionEnd, SessionLoop};
 use super::trigger::Trigger;
 
 /// Drivers and SQLite need little stack; a thousand sessions should not need much memory.
@@ -189,12 +190,12 @@ fn attend(
         return Some(session);
     };
     let sessions = job.plan.len() as u32;
-    let work_loop = job.workload.work_loop;
+    let (work_loop, rates) = (job.workload.work_loop, job.workload.rates.as_ref());
     let at_work = SessionLoop {
         seat,
         session: session.as_mut(),
         picker: Picker::new(&job.workload, seat).visiting(schemas),
-        pacing: job.workload.rate.map(|rate| Pacing::new(rate, seat.session, sessions)),
+        arrivals: rates.map(|rates| Arrivals::new(rates, seat.session, sessions)),
         left: if work_loop == 0 { u64::MAX } else { work_loop },
         stop,
         shards,

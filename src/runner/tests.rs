@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use crate::engine::scripted::{Fault, Script, Scripted, Trace};
 use crate::engine::{Engine as _, Silent};
 use crate::record::{Run, Status};
+use crate::settings::rates::RateOverTime;
 use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
 use crate::workload::plan::{Workload, seats};
 use crate::workload::share::Share;
@@ -194,7 +195,8 @@ fn the_steady_window_leaves_the_warm_up_out() {
 #[test]
 fn an_open_loop_issues_its_rate_and_times_from_the_intended_start() {
     let script = Script { latency: [Duration::from_nanos(1000); 3], ..Script::default() };
-    let settings = Settings { update_pct: 0, rate: Some(1000.0), ..settings(4, 2) };
+    let settings =
+        Settings { update_pct: 0, rate: Some(RateOverTime::constant(1000.0)), ..settings(4, 2) };
     let run = drive(script, &settings).unwrap();
     let ops = run.summary.ops.total;
     // Every operation that was due is done, but for those of the last instant.
@@ -210,7 +212,12 @@ fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
     use crate::record::Window;
     let script = Script { latency: [MILLISECOND * 4; 3], ..Script::default() };
     let warm_up = WarmUp::Time(Duration::from_secs(2));
-    let settings = Settings { update_pct: 0, rate: Some(500.0), warm_up, ..settings(2, 6) };
+    let settings = Settings {
+        update_pct: 0,
+        rate: Some(RateOverTime::constant(500.0)),
+        warm_up,
+        ..settings(2, 6)
+    };
     let run = drive(script, &settings).unwrap();
     let steady = run.summary.steady.clone().unwrap();
     let headline = run.headline();
@@ -232,8 +239,12 @@ fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
 fn a_run_ends_as_soon_as_it_is_proven_steady() {
     let window = MILLISECOND * 1000;
     let until = |volume_bytes| Some(UntilSteady { window, volume_bytes });
-    let steady =
-        Settings { update_pct: 0, rate: Some(200.0), until_steady: until(None), ..settings(2, 60) };
+    let steady = Settings {
+        update_pct: 0,
+        rate: Some(RateOverTime::constant(200.0)),
+        until_steady: until(None),
+        ..settings(2, 60)
+    };
     let run = drive(script(), &steady).unwrap();
     assert_eq!(run.summary.status, Status::Complete);
     assert!(run.summary.sessions_lost.is_empty());
@@ -334,7 +345,7 @@ fn four_hosts_do_what_one_would_session_by_session() {
         // Fewer sessions than schemas: each visits several.
         Settings { sessions: Some(3), schemas: Some(5), ..plain.clone() },
         Settings { readers: Some(5), writers: Some(3), hot_schema_frequency: 7, ..plain.clone() },
-        Settings { think_time: Some(think), rate: Some(20_000.0), ..plain },
+        Settings { think_time: Some(think), rate: Some(RateOverTime::constant(20_000.0)), ..plain },
     ];
     for workload in workloads {
         let workload = Settings { work_loop: 200, ..workload };

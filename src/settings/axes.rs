@@ -206,7 +206,7 @@ fn implied(axes: &mut Vec<(String, Vec<String>)>, first: &Settings, apart: bool)
     if apart {
         add("readers", first.readers.unwrap_or(0).to_string());
         add("writers", first.writers.unwrap_or(0).to_string());
-    } else {
+    } else if !first.has_kind_rates() {
         add("update_pct", first.update_pct.to_string());
     }
 }
@@ -266,7 +266,16 @@ pub fn is_axis(parameter: &Parameter) -> bool {
     match parameter.group {
         Group::Mix | Group::Pattern => parameter.key != "THREADS_PER_SCHEMA",
         Group::Io => parameter.key != "PAGE_CACHE_LIMIT",
-        _ => matches!(parameter.key, "SCALE" | "BLOCK_SZ" | "RATE"),
+        _ => matches!(
+            parameter.key,
+            "SCALE"
+                | "BLOCK_SZ"
+                | "RATE"
+                | "SELECT_RATE"
+                | "UPDATE_RATE"
+                | "SCAN_RATE"
+                | "RATE_SCALE"
+        ),
     }
 }
 

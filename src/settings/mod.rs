@@ -14,6 +14,7 @@ pub mod gate;
 pub mod objective;
 pub mod paragraph;
 pub mod printable;
+pub mod rates;
 pub mod read;
 pub mod rules;
 pub mod size;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use rates::RateOverTime;
 use size::Extent;
 use url::TargetUrl;
 
@@ -114,7 +116,13 @@ unset_by_default! {
         /// Of the platform under test, in any currency; None: not told.
         pub price_per_month: Option<f64>,
         /// Operations per second over all sessions; None: closed loop.
-        pub rate: Option<f64>,
+        pub rate: Option<RateOverTime>,
+        /// Those of each kind instead; None beside others that are set: none of this kind.
+        pub select_rate: Option<RateOverTime>,
+        pub update_rate: Option<RateOverTime>,
+        pub scan_rate: Option<RateOverTime>,
+        /// Multiplies all rates.
+        pub rate_scale: f64,
         pub warm_up: WarmUp,
         pub repeats: u32,
         /// None: drawn for each run.
@@ -183,8 +191,24 @@ impl Settings {
         }
     }
 
+    /// Each kind of operation has a rate of its own, instead of shares by UPDATE_PCT and SCAN_PCT.
+    pub fn has_kind_rates(&self) -> bool {
+        self.select_rate.is_some() || self.update_rate.is_some() || self.scan_rate.is_some()
+    }
+
+    /// Some session of a run will scan.
+    pub fn scans(&self) -> bool {
+        match self.has_kind_rates() {
+            true => self.scan_rate.as_ref().is_some_and(|rate| !rate.is_zero()),
+            false => self.scan_pct > 0,
+        }
+    }
+
     /// No session of a run will do an UPDATE.
     pub fn only_reads(&self) -> bool {
+        if self.has_kind_rates() {
+            return self.update_rate.as_ref().is_none_or(RateOverTime::is_zero);
+        }
         match (self.readers, self.writers) {
             (None, None) => self.update_pct == 0,
             (_, writers) => writers.unwrap_or(0) == 0,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::error::{Refusal, SettingError, SettingErrors, where_from};
+use super::rates::RateOverTime;
 use super::size::{Extent, format_bytes};
 use super::table::{self, CommandKind, PARAMETERS, Support, support};
 use super::{Origin, Settings, WarmUp};
@@ -51,6 +52,7 @@ pub(super) fn judge(
     judge.engine();
     judge.mix();
     judge.length();
+    judge.rates();
     judge.data();
     judge.pattern();
     judge.connections();
@@ -167,6 +169,35 @@ impl Judge<'_> {
         }
     }
 
+    /// Rates by kind are a mix of their own.
+    fn rates(&mut self) {
+        let settings = self.settings;
+        const KINDS: [&str; 3] = ["SELECT_RATE", "UPDATE_RATE", "SCAN_RATE"];
+        if settings.is_given("RATE_SCALE") && settings.rate.is_none() && !settings.has_kind_rates()
+        {
+            let hint = "Set RATE, or SELECT_RATE and its like, or leave RATE_SCALE out.";
+            self.refuse(&["RATE_SCALE"], "multiplies rates, and none is set", hint);
+        }
+        let Some(first) = KINDS.into_iter().find(|key| settings.is_given(key)) else { return };
+        if !settings.has_kind_rates() {
+            return;
+        }
+        for key in ["RATE", "UPDATE_PCT", "SCAN_PCT", "READERS", "WRITERS"] {
+            if settings.is_given(key) {
+                let other = settings.with_origin(key);
+                let rule = format!("sets a rate for each kind, which contradicts {other}");
+                self.refuse(&[first, key], rule, "Leave out one or the other.");
+            }
+        }
+        if settings.only_reads()
+            && !settings.scans()
+            && settings.select_rate.as_ref().is_none_or(RateOverTime::is_zero)
+        {
+            let rule = "leaves no operation: every rate is 0";
+            self.refuse(&[first], rule, "Raise SELECT_RATE, UPDATE_RATE or SCAN_RATE.");
+        }
+    }
+
     fn data(&mut self) {
         let settings = self.settings;
         if settings.obfuscate_columns && settings.compress_ratio.is_some() {
@@ -177,12 +208,15 @@ impl Judge<'_> {
                 "Leave out one of them; COMPRESS_RATIO=1.0 is random text too.",
             );
         }
-        if settings.scan_pct > 0 && settings.scan_table_sz.is_zero() {
+        if settings.scans() && settings.scan_table_sz.is_zero() {
             let other = settings.with_origin("SCAN_TABLE_SZ");
             self.refuse(
-                &["SCAN_PCT", "SCAN_TABLE_SZ"],
+                &[
+                    if settings.has_kind_rates() { "SCAN_RATE" } else { "SCAN_PCT" },
+                    "SCAN_TABLE_SZ",
+                ],
                 format!("asks for scans, but {other} means that there is no scan table"),
-                "Write SCAN_PCT=0, or load with a SCAN_TABLE_SZ.",
+                "Ask for no scans, or load with a SCAN_TABLE_SZ.",
             );
         }
     }

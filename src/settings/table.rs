@@ -66,6 +66,11 @@ pub enum ValueKind {
         min: f64,
         above: bool,
     },
+    /// Operations per second, constant or in steps over time.
+    Rates {
+        /// None at all is one, too.
+        may_be_zero: bool,
+    },
     /// Blocks, or bytes with a unit.
     Extent,
     /// Bytes, with or without a unit.
@@ -189,6 +194,7 @@ impl Parameter {
             ValueKind::Times { .. } => "Nx",
             ValueKind::Seconds { .. } => "SECONDS",
             ValueKind::Decimal { .. } => "NUMBER",
+            ValueKind::Rates { .. } => "RATE",
             ValueKind::Extent | ValueKind::Bytes | ValueKind::BlockSize => "SIZE",
             ValueKind::Boolean => "TRUE|FALSE",
             ValueKind::OneOf(_) => "WORD",

@@ -25,6 +25,7 @@ pub mod event_stats;
 pub mod histogram;
 pub mod host;
 pub mod os;
+pub mod server_work;
 pub mod target;
 pub mod timeline;
 mod tree;

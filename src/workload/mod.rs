@@ -5,6 +5,7 @@
 //! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] say what the data
 //! looks like. May not live here: anything that waits, connects or measures.
 
+pub mod arrivals;
 pub mod deck;
 pub mod op;
 pub mod picker;

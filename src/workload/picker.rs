@@ -71,9 +71,14 @@ impl Picker {
 
     /// The next operation, and the think time before it.
     pub fn next_step(&mut self) -> Step {
+        self.next_step_of(None)
+    }
+
+    /// The next operation, of this kind where one is given: rates may say it instead of the deck.
+    pub fn next_step_of(&mut self, kind: Option<Kind>) -> Step {
         let think = self.think();
         self.chosen += 1;
-        let kind = self.kind();
+        let kind = kind.unwrap_or_else(|| self.kind());
         let hot = self.hot(kind);
         let schema = match hot[Hot::Schema.index()] {
             true => 1,
@@ -158,7 +163,7 @@ mod tests {
             hot_schema_frequency: 0,
             think_time: None,
             work_loop: 0,
-            rate: None,
+            rates: None,
         }
     }
 

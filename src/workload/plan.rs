@@ -1,7 +1,10 @@
 //! A run's choices as numbers: what every session does, and who sits where.
 
+use crate::settings::rates::RateOverTime;
 use crate::settings::{Settings, ThinkTime};
 
+use super::arrivals::ArrivalRates;
+use super::op::Kind;
 use super::seat::{Role, Seat};
 
 /// The workload of a run, in rows and per cent. Made once from validated settings.
@@ -26,8 +29,8 @@ pub struct Workload {
     pub think_time: Option<ThinkTime>,
     /// Operations per session; 0: no limit.
     pub work_loop: u64,
-    /// Operations per second of all sessions together; None: closed loop.
-    pub rate: Option<f64>,
+    /// When operations are due; None: closed loop.
+    pub rates: Option<ArrivalRates>,
 }
 
 /// The hot spot in keys: `first..first + rows`.
@@ -69,7 +72,7 @@ impl Workload {
             hot_schema_frequency: settings.hot_schema_frequency,
             think_time: settings.think_time,
             work_loop: settings.work_loop,
-            rate: settings.rate,
+            rates: rates(settings),
         }
     }
 
@@ -80,6 +83,9 @@ impl Workload {
 
     /// True when some session can write.
     pub fn writes(&self, seats: &[Seat]) -> bool {
+        if let Some(writes) = self.rates.as_ref().and_then(|rates| rates.has(Kind::Update)) {
+            return writes;
+        }
         seats.iter().any(|seat| match seat.role {
             Role::Mixed => self.update_pct > 0,
             Role::Reader => false,
@@ -89,6 +95,9 @@ impl Workload {
 
     /// True when some session can scan.
     pub fn scans(&self, seats: &[Seat]) -> bool {
+        if let Some(scans) = self.rates.as_ref().and_then(|rates| rates.has(Kind::Scan)) {
+            return scans;
+        }
         self.scan_pct > 0
             && seats.iter().any(|seat| match seat.role {
                 Role::Mixed => self.update_pct < 100,
@@ -96,6 +105,24 @@ impl Workload {
                 Role::Writer => false,
             })
     }
+}
+
+/// The rates that the settings ask for, scaled.
+fn rates(settings: &Settings) -> Option<ArrivalRates> {
+    let or_none =
+        |rate: &Option<RateOverTime>| rate.clone().unwrap_or_else(|| RateOverTime::constant(0.0));
+    let rates = match (&settings.rate, settings.has_kind_rates()) {
+        (_, true) => ArrivalRates::ByKind(Kind::ALL.map(|kind| {
+            or_none(match kind {
+                Kind::Select => &settings.select_rate,
+                Kind::Scan => &settings.scan_rate,
+                Kind::Update => &settings.update_rate,
+            })
+        })),
+        (Some(rate), false) => ArrivalRates::All(rate.clone()),
+        (None, false) => return None,
+    };
+    Some(rates.scaled(settings.rate_scale))
 }
 
 /// The most sessions of a run: each is a thread of petal's, with four mappings of memory, of which

@@ -124,7 +124,7 @@ fn workload() -> Workload {
         hot_schema_frequency: 0,
         think_time: None,
         work_loop: 0,
-        rate: None,
+        rates: None,
     }
 }
 

@@ -17,6 +17,7 @@ mod disk;
 mod engine_postgres;
 mod failing_io;
 mod faults;
+mod fit;
 mod hooks;
 mod hosts;
 mod injector;

@@ -30,6 +30,7 @@ mod page_layout;
 mod placement;
 mod plan;
 mod schema;
+mod server_work;
 mod servers;
 mod session;
 mod session_client;
@@ -52,6 +53,7 @@ use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::Counters;
 use crate::stats::os::ServerProcesses;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use client::Client;
@@ -90,10 +92,7 @@ impl Mysql {
             admin,
             schemas: settings.schemas,
             page_bytes: OnceLock::new(),
-            writes: match (settings.readers, settings.writers) {
-                (None, None) => settings.update_pct > 0,
-                (_, writers) => writers.unwrap_or(0) > 0,
-            },
+            writes: !settings.only_reads(),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
@@ -244,6 +243,10 @@ impl Engine for Mysql {
 
     fn snapshot(&self) -> Result<Vec<Counters>> {
         self.counters.iter().map(CounterReader::read).collect()
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        Ok(self.snapshot()?.iter().map(server_work::of_counters).collect())
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {

@@ -29,6 +29,7 @@ mod options;
 mod reports;
 #[cfg(test)]
 mod scripted;
+mod server_work;
 mod session;
 mod session_client;
 mod session_server;
@@ -52,6 +53,7 @@ use crate::engine::{
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
 use crate::stats::counters::Counters;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use counters::{CounterReader, Served};
@@ -297,6 +299,11 @@ impl Engine for Oracle {
 
     fn sample(&self) -> Result<Vec<Counters>, EngineError> {
         self.read_counters(false)
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>, EngineError> {
+        let counters = self.counters.read(true)?;
+        Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
     }
 
     fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {

@@ -9,7 +9,7 @@
 //! - `servers`, `plan`: what is asked and paid before a run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
 //!   these share
-//! - `counters`, `waits`, `describe`: what the server reports
+//! - `counters`, `waits`, `describe`: what the server reports; `server_work`: of everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -30,6 +30,7 @@ mod options;
 mod placement;
 mod plan;
 mod schema;
+mod server_work;
 mod servers;
 mod session;
 mod session_client;
@@ -53,6 +54,7 @@ use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
 use crate::stats::counters::{Counters, IoCounts};
 use crate::stats::os::ServerProcesses;
+use crate::stats::server_work::ServerWork;
 use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetails};
 use crate::workload::seat::{Role, Seat};
 use client::Client;
@@ -111,10 +113,7 @@ impl Postgres {
             schemas: settings.schemas,
             block_bytes: OnceLock::new(),
             standbys: OnceLock::new(),
-            writes: match (settings.readers, settings.writers) {
-                (None, None) => settings.update_pct > 0,
-                (_, writers) => writers.unwrap_or(0) > 0,
-            },
+            writes: !settings.only_reads(),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
@@ -319,6 +318,10 @@ impl Engine for Postgres {
             counters.io = IoCounts { redo_bytes: counters.io.redo_bytes, ..IoCounts::default() };
         }
         Ok(counters)
+    }
+
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
+        self.servers.iter().take(self.endpoints).map(server_work::look).collect()
     }
 
     fn quiesce(&self) -> Result<()> {

@@ -1,10 +1,12 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; what a page is made of
-//! is in [`page`], which values its charts show in [`time`], [`bars`] and [`calibrated`].
+//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; what a
+//! page is made of is in [`page`], which values its charts show in [`time`], [`bars`] and
+//! [`calibrated`].
 
 mod bars;
 mod calibrated;
 mod calibration;
+mod fit;
 mod gallery;
 mod page;
 mod published;
@@ -14,6 +16,7 @@ mod time;
 mod traces;
 
 pub use calibration::calibration;
+pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};

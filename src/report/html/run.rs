@@ -70,6 +70,7 @@ fn shape(run: &Run) -> String {
     let sessions = format!("{} sessions", whole(u64::from(summary.sessions)));
     let number = |key: &str| summary.setting_number(key).map(|value| format!("{value:.0}"));
     match (number("readers"), number("writers")) {
+        (None, None) if summary.has_kind_rates() => format!("{sessions}, a rate for each kind"),
         (None, None) => format!("{sessions}, UPDATE_PCT {}", or_dash(number("update_pct"), |p| p)),
         (readers, writers) => {
             let count = |count: Option<String>| count.unwrap_or_else(|| "0".to_owned());

@@ -196,6 +196,7 @@ pub(crate) mod tests {
             plan,
             cells,
             failures: Vec::new(),
+            skipped: Vec::new(),
         };
         Swept { sweep, runs }
     }

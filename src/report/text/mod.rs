@@ -18,6 +18,7 @@ pub fn render(run: &Run) -> String {
     sections::target(&mut out, run);
     // What sets layers beside each other shows all of them over the same time.
     let counted = run.counted();
+    sections::replay(&mut out, run);
     sections::work(&mut out, &counted);
     sections::own_report(&mut out, &counted);
     sections::drivers(&mut out, run);

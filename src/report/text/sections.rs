@@ -46,6 +46,14 @@ pub(super) fn target(out: &mut String, run: &Run) {
     }
 }
 
+/// What a replay was to imitate, and what it did.
+pub(super) fn replay(out: &mut String, run: &Run) {
+    if let Some(text) = super::super::replay::imitated(run) {
+        section(out, "replay", "production's profile; this run's own counters");
+        out.push_str(&text);
+    }
+}
+
 /// The load, where time went and the layers, all of the time that the database counted.
 pub(super) fn work(out: &mut String, run: &Run) {
     let sources = sources::of(run);

@@ -7,6 +7,7 @@ use super::super::{Context, RunError};
 use super::folder::SweepFolder;
 use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
+use crate::analysis::break_point::{self, Bore};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Cell, Failure};
 use crate::record::{Run, Status};
@@ -29,6 +30,9 @@ pub fn run(
         if context.caller.is_interrupted() {
             break;
         }
+        if held.sweep.is_settled(cell_run.number, cell_run.repeat) {
+            continue; // A lower step of its round was not held.
+        }
         let time_left = pace.left(todo.len() - at, run_time(planned));
         let number = all - todo.len() + at + 1;
         watch.heading(&format!("cell {number} of {all}, all done in {} | ", span(time_left)));
@@ -43,6 +47,7 @@ pub fn run(
                 let ran = Duration::try_from_secs_f64(ran_s).unwrap_or_default();
                 pace.add(began.elapsed(), ran);
                 watch.note(&line(number, all, held, &run));
+                skip_higher_steps(planned, held, cell_run, &run, context)?;
                 if let Some(missing) = run.summary.finding("rows-missing") {
                     watch.error(&missing.message);
                 }
@@ -86,6 +91,7 @@ fn one(
     let engine = context.open(&settings)?;
     let mut series = Series::new(engine, settings, context)?;
     series.os_data = planned.os_data.clone();
+    series.replay = planned.replay.clone();
     let folder = kept::begin_cell(&dir, &name)?;
     let done = series.run_in(folder, number, repeat)?;
     let status = done.run.summary.status;
@@ -104,6 +110,35 @@ fn one(
         context.watch.error(&failure.to_string());
     }
     Ok(Some((done.run, done.failure)))
+}
+
+/// After a step that was not held, the higher ones of its round are not run.
+fn skip_higher_steps(
+    planned: &Planned,
+    held: &mut SweepFolder,
+    cell_run: CellRun,
+    run: &Run,
+    context: &Context<'_>,
+) -> Result<(), RunError> {
+    if !held.sweep.plan.step_by_step {
+        return Ok(());
+    }
+    let why = match break_point::bore(run, planned.objective.as_ref()) {
+        Bore::Held => return Ok(()),
+        Bore::Failed(why) | Bore::Unknown(why) => why,
+    };
+    let CellRun { number, repeat } = cell_run;
+    let higher = number + 1..=planned.cells.len() as u32;
+    if !higher.is_empty() {
+        context.watch.note(&format!("not held: {why}; the higher steps of this round are not run"));
+    }
+    held.sweep.skipped.extend(higher.map(|number| Failure {
+        number,
+        repeat,
+        message: why.clone(),
+    }));
+    kept::save(&held.folder, &held.sweep)?;
+    Ok(())
 }
 
 /// Reports and notes a cell that measured nothing; the next one may go better.

@@ -82,6 +82,7 @@ fn begun(planned: &Planned) -> Sweep {
         plan: with_order(planned.plan.clone()),
         cells: Vec::new(),
         failures: Vec::new(),
+        skipped: Vec::new(),
     }
 }
 

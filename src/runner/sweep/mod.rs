@@ -10,6 +10,7 @@ mod plan;
 use std::path::PathBuf;
 
 use super::{Context, RunError};
+use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Sweep, Swept, load};
 use crate::report;
 use crate::settings::axes::Asked;
@@ -32,11 +33,14 @@ pub struct Request<'a> {
     pub os_data: Option<PathBuf>,
     /// `--max-latency`: the report marks the highest load that meets it.
     pub objective: Option<Objective>,
+    /// The load that every cell imitates, step by step, until one does not hold it.
+    pub replay: Option<ReplayOf>,
 }
 
 /// A sweep as it ended, whole or not.
 pub struct Done {
     pub swept: Swept,
+    pub folder: PathBuf,
     /// What went wrong beside the figures of its cells: hooks, reports.
     pub beside: Vec<RunError>,
 }
@@ -82,7 +86,7 @@ pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunErro
     if let Some(path) = written.first() {
         watch.note(&format!("the report is {}", path.display()));
     }
-    let done = Done { swept, beside: ran? };
+    let done = Done { swept, folder: held.folder.path().to_owned(), beside: ran? };
     if context.caller.is_interrupted() {
         watch.note("interrupted: the same command goes on with what is left");
     }

@@ -41,6 +41,7 @@ pub fn with_order(plan: Plan) -> Plan {
     let order = (1..=plan.repeats)
         .map(|number| match plan.order.get(number as usize - 1) {
             Some(known) => known.clone(),
+            None if plan.step_by_step => (1..=cells).collect(),
             None => round(plan.seed, cells, number),
         })
         .collect();
@@ -65,7 +66,7 @@ pub fn turns(plan: &Plan) -> Vec<CellRun> {
 /// The runs that are not done yet, in order.
 pub fn left(sweep: &Sweep) -> Vec<CellRun> {
     let mut turns = turns(&sweep.plan);
-    turns.retain(|turn| !sweep.has(turn.number, turn.repeat));
+    turns.retain(|turn| !sweep.is_settled(turn.number, turn.repeat));
     turns
 }
 
@@ -113,6 +114,7 @@ mod tests {
             plan: with_order(Plan { axes, repeats, seed, ..Plan::default() }),
             cells: Vec::new(),
             failures: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 

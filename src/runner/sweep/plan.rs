@@ -13,10 +13,12 @@ use super::super::series::{UsedData, draw_seed, setup_command};
 use super::super::{Context, RunError, load};
 use super::Request;
 use crate::engine::{self, Engine, Stop};
+use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Axis, Plan};
 use crate::report::numbers::bytes;
 use crate::settings::Settings;
 use crate::settings::axes::{self, Axes};
+use crate::settings::objective::Objective;
 use crate::settings::size::{Extent, format_bytes};
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::seats;
@@ -32,6 +34,8 @@ pub struct Planned {
     pub dir: PathBuf,
     /// See [`Request::os_data`].
     pub os_data: Option<PathBuf>,
+    pub replay: Option<ReplayOf>,
+    pub objective: Option<Objective>,
     pub targets: Vec<Target>,
     pub notes: Vec<String>,
 }
@@ -90,6 +94,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         repeats: first.repeats,
         seed: first.seed.map_or_else(draw_seed, Ok)?,
         order: Vec::new(),
+        step_by_step: request.replay.is_some(),
     };
     let dir = request.dir.clone().unwrap_or_else(|| {
         first.out.join(format!("sweep-{}-{:08x}", first.db.scheme, plan.fingerprint() >> 32))
@@ -100,8 +105,18 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
     notes.iter().for_each(|note| context.watch.note(note));
-    let (engine, os_data) = (first.db.scheme, request.os_data.clone());
-    Ok(Planned { plan, seed_is_given, cells, engine, dir, os_data, targets, notes })
+    Ok(Planned {
+        plan,
+        seed_is_given,
+        cells,
+        engine: first.db.scheme,
+        dir,
+        os_data: request.os_data.clone(),
+        replay: request.replay.clone(),
+        objective: request.objective.clone(),
+        targets,
+        notes,
+    })
 }
 
 /// Each note once, whichever cells it is of.

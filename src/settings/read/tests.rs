@@ -154,7 +154,7 @@ fn every_key_of_a_hot_slob_file_takes_effect() {
     assert_eq!(settings.storage_cache, Some(2 << 30));
     assert_eq!(settings.direct_io, Some(false));
     assert_eq!(settings.database_statistics_type, StatisticsType::Awr);
-    assert_eq!(settings.rate, Some(12.5));
+    assert_eq!(settings.rate, Some(crate::settings::rates::RateOverTime::constant(12.5)));
     assert_eq!(settings.seed, Some(u64::MAX));
 }
 
@@ -211,6 +211,7 @@ fn every_value_given_arrives_in_the_record() {
             (_, ValueKind::Percent | ValueKind::Count { .. } | ValueKind::Seconds { .. }) => "57",
             (_, ValueKind::Times { .. }) => "7x",
             (_, ValueKind::WarmUp) => "cache",
+            (_, ValueKind::Rates { .. }) => "0:250.5 60:0 90:1000",
             _ => "some-text",
         };
         let mut case = Case::default()
@@ -219,6 +220,9 @@ fn every_value_given_arrives_in_the_record() {
             .environment("THINK_TM_FREQUENCY", "1")
             .environment("THINK_TM_MAX", "60")
             .environment("SQLNET_SERVICE_BASE", "base");
+        if parameter.key == "RATE_SCALE" {
+            case = case.environment("RATE", "5");
+        }
         for name in [parameter.key.to_owned(), format!("PETAL_{}", parameter.key)] {
             case.environment.insert(name, text.into());
         }
@@ -273,7 +277,7 @@ fn what_is_wrong_is_told_all_at_once_with_its_place() {
     WARM_UP=hot (--warm-up): must be seconds, or the word cache. Write WARM_UP=0, the default, or another such value.
     REPEATS=0 (--repeats): must be a whole number from 1 to 10000. Write REPEATS=1, the default, or another such value.
     SEED=18446744073709551616 (--seed): must be a whole number up to 18446744073709551615. Write SEED=10, for example, or leave it out.
-    RATE=0 (--rate): must be a decimal number above 0, up to 3200000000. Write RATE=1.0, for example, or leave it out.
+    RATE=0 (--rate): must be operations per second above 0, or steps such as '0:500 600:1000', by seconds from 0. Write RATE=500, for example, or leave it out.
     DIRECT_IO=yes (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.
     STORAGE_CACHE=99999999999T (--storage-cache): must be bytes, also with K, M, G or T. Write STORAGE_CACHE=64G, for example.
     DBA_PRIV_USER=scott/*** (--dba-priv-user): must be a user's name without a password. Give the password in SYSDBA_PASSWD.

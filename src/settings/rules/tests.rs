@@ -98,7 +98,7 @@ fn each_contradiction_is_refused_with_its_hint() {
     --
     WARM_UP=60 (--warm-up): must be less than RUN_TIME=60 (--run-time). Shorten the warm-up or lengthen the run.
     --
-    SCAN_PCT=10 (--scan-pct): asks for scans, but SCAN_TABLE_SZ=0 (--scan-table-sz) means that there is no scan table. Write SCAN_PCT=0, or load with a SCAN_TABLE_SZ.
+    SCAN_PCT=10 (--scan-pct): asks for scans, but SCAN_TABLE_SZ=0 (--scan-table-sz) means that there is no scan table. Ask for no scans, or load with a SCAN_TABLE_SZ.
     --
     EXTERNAL_SCRIPT=/no/such/hook (--external-script): cannot be called: No such file or directory (os error 2). Name an executable file, or leave EXTERNAL_SCRIPT out.
     --
@@ -265,4 +265,24 @@ fn what_the_target_cannot_serve_is_refused() {
     assert!(run(&[("BLOCK_SZ", "8K")]).check_against(8192, Some((10_240, 1))).is_ok());
     let hot = run(&[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_OFFSET_MB", "500")]);
     assert!(hot.check_against(8192, None).is_ok(), "a setup has no hot spot");
+}
+
+#[test]
+fn rates_by_kind_are_a_mix_of_their_own() {
+    let refused = refusals;
+    assert!(
+        refused(&[("SELECT_RATE", "10"), ("UPDATE_PCT", "20")])
+            .contains("contradicts UPDATE_PCT=20")
+    );
+    assert!(refused(&[("SCAN_RATE", "1"), ("RATE", "20")]).contains("contradicts RATE=20"));
+    assert!(refused(&[("UPDATE_RATE", "1"), ("WRITERS", "2")]).contains("contradicts WRITERS=2"));
+    assert!(refused(&[("UPDATE_RATE", "0")]).contains("leaves no operation"));
+    assert!(refused(&[("RATE_SCALE", "2")]).contains("multiplies rates, and none is set"));
+    let settings = run(&[("SELECT_RATE", "0:10 60:20"), ("UPDATE_RATE", "0"), ("RATE_SCALE", "2")]);
+    assert!(settings.has_kind_rates() && settings.only_reads() && !settings.scans());
+    let map = settings.record_map();
+    assert_eq!(
+        (&map["update_pct"], &map["select_rate"]),
+        (&serde_json::Value::Null, &"0:10 60:20".into())
+    );
 }

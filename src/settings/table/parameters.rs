@@ -105,9 +105,11 @@ pub static PARAMETERS: &[Parameter] = parameters! {
     }
     Mix {
         UPDATE_PCT(Run, Percent, default: "25", also: "not together with READERS and WRITERS")
-            => [update_pct: number] "per cent of operations that are UPDATEs, exact in every 100",
+            => [update_pct: number, shown: |settings| mix_json(settings, settings.update_pct)]
+            "per cent of operations that are UPDATEs, exact in every 100",
         SCAN_PCT(Run, Percent, default: "0", also: "above 0 only with a scan table")
-            => [scan_pct: number] "per cent of SELECTs that scan the scan table instead",
+            => [scan_pct: number, shown: |settings| mix_json(settings, settings.scan_pct)]
+            "per cent of SELECTs that scan the scan table instead",
         WORK_UNIT(Run, Count { min: 1, max: 1024 }, default: "64", also: "at most SCALE")
             => [work_unit: number] "random blocks that one operation visits",
         UPDATE_WORK_UNIT(Run, Count { min: 1, max: 1024 }, default_words: Some("WORK_UNIT"),
@@ -147,9 +149,22 @@ pub static PARAMETERS: &[Parameter] = parameters! {
         SEED(SetupAndRun, Count { min: 0, max: u64::MAX },
             default_words: Some("drawn afresh, and printed")) => [seed: number?]
             "seed of every random choice; the same seed makes the same choices",
-        RATE(Run, Decimal { min: 0.0, above: true }) => [rate: decimal?]
+        RATE(Run, Rates { may_be_zero: false },
+            also: "not together with SELECT_RATE, UPDATE_RATE and SCAN_RATE") => [rate: rates?]
             "operations per second over all sessions, due at set times (open loop); unset: as fast \
              as they end",
+        SELECT_RATE(Run, Rates { may_be_zero: true },
+            also: "not together with RATE, UPDATE_PCT, SCAN_PCT, READERS and WRITERS")
+            => [select_rate: rates?]
+            "SELECTs per second over all sessions, due at set times; a kind without a rate is not \
+             done where another has one",
+        UPDATE_RATE(Run, Rates { may_be_zero: true }, also: "as SELECT_RATE")
+            => [update_rate: rates?] "UPDATEs per second, in the same way",
+        SCAN_RATE(Run, Rates { may_be_zero: true },
+            also: "as SELECT_RATE; above 0 only with a scan table")
+            => [scan_rate: rates?] "scans of the scan table per second, in the same way",
+        RATE_SCALE(Run, Decimal { min: 0.0, above: true }, default: "1", also: "only with a rate")
+            => [rate_scale: decimal] "multiplies every rate: an axis for sweeps of an open loop",
     }
     Pattern {
         DO_HOTSPOT(Run, Boolean, default: "FALSE")
@@ -263,6 +278,11 @@ pub static PARAMETERS: &[Parameter] = parameters! {
 
 fn path_json(path: Option<&PathBuf>) -> Json {
     json!(path.map(|path| path.display().to_string()))
+}
+
+/// Not in force where each kind has a rate of its own.
+fn mix_json(settings: &Settings, per_cent: u8) -> Json {
+    if settings.has_kind_rates() { Json::Null } else { json!(per_cent) }
 }
 
 fn absolute(path: PathBuf) -> PathBuf {

@@ -14,7 +14,8 @@ const METHOD: &str = "UPDATE_PCT SCAN_PCT RUN_TIME WORK_LOOP SCALE SCAN_TABLE_SZ
     HOT_SCHEMA_FREQUENCY THINK_TM_FREQUENCY THINK_TM_MIN THINK_TM_MAX DATABASE_STATISTICS_TYPE \
     EXTERNAL_SCRIPT ADMIN_SQLNET_SERVICE SQLNET_SERVICE_BASE SQLNET_SERVICE_MAX DBA_PRIV_USER \
     SYSDBA_PASSWD NO_OS_PERF_DATA UNIQUE_INDEX BLOCK_SZ DB LOOP PREFETCH DIRECT_IO IO_DEPTH \
-    VERIFY PAGE_CACHE_LIMIT STORAGE_CACHE RATE WARM_UP REPEATS SEED OUT CALIBRATIONS PRECONDITION \
+    VERIFY PAGE_CACHE_LIMIT STORAGE_CACHE RATE SELECT_RATE UPDATE_RATE \
+    SCAN_RATE RATE_SCALE WARM_UP REPEATS SEED OUT CALIBRATIONS PRECONDITION \
     COMMIT_WAIT USE_SLOB_SCHEMAS PRICE_PER_MONTH";
 
 #[test]
@@ -97,6 +98,7 @@ fn decimals_have_no_sign_exponent_or_names() {
     }
     assert!(find("RATE").unwrap().parse("0").is_err());
     assert!(find("RATE").unwrap().parse("0.5").is_ok());
+    assert!(find("SELECT_RATE").unwrap().parse("0").is_ok());
     assert!(find("COMPRESS_RATIO").unwrap().parse("0.99").is_err());
     assert!(find("COMPRESS_RATIO").unwrap().parse("1.0").is_ok());
 }
@@ -222,6 +224,7 @@ fn sample(parameter: &Parameter) -> Option<&'static str> {
         ValueKind::Percent | ValueKind::Seconds { .. } | ValueKind::Count { .. } => "17",
         ValueKind::Times { .. } => "3x",
         ValueKind::Decimal { .. } => "3.5",
+        ValueKind::Rates { .. } => "250",
         ValueKind::Extent | ValueKind::Bytes => "96M",
         ValueKind::BlockSize => "16K",
         ValueKind::Boolean if parameter.default == "TRUE" => "FALSE",

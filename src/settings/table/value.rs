@@ -11,6 +11,7 @@ use super::support::BLOCK_SIZES;
 use super::{Parameter, ValueKind};
 use crate::settings::WarmUp;
 use crate::settings::error::Refusal;
+use crate::settings::rates::RateOverTime;
 use crate::settings::size::{Extent, format_bytes, parse_bytes};
 use crate::settings::url::{Secret, TargetUrl, redact_refused};
 
@@ -20,6 +21,7 @@ pub enum Value {
     Unset,
     Number(u64),
     Decimal(f64),
+    Rates(RateOverTime),
     Extent(Extent),
     Boolean(bool),
     /// One of the table's own words, in the table's case.
@@ -112,6 +114,9 @@ impl ValueKind {
             Self::Decimal { min, above } => decimal(text)
                 .filter(|number| if above { *number > min } else { *number >= min })
                 .map(Value::Decimal),
+            Self::Rates { may_be_zero } => RateOverTime::parse(text)
+                .filter(|rate| may_be_zero || !rate.is_zero())
+                .map(Value::Rates),
             Self::Extent => Extent::parse(text)
                 .ok()
                 .filter(|extent| !matches!(extent, Extent::Blocks(n) if *n > BLOCKS_MAX))
@@ -168,6 +173,10 @@ impl ValueKind {
             Self::Decimal { min, above: false } => {
                 format!("a decimal number from {min} to {DECIMAL_MAX}")
             }
+            Self::Rates { may_be_zero } => format!(
+                "operations per second{}, or steps such as '0:500 600:1000', by seconds from 0",
+                if may_be_zero { "" } else { " above 0" }
+            ),
             Self::Extent => "a number of blocks, or bytes with K, M, G or T".to_owned(),
             Self::Bytes => "bytes, also with K, M, G or T".to_owned(),
             Self::BlockSize => {
@@ -190,6 +199,7 @@ impl ValueKind {
         match self {
             Self::Count { min, max } => min.max(10).min(max).to_string(),
             Self::Decimal { min, .. } => format!("{:.1}", min.max(0.5) * 2.0),
+            Self::Rates { .. } => "500".to_owned(),
             _ => "name".to_owned(),
         }
     }
@@ -225,6 +235,7 @@ impl Value {
         decimal: Decimal(f64),
         truth: Boolean(bool),
         extent: Extent(Extent),
+        rates: Rates(RateOverTime),
         text: Text(String),
         path: Path(PathBuf),
         secret: Secret(Secret),
@@ -267,6 +278,7 @@ impl Value {
             Self::Number(number) => json!(number),
             Self::Decimal(number) => json!(number),
             Self::Extent(extent) => extent_json(*extent),
+            Self::Rates(rate) => json!(rate),
             Self::Boolean(truth) => json!(truth),
             Self::Word(word) => json!(word),
             Self::Text(text) => json!(text),

@@ -1,0 +1,373 @@
+//! Up to which multiple of a replayed load a platform holds it, and what ends it. A load is held
+//! when the run was whole, operations did not queue up, and the stated objective was met.
+
+use std::collections::BTreeMap;
+
+use super::verdict::verdict;
+use crate::record::observation::Observation;
+use crate::record::replay::ReplayOf;
+use crate::record::sweep::Swept;
+use crate::record::{Run, Status};
+use crate::settings::objective::Objective;
+
+/// The axis that multiplies the load.
+pub const AXIS: &str = "rate_scale";
+
+/// How a run bore its load.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bore {
+    Held,
+    /// Why it was not held.
+    Failed(String),
+    /// What would have to be known to call it held.
+    Unknown(String),
+}
+
+/// Judges one run of an open loop.
+pub fn bore(run: &Run, objective: Option<&Objective>) -> Bore {
+    let summary = &run.summary;
+    if summary.status != Status::Complete {
+        return Bore::Failed(format!("the run is {}", summary.status.name()));
+    }
+    if let Some(lost) = summary.sessions_lost.first() {
+        return Bore::Failed(format!(
+            "{} sessions were lost, the first by {}",
+            summary.sessions_lost.len(),
+            lost.code
+        ));
+    }
+    match run.details.backlog {
+        None => return Bore::Unknown("it was no open loop: nothing was due".to_owned()),
+        Some(backlog) if backlog > u64::from(summary.sessions) => {
+            return Bore::Failed(format!("{backlog} operations were due and not begun at the end"));
+        }
+        Some(_) => {}
+    }
+    let Some(objective) = objective else { return Bore::Held };
+    let seen = Observation::of_run("", Vec::new(), run);
+    match seen.metric(objective.metric()) {
+        Some(value) if objective.is_met(value) => Bore::Held,
+        Some(value) => Bore::Failed(format!("{objective} was not met: {value:.0} us")),
+        None => Bore::Unknown(format!("{objective}: the run does not tell that figure")),
+    }
+}
+
+/// A multiple of the load, over all rounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub scale: f64,
+    pub runs: usize,
+    pub held: usize,
+    /// Of the runs that did not hold it, or of which it is not known.
+    pub reasons: Vec<String>,
+    /// Means of what the runs did, by the names of observations.
+    pub figures: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakPoint {
+    pub of: ReplayOf,
+    pub target: String,
+    pub objective: Option<String>,
+    /// In the order of the scales.
+    pub steps: Vec<Step>,
+    pub rounds: usize,
+    /// The highest scale that every round held, with all below it; None: not even the lowest.
+    pub holds: Option<f64>,
+    /// The lowest scale that some round did not hold, and the lowest that no round held.
+    pub fails: Option<f64>,
+    pub fails_always: Option<f64>,
+    /// Why the lowest failing runs failed, and what limited them.
+    pub cause: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// None of a sweep that replays nothing.
+pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
+    let replayed = swept.runs.iter().find_map(|run| run.details.replay.clone())?;
+    // As it was stated then, unless another is stated now.
+    let stated = replayed.objective.as_deref().and_then(|text| text.parse().ok());
+    let objective = objective.or(stated.as_ref());
+    let cells = swept.sweep.cells.iter().zip(&swept.runs);
+    let mut runs: Vec<(f64, u32, &Run, Bore)> = cells
+        .filter_map(|(cell, run)| {
+            let scale = cell.factors.iter().find(|(key, _)| key == AXIS)?.1.parse().ok()?;
+            Some((scale, cell.repeat, run, bore(run, objective)))
+        })
+        .collect();
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut rounds: Vec<u32> = runs.iter().map(|(_, repeat, ..)| *repeat).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    // Of each round the highest scale up to which all were held, and the first that was not.
+    let mut held: Vec<Option<f64>> = Vec::new();
+    let mut failed: Vec<f64> = Vec::new();
+    for round in &rounds {
+        let of_round = runs.iter().filter(|(_, repeat, ..)| repeat == round);
+        let broken = of_round.clone().find(|(.., bore)| *bore != Bore::Held).map(|run| run.0);
+        let below = |scale: &f64| broken.is_none_or(|broken| *scale < broken);
+        held.push(of_round.map(|run| run.0).filter(below).reduce(f64::max));
+        failed.extend(broken);
+    }
+    let lowest_failed = failed.iter().copied().reduce(f64::min);
+    let first_failed = runs.iter().find(|run| matches!(run.3, Bore::Failed(_) | Bore::Unknown(_)));
+    let first = runs.first().map(|run| run.2);
+    Some(BreakPoint {
+        of: replayed,
+        target: first.map(|run| as_setting(run, "db")).unwrap_or_default(),
+        objective: objective.map(ToString::to_string),
+        holds: held.iter().copied().reduce(|one, other| Some(one?.min(other?))).flatten(),
+        fails: lowest_failed,
+        fails_always: failed
+            .iter()
+            .copied()
+            .reduce(f64::max)
+            .filter(|_| failed.len() == rounds.len()),
+        cause: first_failed.map(|(_, _, run, bore)| cause(run, bore)),
+        rounds: rounds.len(),
+        notes: notes(&rounds, &runs),
+        steps: steps(&runs),
+    })
+}
+
+fn as_setting(run: &Run, key: &str) -> String {
+    run.summary.setting(key).map_or_else(String::new, |value| crate::record::as_text(value, "-"))
+}
+
+fn steps(runs: &[(f64, u32, &Run, Bore)]) -> Vec<Step> {
+    const FIGURES: [&str; 9] = [
+        "ops_s",
+        "piops",
+        "commits_s",
+        "redo_mb_s",
+        "read_us",
+        "log_us",
+        "op_p99_us",
+        "select_p99_us",
+        "update_p99_us",
+    ];
+    let mut steps: Vec<Step> = Vec::new();
+    for (scale, _, run, bore) in runs {
+        if steps.last().is_none_or(|last| last.scale != *scale) {
+            let step = Step {
+                scale: *scale,
+                runs: 0,
+                held: 0,
+                reasons: Vec::new(),
+                figures: BTreeMap::new(),
+            };
+            steps.push(step);
+        }
+        let Some(step) = steps.last_mut() else { continue };
+        step.runs += 1;
+        match bore {
+            Bore::Held => step.held += 1,
+            Bore::Failed(why) | Bore::Unknown(why) => step.reasons.push(why.clone()),
+        }
+        let seen = Observation::of_run("", Vec::new(), run);
+        for name in FIGURES {
+            let Some(value) = seen.metric(name) else { continue };
+            let mean = step.figures.entry(name.to_owned()).or_insert(0.0);
+            *mean += (value - *mean) / step.runs as f64;
+        }
+    }
+    steps
+}
+
+/// The reason, then what limited the run, by the evidence that findings rest on.
+fn cause(run: &Run, bore: &Bore) -> String {
+    let why = match bore {
+        Bore::Held => String::new(),
+        Bore::Failed(why) => why.clone(),
+        Bore::Unknown(why) => format!("not known: {why}"),
+    };
+    let io = |name: &str, words: &str| {
+        let mean = run.headline().run.summary.io_latency_us.get(name)?.mean?;
+        Some(format!("{words} {}", micros(mean)))
+    };
+    let latencies = [io("read", "read"), io("write", "block write"), io("log", "log write")];
+    let latencies: Vec<String> = latencies.into_iter().flatten().collect();
+    let limit = verdict(run).limited_by;
+    let mut all = format!("limited by: {limit}; {why}");
+    if !latencies.is_empty() {
+        all.push_str(&format!(" ({})", latencies.join(", ")));
+    }
+    all
+}
+
+fn micros(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
+}
+
+fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, Bore)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if rounds.len() < 3 {
+        notes.push(format!(
+            "{} of each step: three or more (REPEATS) tell how far the answer varies",
+            if rounds.len() == 1 { "one run" } else { "two runs" }
+        ));
+    }
+    let held = runs.iter().filter(|run| run.3 == Bore::Held);
+    let warned = |id: &str| held.clone().filter(|run| run.2.summary.finding(id).is_some()).count();
+    for (id, means) in [
+        ("cached-by-os", "the page cache served reads, which production's storage may have served"),
+        ("cached-by-storage", "a cache of the storage served reads"),
+        ("cached-by-database", "the database's cache served reads: load more data"),
+        (
+            "deferred-writes",
+            "shorter than a checkpoint cycle, so that writes were put off, not paid",
+        ),
+        ("unstable", "the rate was not steady"),
+        ("other-load", "others used the device or the processors"),
+        ("not-durable", "commits did not wait for the log to be durable"),
+        ("generator-bound", "petal itself took the processors"),
+    ] {
+        let count = warned(id);
+        if count > 0 {
+            notes.push(format!("{id} in {count} of the runs that held it: {means}"));
+        }
+    }
+    notes
+}
+
+impl BreakPoint {
+    /// The answer in one line.
+    pub fn line(&self) -> String {
+        let what =
+            if self.of.time.starts_with("busiest") { "the busiest interval" } else { "the load" };
+        let objective = self
+            .objective
+            .as_ref()
+            .map_or_else(String::new, |objective| format!(" within {objective}"));
+        let cause = self.cause.as_deref().unwrap_or("not determined");
+        let range = match (self.fails, self.fails_always) {
+            (Some(first), Some(always)) if first < always => {
+                format!("between {first}x and {always}x in {} rounds", self.rounds)
+            }
+            (Some(first), _) => format!("at {first}x"),
+            (None, _) => String::new(),
+        };
+        match (self.holds, self.fails) {
+            (None, None) => "no run ended: nothing is known".to_owned(),
+            (None, Some(_)) => format!(
+                "does not hold {what} of {}{objective}: fails {range}; {cause}",
+                self.of.database
+            ),
+            (Some(holds), None) => format!(
+                "holds {holds}x {what} of {}{objective}, the highest that was tried{}",
+                self.of.database,
+                room(holds)
+            ),
+            (Some(holds), Some(_)) => format!(
+                "holds {holds}x {what} of {}{objective}, fails {range}; {cause}{}",
+                self.of.database,
+                room(holds)
+            ),
+        }
+    }
+}
+
+fn room(holds: f64) -> String {
+    match holds - 1.0 {
+        room if room >= 0.05 => format!("; room for {room:.1} more of this database"),
+        room if room >= 0.0 => "; no room beside it".to_owned(),
+        _ => "; it does not fit".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::record::sweep::{Axis, Cell, Plan, Sweep};
+
+    /// A round of runs at these scales, each with its backlog.
+    fn swept(cells: &[(f64, u32, u64)]) -> Swept {
+        let mut runs = Vec::new();
+        let mut kept = Vec::new();
+        for (scale, repeat, backlog) in cells {
+            let mut run = fixture::mixed_run();
+            run.details.backlog = Some(*backlog);
+            let of =
+                ReplayOf { database: "PROD".into(), time: "busiest".into(), ..ReplayOf::default() };
+            run.details.replay = Some(of);
+            runs.push(run);
+            kept.push(Cell {
+                number: 1,
+                repeat: *repeat,
+                factors: vec![(AXIS.to_owned(), scale.to_string())],
+                folder: String::new(),
+                status: Status::Complete,
+            });
+        }
+        let axes = vec![Axis { key: AXIS.to_owned(), values: Vec::new() }];
+        let sweep = Sweep {
+            format: String::new(),
+            petal_version: String::new(),
+            engine: String::new(),
+            started_at: String::new(),
+            status: Status::Complete,
+            plan: Plan { axes, ..Plan::default() },
+            cells: kept,
+            failures: Vec::new(),
+            skipped: Vec::new(),
+        };
+        Swept { sweep, runs }
+    }
+
+    #[test]
+    fn the_answer_is_bracketed_by_the_rounds() {
+        let two = swept(&[(1.0, 1, 0), (2.0, 1, 3), (3.0, 1, 9999), (1.0, 2, 0), (2.0, 2, 5000)]);
+        let found = of(&two, None).unwrap();
+        assert_eq!(
+            (found.holds, found.fails, found.fails_always),
+            (Some(1.0), Some(2.0), Some(3.0))
+        );
+        let line = found.line();
+        assert!(
+            line.starts_with(
+                "holds 1x the busiest interval of PROD, fails between 2x and 3x in 2 rounds"
+            ),
+            "{line}"
+        );
+        assert!(line.contains("limited by:") && line.ends_with("no room beside it"), "{line}");
+        assert_eq!(
+            found.steps.iter().map(|step| (step.runs, step.held)).collect::<Vec<_>>(),
+            [(2, 2), (2, 1), (1, 0)]
+        );
+        assert!(found.notes[0].starts_with("two runs of each step"));
+    }
+
+    #[test]
+    fn a_load_that_queues_up_is_not_held_and_one_that_never_fails_has_no_limit() {
+        let at_once = of(&swept(&[(3.0, 1, 100_000)]), None).unwrap();
+        assert_eq!(at_once.holds, None);
+        assert!(
+            at_once.line().starts_with("does not hold the busiest interval of PROD: fails at 3x")
+        );
+        let never = of(&swept(&[(0.5, 1, 0), (2.5, 1, 0)]), None).unwrap();
+        assert_eq!(
+            never.line(),
+            "holds 2.5x the busiest interval of PROD, the highest that was tried; room for 1.5 more of this database"
+        );
+        assert!(of(&swept(&[(0.5, 1, 0)]), None).unwrap().line().ends_with("it does not fit"));
+    }
+
+    #[test]
+    fn an_objective_that_cannot_be_judged_is_not_met() {
+        let mut run = fixture::mixed_run();
+        run.details.backlog = Some(0);
+        let strict: Objective = "read.avg=1us".parse().unwrap();
+        let loose: Objective = "read.avg=10s".parse().unwrap();
+        assert!(
+            matches!(bore(&run, Some(&strict)), Bore::Failed(why) if why.starts_with("read.avg=1us was not met"))
+        );
+        assert_eq!(bore(&run, Some(&loose)), Bore::Held);
+        run.summary.io_latency_us.clear();
+        run.summary.steady = None;
+        run.details.steady = None;
+        assert!(matches!(bore(&run, Some(&loose)), Bore::Unknown(_)));
+        run.details.backlog = None;
+        assert!(matches!(bore(&run, None), Bore::Unknown(_)));
+    }
+}

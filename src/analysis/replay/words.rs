@@ -1,0 +1,185 @@
+//! A plan in words: how a profile becomes operations, and what they leave out.
+
+use super::measured::Measured;
+use super::{Ground, Means, Plan, Played, redo_guess, redo_per_commit};
+use crate::record::profile::Profile;
+use crate::settings::RedoStress;
+use crate::stats::server_work::WorkCount;
+use crate::stats::units::bytes;
+
+/// What differs by less is imitated.
+const SHARE_MAX: f64 = 0.05;
+
+pub fn time(profile: &Profile, played: Played) -> String {
+    match (played, profile.busiest()) {
+        (Played::Busiest, Some(interval)) => format!(
+            "busiest interval, from {}, {:.0} s",
+            interval.begin.as_deref().unwrap_or("an unknown time"),
+            interval.length_s
+        ),
+        _ => format!(
+            "all {} intervals, {:.0} s together",
+            profile.intervals.len(),
+            profile.length_s()
+        ),
+    }
+}
+
+/// A line for each figure that became operations.
+pub fn how(plan: &Plan, means: &Means, selects: f64, trial: Option<&Measured>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(reads) = means.reads {
+        let corrected = trial.and_then(Measured::usable_reads).map_or_else(String::new, |cost| {
+            format!(
+                "; in a trial the target read {:.2} blocks for each of them and {:.2} beside for each \
+                 operation",
+                cost.per_row, cost.per_operation
+            )
+        });
+        lines.push(format!(
+            "{reads:.1} single-block reads/s: {selects:.3} SELECTs/s of {} random blocks, and the \
+             blocks that UPDATEs read{corrected}",
+            plan.work_unit,
+        ));
+    }
+    if let Some(commits) = means.commits {
+        lines.push(format!("{commits:.3} commits/s: as many UPDATEs, each with its own commit"));
+    }
+    if let Some((writes, commits)) = means.writes.zip(means.commits.filter(|n| *n > 0.0)) {
+        let per_row = trial.and_then(Measured::usable_writes_per_row);
+        let corrected = per_row.map_or_else(String::new, |per_row| {
+            format!(", each of which the target wrote {per_row:.2} times in a trial")
+        });
+        lines.push(format!(
+            "{writes:.1} block writes/s, {:.2} per commit: UPDATEs of {} random blocks{corrected}",
+            writes / commits,
+            plan.update_work_unit,
+        ));
+    }
+    if let Some(redo) = redo_per_commit(means) {
+        let changed = match plan.redo_stress {
+            RedoStress::Lite => "LITE, two columns",
+            RedoStress::Heavy => "HEAVY, all columns",
+        };
+        lines.push(format!("{redo:.0} bytes of redo per commit: REDO_STRESS {changed}"));
+    }
+    if let Some(blocks) = means.multi_blocks.filter(|blocks| *blocks > 0.0)
+        && !plan.scan_rate.is_zero()
+    {
+        lines.push(format!(
+            "{blocks:.1} blocks/s of multi-block reads: scans of the scan table, by bytes"
+        ));
+    }
+    lines
+}
+
+/// What the operations do not imitate, with its size.
+pub fn not_imitated(
+    plan: &Plan,
+    means: &Means,
+    profile: &Profile,
+    ground: &Ground,
+    trial: Option<&Measured>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for figure in WorkCount::ALL {
+        if let Some(ratio) = plan.ratio(figure).filter(|ratio| (ratio - 1.0).abs() > SHARE_MAX) {
+            lines.push(format!(
+                "{}: {ratio:.2}x of production's{}",
+                figure.words(),
+                why(figure, plan, trial)
+            ));
+        }
+    }
+    lines.extend(unknown_figures(means));
+    if let Some(blocks) = means.multi_blocks.filter(|blocks| *blocks > 0.0) {
+        if plan.scan_rate.is_zero() {
+            lines.push(format!(
+                "multi-block reads, {blocks:.1} blocks/s, are left out: there is no scan table \
+                 (petal setup --scan-table-sz), or their rate is under a thousandth of a scan"
+            ));
+        } else if ground.cache_bytes.is_some_and(|cache| ground.scan_bytes < cache) {
+            lines.push(format!(
+                "multi-block reads, {blocks:.1} blocks/s: the scan tables ({}) fit in the target's \
+                 cache, which will serve them; load larger ones",
+                bytes(ground.scan_bytes)
+            ));
+        }
+    }
+    match profile.block_bytes {
+        Some(size) if size != ground.block_bytes => lines.push(format!(
+            "bytes of single-block reads and writes: {:.2}x of production's, whose blocks have {size} \
+             bytes and the target's {}",
+            f64::from(ground.block_bytes) / f64::from(size),
+            ground.block_bytes
+        )),
+        Some(_) => {}
+        None => lines.push("production's block size is not known: the target's is taken for it".into()),
+    }
+    if trial.is_none() {
+        lines.extend(redo_before_trial(plan, means, ground));
+        lines.push(
+            "without a trial it is not known how many blocks the target reads and writes for each \
+             row: one is assumed"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+fn why(figure: WorkCount, plan: &Plan, trial: Option<&Measured>) -> String {
+    match figure {
+        WorkCount::SingleBlockReads if plan.select_rate.is_zero() => {
+            ": UPDATEs read the blocks that they change, and no SELECT is left to leave out"
+                .to_owned()
+        }
+        WorkCount::SingleBlockReads => {
+            let found = trial.and_then(|trial| trial.reads).map_or(1.0, |cost| cost.per_row);
+            format!(
+                ": {:.1} % of the rows were read from storage, the rest from a cache",
+                found * 100.0
+            )
+        }
+        WorkCount::BlockWrites => match trial
+            .is_some_and(|trial| trial.usable_writes_per_row().is_none())
+        {
+            true => ": in the trial the target put writes off, which a longer run pays".to_owned(),
+            false => {
+                format!(": each UPDATE changes a whole number of blocks, {}", plan.update_work_unit)
+            }
+        },
+        WorkCount::RedoBytes => ": the target logs so much for the same changes".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn unknown_figures(means: &Means) -> Vec<String> {
+    let left_out = [
+        (means.reads.is_none(), "single-block reads are not in the profile: only UPDATEs read"),
+        (
+            means.commits.is_none(),
+            "commits are not in the profile: no UPDATE is done, and nothing is written",
+        ),
+        (
+            means.writes.is_none(),
+            "block writes are not in the profile: each UPDATE changes one block",
+        ),
+        (means.redo_bytes.is_none(), "redo is not in the profile: UPDATEs change two columns"),
+        (means.multi_blocks.is_none(), "multi-block reads are not in the profile: no scan is done"),
+        (
+            means.commits == Some(0.0) && means.writes.is_some_and(|writes| writes > 0.0),
+            "production wrote blocks and committed nothing: without commits no UPDATE is done",
+        ),
+    ];
+    left_out.into_iter().filter(|(is, _)| *is).map(|(_, line)| line.to_owned()).collect()
+}
+
+/// By the width of the columns, which is a guess.
+fn redo_before_trial(plan: &Plan, means: &Means, ground: &Ground) -> Option<String> {
+    let wanted = redo_per_commit(means).filter(|bytes| *bytes > 0.0)?;
+    let guess = redo_guess(plan.redo_stress, ground) * f64::from(plan.update_work_unit);
+    Some(format!(
+        "redo: about {:.1}x of production's, guessed by the width of the columns that UPDATEs change",
+        guess / wanted
+    ))
+}

@@ -1,0 +1,205 @@
+//! `petal profile`: what a database did over time, from reports, from a run's folder, from a server at
+//! work, or of several profiles added up.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgMatches, Command};
+
+use crate::analysis::profile::parts::{self, Part};
+use crate::analysis::profile::{ProfileError, add, of_run, of_work};
+use crate::awr::{self, AwrError, to_profile};
+use crate::record::profile::{self as kept, Profile};
+use crate::record::{self, Run};
+use crate::report;
+use crate::settings::LoopSide;
+use crate::settings::table::CommandKind;
+
+use super::args;
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::{signals, source};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal profile awr_1_*.html -o prod.json        AWR or Statspack reports of a database, in any order
+  petal profile rac1/ rac2/ -o prod.json         of all instances of a cluster: added by time
+  petal profile --db postgres://host/db --every 10 --for 3600 -o prod.json
+                                                 a server at work, by its own counters; changes nothing
+  petal profile petal-results/...-run            a run of petal's own
+  petal profile erp.json crm.json -o both.json   profiles added up by time of day
+
+The file is JSON: docs/petal-profile.schema.json. petal replay drives its load.";
+
+const EVERY_DEFAULT: Duration = Duration::from_secs(10);
+const STDOUT: &str = "stdout";
+
+pub fn command() -> Command {
+    let files = args::paths("files", "FILE|DIR", "Reports, folders of them, runs, or profiles");
+    let command = Command::new("profile")
+        .about("Make a profile of what a database did over time, to replay it elsewhere")
+        .after_help(EXAMPLES)
+        .arg(files.required(false))
+        .arg(seconds(
+            "every",
+            "Length of an interval, of a server at work or of a run [default: 10]",
+        ))
+        .arg(seconds("for", "How long a server is looked at, with --db"))
+        .arg(args::path("output", "FILE", "Write the profile there [default: stdout]").short('o'));
+    args::with_settings(command, CommandKind::Target)
+}
+
+fn seconds(name: &'static str, help: &'static str) -> clap::Arg {
+    args::value(name, "SECONDS", help).value_parser(args::whole::<u32>(1, 31_622_400))
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let files: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
+    let given = |name: &str| {
+        let seconds = matches.get_one::<u32>(name).copied();
+        seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    };
+    let every = given("every").unwrap_or(EVERY_DEFAULT);
+    let profile = match (files.is_empty(), given("for")) {
+        (true, Some(length)) => of_server(matches, every, length, console)?,
+        (true, None) => {
+            return Err(Failure::usage(
+                "name reports, a run or profiles; or a server at work with --db URL --for SECONDS",
+            ));
+        }
+        (false, Some(_)) => {
+            return Err(Failure::usage(
+                "--for is for a server at work (--db): leave it out, or leave out the files",
+            ));
+        }
+        (false, None) => of_files(&files, every, console)?,
+    };
+    write(&profile, matches.get_one::<PathBuf>("output"), console)
+}
+
+fn of_server(
+    matches: &ArgMatches,
+    every: Duration,
+    length: Duration,
+    console: &Console,
+) -> Result<Profile, Failure> {
+    if every > length {
+        return Err(Failure::usage(format!(
+            "--every {} is longer than --for {}: not one interval would end",
+            every.as_secs(),
+            length.as_secs()
+        )));
+    }
+    let mut settings = source::read(matches, CommandKind::Target, None, console)?;
+    settings.loop_side = Some(LoopSide::Client);
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let engine = context.open(&settings)?;
+    let looks = crate::runner::profile::watch(engine.as_ref(), every, length, &context)?;
+    let part = of_work::part(&settings.db.redacted(), &looks);
+    Ok(parts::profile(vec![part])?)
+}
+
+/// What a named file or folder is.
+enum Named {
+    Profile(Box<Profile>),
+    Parts(Vec<Part>),
+}
+
+fn of_files(files: &[&PathBuf], every: Duration, console: &Console) -> Result<Profile, Failure> {
+    let mut profiles = Vec::new();
+    let mut all = Vec::new();
+    for file in files {
+        match named(file, every, console)? {
+            Named::Profile(profile) => profiles.push((file.display().to_string(), *profile)),
+            Named::Parts(parts) => all.extend(parts),
+        }
+    }
+    match (profiles.is_empty(), all.is_empty()) {
+        (true, _) => Ok(parts::profile(all)?),
+        (false, true) => Ok(add::add(&profiles)?),
+        (false, false) => Err(Failure::usage(
+            "profiles are added to profiles: make one of the reports first, with -o FILE",
+        )),
+    }
+}
+
+fn named(path: &Path, every: Duration, console: &Console) -> Result<Named, Failure> {
+    let shown = path.display().to_string();
+    let is_run_file = path.file_name() == Some(&OsString::from("run.json"));
+    if is_run_file || record::is_one(path) {
+        let run: Run = record::load(path)?;
+        return Ok(Named::Parts(vec![of_run::part(&shown, &run, every.as_secs_f64())]));
+    }
+    if path.is_dir() {
+        return Ok(Named::Parts(of_folder(path, console)?));
+    }
+    if kept::is_one(path) {
+        return Ok(Named::Profile(Box::new(kept::load(path)?)));
+    }
+    Ok(Named::Parts(of_reports(path, false, console)))
+}
+
+/// The reports of a folder; other files are passed over.
+fn of_folder(path: &Path, console: &Console) -> Result<Vec<Part>, Failure> {
+    let entries = fs::read_dir(path).map_err(|error| {
+        let message = format!("{}: {error}; check who may read it", path.display());
+        Failure::new(Exit::Environment, message)
+    })?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.is_file());
+    files.sort();
+    let parts: Vec<Part> = files.iter().flat_map(|file| of_reports(file, true, console)).collect();
+    match parts.is_empty() {
+        false => Ok(parts),
+        true => Err(Failure::new(Exit::Failed, format!("{}: holds no report", path.display()))),
+    }
+}
+
+fn of_reports(path: &Path, of_folder: bool, console: &Console) -> Vec<Part> {
+    let read = awr::read(path);
+    let passes_over = of_folder || read.is_archive;
+    let mut parts = Vec::new();
+    for report in read.reports {
+        match report {
+            Ok(report) => parts.push(to_profile::part(&report)),
+            Err(AwrError::Other { .. }) if passes_over => {}
+            Err(error) => {
+                console.error(&error.to_string());
+                parts.push(to_profile::unread(&error));
+            }
+        }
+    }
+    parts
+}
+
+/// The file, and what it says in short: on stdout the file alone.
+fn write(profile: &Profile, output: Option<&PathBuf>, console: &Console) -> Result<Exit, Failure> {
+    let path = output.map_or(Path::new(STDOUT), PathBuf::as_path);
+    let text = profile.text(path)?;
+    match output {
+        None => console.result(&String::from_utf8_lossy(&text)),
+        Some(path) => {
+            fs::write(path, &text).map_err(|error| {
+                let message =
+                    format!("{}: {error}; name a file that can be written", path.display());
+                Failure::new(Exit::Environment, message)
+            })?;
+            console.report(|| report::profile::render(profile));
+            console.warn(&format!("the profile is in {}", path.display()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        let exit = match error {
+            ProfileError::Nothing(_) => Exit::Failed,
+            ProfileError::Mixed { .. } | ProfileError::Other(_) => Exit::Usage,
+        };
+        Self::new(exit, error.to_string())
+    }
+}

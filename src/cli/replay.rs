@@ -1,0 +1,369 @@
+//! `petal replay`: the load of a profile, driven on a platform; once, or step by step until it is not
+//! held any more.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgMatches, Command};
+
+use crate::analysis::break_point;
+use crate::analysis::replay::{Asked as AskedUnits, Plan, Played};
+use crate::record::profile::{self, Profile};
+use crate::record::replay::ReplayOf;
+use crate::record::sweep::Swept;
+use crate::report;
+use crate::runner::replay::{self, Request as Replay};
+use crate::runner::series::Series;
+use crate::runner::sweep::Request;
+use crate::runner::{Context, RunError};
+use crate::settings::axes::Asked;
+use crate::settings::objective::Objective;
+use crate::settings::read::{self, Sources};
+use crate::settings::table::{self, CommandKind};
+use crate::settings::{Settings, flags};
+use crate::stats::server_work::WorkTime;
+
+use super::args::{self, flag, value};
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::{metrics, run as run_command, signals, source, sweep as sweep_command};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal replay prod.json --dry-run                  how the profile becomes operations
+  petal replay prod.json --db postgres://new/db --run-time 600
+  petal replay prod.json --play all --run-time 3600  a day in an hour
+  petal replay prod.json --scale 0.5..4 --run-time 120 --repeats 3 --max-latency read.avg=1ms
+                                                    will it fit, and with how much room?
+  petal compare old-array new-array                 the folders of two such replays, side by side
+
+The profile is of petal profile. Data must be loaded (petal setup), larger than the target's caches
+where production's reads came from storage. docs/recipes/will-it-fit.md goes through an example.";
+
+/// What a profile says: flags and files that set it too would contradict it.
+const SAID_BY_PROFILE: [&str; 9] = [
+    "UPDATE_PCT",
+    "SCAN_PCT",
+    "RATE",
+    "SELECT_RATE",
+    "UPDATE_RATE",
+    "SCAN_RATE",
+    "RATE_SCALE",
+    "READERS",
+    "WRITERS",
+];
+/// Sessions where nobody says how many: an open loop needs as many as operations are under way.
+const SESSIONS_DEFAULT: u32 = 16;
+const TRIAL_S_DEFAULT: u32 = 10;
+const STEPS_MAX: usize = 50;
+
+pub fn command() -> Command {
+    let profile = args::path("profile", "PROFILE", "A profile that petal profile made");
+    let command = Command::new("replay")
+        .about("Drive the load of a profile here: will it fit, and with how much room?")
+        .after_help(EXAMPLES)
+        .arg(
+            clap::Arg::new("profile")
+                .value_name("PROFILE")
+                .required(true)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help(profile.get_help().cloned().unwrap_or_default()),
+        )
+        .arg(
+            value(
+                "play",
+                "busiest|all",
+                "Its busiest interval all the time, or all in their order [default: busiest]",
+            )
+            .value_parser(["busiest", "all"]),
+        )
+        .arg(
+            value(
+                "scale",
+                "FROM..TO[:STEP]|N,N,...",
+                "Multiples of the load; several: step by step until one is not held",
+            )
+            .value_parser(scales),
+        )
+        .arg(
+            value(
+                "trial",
+                "SECONDS",
+                "Length of the trials that tell what a row costs here; 0: none [default: 10]",
+            )
+            .value_parser(args::whole::<u32>(0, 86_400)),
+        )
+        .arg(args::objective())
+        .arg(
+            flag("production-latency", "Held only with single-block reads as fast as production's")
+                .conflicts_with("objective"),
+        )
+        .arg(flag("dry-run", "Show how the profile becomes operations, without trial and run"))
+        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
+        .arg(flag(
+            "full",
+            "Print the whole report also on a terminal, where its summary is the default",
+        ))
+        .arg(args::os_data())
+        .arg(metrics::arg())
+        .arg(args::schemas("How many schemas [default: all that are loaded]"));
+    // What the profile says has no flag here, and `--scale` is of the load.
+    let command = args::with_settings(command, CommandKind::Run)
+        .mut_arg("SCALE", |arg| arg.long("data-scale"));
+    SAID_BY_PROFILE
+        .into_iter()
+        .fold(command, |command, key| command.mut_arg(key, |arg| arg.hide(true)))
+}
+
+/// A list, or a range with a step: half of 1 where nobody says.
+fn scales(text: &str) -> Result<Vec<f64>, String> {
+    let wrong = || format!("{text:?}: write 2, 0.5,1,2 or 0.5..4, with a step 0.5..4:0.25");
+    let number = |text: &str| {
+        text.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && *n <= 1e6).ok_or_else(wrong)
+    };
+    let steps = match text.split_once("..") {
+        None => text.split(',').map(number).collect::<Result<Vec<f64>, String>>()?,
+        Some((from, rest)) => {
+            let (to, step) = rest.split_once(':').unwrap_or((rest, "0.5"));
+            let (from, to, step) = (number(from)?, number(to)?, number(step)?);
+            let count = ((to - from) / step + 1e-9).floor();
+            if !(0.0..STEPS_MAX as f64).contains(&count) {
+                return Err(format!("{text:?}: is not from 1 to {STEPS_MAX} steps upwards"));
+            }
+            // Without the last bits of floats.
+            (0..=count as u32)
+                .map(|at| ((from + f64::from(at) * step) * 1e6).round() / 1e6)
+                .collect()
+        }
+    };
+    let is_upwards = steps.windows(2).all(|two| two[0] < two[1]);
+    (is_upwards && steps.len() <= STEPS_MAX).then_some(steps).ok_or_else(wrong)
+}
+
+/// A command line, read.
+struct Given {
+    profile: Profile,
+    profile_path: PathBuf,
+    flags: BTreeMap<&'static str, String>,
+    conf: Option<PathBuf>,
+    schemas: Option<u32>,
+}
+
+impl Given {
+    fn sources(&self, flags: BTreeMap<&'static str, String>) -> Sources<'_> {
+        Sources {
+            command: CommandKind::Run,
+            flags,
+            environment: &read::process_environment,
+            conf: self.conf.clone(),
+            directory: Some(PathBuf::from(".")),
+            schemas: self.schemas,
+        }
+    }
+
+    /// The flags, with those of the plan; what the profile says is taken from nowhere else.
+    fn flags(&self, plan: Option<&Plan>) -> BTreeMap<&'static str, String> {
+        let mut all: BTreeMap<&'static str, String> =
+            SAID_BY_PROFILE.into_iter().map(|key| (key, String::new())).collect();
+        all.extend(plan.map(Plan::parameters).unwrap_or_default());
+        all.extend(self.flags.clone());
+        all
+    }
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let mut given = given(matches)?;
+    let base = read::read(&given.sources(given.flags(None)))?;
+    base.conf_file
+        .iter()
+        .for_each(|file| console.warn(&format!("settings from {}", file.display())));
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let (ground, schemas) = replay::ground(&base, &context)?;
+    if !base.is_given("THREADS_PER_SCHEMA") {
+        let threads = SESSIONS_DEFAULT.div_ceil(schemas.max(1));
+        given.flags.insert("THREADS_PER_SCHEMA", threads.to_string());
+    }
+    let is_dry = matches.get_flag("dry-run");
+    let trial_s = matches.get_one::<u32>("trial").copied().unwrap_or(TRIAL_S_DEFAULT);
+    let is_stepped = matches.get_one::<Vec<f64>>("scale").is_some_and(|scales| scales.len() > 1);
+    let with_plan = |plan: &Plan| -> Result<Settings, RunError> {
+        let mut settings = read::read(&given.sources(given.flags(Some(plan))))?;
+        if is_stepped && given.flags.contains_key("OUT") {
+            // The folder is the sweep's own.
+            settings.out.as_mut_os_string().push("-trials");
+        }
+        Ok(settings)
+    };
+    let request = Replay {
+        profile: &given.profile,
+        played: match matches.get_one::<String>("play").map(String::as_str) {
+            Some("all") => Played::All,
+            _ => Played::Busiest,
+        },
+        asked: AskedUnits {
+            work_unit: Some(base.work_unit).filter(|_| base.is_given("WORK_UNIT")),
+            update_work_unit: Some(base.update_work_unit)
+                .filter(|_| base.is_given("UPDATE_WORK_UNIT")),
+            redo_stress: Some(base.redo_stress).filter(|_| base.is_given("REDO_STRESS")),
+        },
+        trial: Duration::from_secs(if is_dry { 0 } else { trial_s.into() }),
+        settings: &base,
+        with_plan: &with_plan,
+    };
+    let plan = replay::fit(&request, &ground, &context)?;
+    let shown = report::replay::plan(&plan);
+    match matches.get_flag("json") && !is_dry {
+        true => shown.lines().for_each(|line| console.warn(line)),
+        false => console.report(|| shown),
+    }
+    if is_dry {
+        return Ok(Exit::Done);
+    }
+    let objective = objective(matches, &plan)?;
+    match matches.get_one::<Vec<f64>>("scale").map_or(&[1.0][..], Vec::as_slice) {
+        [scale] => once(matches, &given, (&plan, *scale), &context, console),
+        scales => step_by_step(matches, &given, (&plan, scales), objective, console),
+    }
+}
+
+fn given(matches: &ArgMatches) -> Result<Given, Failure> {
+    let flags = flags::given(matches, CommandKind::Run);
+    let contradicts = SAID_BY_PROFILE.into_iter().find(|key| flags.contains_key(key));
+    if let Some(parameter) = contradicts.and_then(table::find) {
+        let instead = if parameter.key == "RATE_SCALE" { "use --scale" } else { "leave it out" };
+        return Err(Failure::usage(format!(
+            "--{}: the profile says it; {instead}",
+            parameter.flag()
+        )));
+    }
+    let profile_path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
+    Ok(Given {
+        profile: crate::analysis::profile::resummarise(profile::load(&profile_path)?),
+        profile_path,
+        flags,
+        conf: matches.get_one::<PathBuf>("conf").cloned(),
+        schemas: matches.get_one("schemas").copied(),
+    })
+}
+
+/// The stated objective, or production's own latency.
+fn objective(matches: &ArgMatches, plan: &Plan) -> Result<Option<Objective>, Failure> {
+    if !matches.get_flag("production-latency") {
+        return Ok(matches.get_one::<Objective>("objective").cloned());
+    }
+    let Some(read_us) = plan.of.latency_us.get(&WorkTime::SingleBlockRead) else {
+        return Err(Failure::usage(
+            "--production-latency: the profile does not tell how long single-block reads took then; \
+             state one with --max-latency read.avg=1ms",
+        ));
+    };
+    format!("read.avg={read_us:.1}us").parse().map(Some).map_err(Failure::usage)
+}
+
+fn once(
+    matches: &ArgMatches,
+    given: &Given,
+    (plan, scale): (&Plan, f64),
+    context: &Context<'_>,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let mut flags = given.flags(Some(plan));
+    flags.insert("RATE_SCALE", scale.to_string());
+    let settings = read::read(&given.sources(flags))?;
+    settings.notes.iter().for_each(|note| console.warn(note));
+    let mut series = Series::new(context.open(&settings)?, settings, context)?;
+    series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
+    series.replay = Some(plan.of.clone());
+    let mut exit = Exit::Done;
+    for repeat in 1..=series.settings.repeats {
+        let kept = series.run_once(repeat, Some("replay"))?;
+        let place = kept.folder.path().display().to_string();
+        if matches.get_flag("json") {
+            console.result(&run_command::json(&kept.run)?);
+        } else if console.is_read_at_once() && !matches.get_flag("full") {
+            console.report(|| report::text::brief(&kept.run, &place));
+            let imitated = report::replay::imitated(&kept.run).unwrap_or_default();
+            console.report(|| imitated);
+        } else {
+            console.report(|| report::text::render(&kept.run));
+        }
+        console.warn(&format!("the record is in {place}"));
+        exit = exit.max(Exit::of_run(&kept.run));
+        if let Some(failure) = kept.failure {
+            return Err(failure.into());
+        }
+        if exit == Exit::Interrupted {
+            break;
+        }
+    }
+    Ok(exit)
+}
+
+fn step_by_step(
+    matches: &ArgMatches,
+    given: &Given,
+    (plan, scales): (&Plan, &[f64]),
+    objective: Option<Objective>,
+    console: &Console,
+) -> Result<Exit, Failure> {
+    let mut flags = given.flags(Some(plan));
+    let scales: Vec<String> = scales.iter().map(f64::to_string).collect();
+    flags.insert("RATE_SCALE", scales.join(","));
+    let dir = flags.remove("OUT").filter(|out| !out.is_empty()).map(PathBuf::from);
+    let targets: Vec<String> = flags.remove("DB").into_iter().collect();
+    let request = Request {
+        asked: Asked { flags, sessions: None, targets },
+        sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
+        dir,
+        load: false,
+        fresh: false,
+        again_failed: false,
+        os_data: matches.get_one("os-data").cloned(),
+        objective: objective.clone(),
+        replay: Some(ReplayOf {
+            objective: objective.as_ref().map(ToString::to_string),
+            ..plan.of.clone()
+        }),
+    };
+    let (swept, exit, folder) = sweep_command::sweep_into(&request, console)?;
+    let found = write(&swept, objective.as_ref(), given, &folder, console)?;
+    match found {
+        Some(text) if !matches.get_flag("json") => console.report(|| text),
+        _ => console.result(&sweep_command::json(&swept)?),
+    }
+    Ok(exit)
+}
+
+/// Leaves the answer beside the sweep's own report, with the profile. Returns it as text.
+fn write(
+    swept: &Swept,
+    objective: Option<&Objective>,
+    given: &Given,
+    folder: &Path,
+    console: &Console,
+) -> Result<Option<String>, Failure> {
+    let Some(found) = break_point::of(swept, objective) else { return Ok(None) };
+    let written = report::write_fit(folder, &found, &given.profile, &given.profile_path)?;
+    if let Some(page) = written.first() {
+        console.warn(&format!("the answer as a page is {}", page.display()));
+    }
+    Ok(Some(report::replay::break_point(&found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiples_are_lists_or_ranges_upwards() {
+        assert_eq!(scales("2"), Ok(vec![2.0]));
+        assert_eq!(scales("0.5,1,4"), Ok(vec![0.5, 1.0, 4.0]));
+        assert_eq!(scales("0.5..2"), Ok(vec![0.5, 1.0, 1.5, 2.0]));
+        assert_eq!(scales("0.1..0.4:0.1"), Ok(vec![0.1, 0.2, 0.3, 0.4]));
+        for text in ["", "0", "-1", "2,1", "4..1", "1..x", "0.1..100:0.1", "1..2:0"] {
+            assert!(scales(text).is_err(), "{text}");
+        }
+    }
+}

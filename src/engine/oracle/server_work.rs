@@ -1,0 +1,78 @@
+//! What whole instances did for everybody, for a profile: made of the counters that a run reads.
+
+use crate::stats::counters::Counters;
+use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
+
+use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+
+const MULTI: &str = "physical read total multi block requests";
+
+pub fn of_counters(counters: &Counters) -> ServerWork {
+    let raw = |name: &str| counters.raw.get(name).copied();
+    let timed = |event: &str| {
+        let wait = counters.wait(event)?;
+        Some((wait.waits?, wait.time_ns))
+    };
+    let block_bytes = counters.io.physical_read_bytes.zip(counters.io.physical_read_blocks);
+    let block_bytes = block_bytes.filter(|(_, blocks)| *blocks > 0);
+    let mut work = ServerWork {
+        endpoint: counters.endpoint.clone(),
+        product: "Oracle Database".to_owned(),
+        block_bytes: block_bytes.and_then(|(bytes, blocks)| u32::try_from(bytes / blocks).ok()),
+        ..ServerWork::default()
+    };
+    let single = timed(READ_EVENT).map(|(waits, _)| waits);
+    work.count(WorkCount::SingleBlockReads, single, "V$SYSTEM_EVENT: db file sequential read");
+    work.count(
+        WorkCount::MultiBlockReads,
+        raw(MULTI),
+        "V$SYSSTAT: physical read total multi block requests",
+    );
+    let blocks = raw("physical reads").zip(single).map(|(all, single)| all.saturating_sub(single));
+    let source = "V$SYSSTAT: physical reads, less db file sequential read";
+    work.count(WorkCount::MultiBlockReadBlocks, blocks, source);
+    work.count(WorkCount::BlockWrites, raw("physical writes"), "V$SYSSTAT: physical writes");
+    work.count(WorkCount::Commits, raw("user commits"), "V$SYSSTAT: user commits");
+    work.count(WorkCount::RedoBytes, raw("redo size"), "V$SYSSTAT: redo size");
+    let source = "V$SYSTEM_EVENT: time over waits";
+    work.time(WorkTime::SingleBlockRead, timed(READ_EVENT), source);
+    work.time(WorkTime::BlockWrite, timed(WRITE_EVENT), source);
+    work.time(WorkTime::LogWrite, timed(LOG_EVENT), source);
+    work.time(WorkTime::Commit, timed("log file sync"), source);
+    for figure in WorkCount::ALL {
+        if !work.counts.contains_key(&figure) {
+            work.gap(figure, "this user does not see it, or the instance does not count it");
+        }
+    }
+    work
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::counters::{Wait, WaitClass, WaitSource};
+
+    #[test]
+    fn blocks_that_no_single_read_brought_came_in_several() {
+        let mut counters = Counters::default();
+        counters.raw.insert("physical reads".to_owned(), 1000);
+        counters.raw.insert(MULTI.to_owned(), 20);
+        counters.waits.push(Wait {
+            name: READ_EVENT.to_owned(),
+            class: WaitClass::UserIo,
+            source: WaitSource::Counted,
+            waits: Some(360),
+            time_ns: 720_000,
+            latencies: None,
+        });
+        let work = of_counters(&counters);
+        let counts = [
+            WorkCount::SingleBlockReads,
+            WorkCount::MultiBlockReads,
+            WorkCount::MultiBlockReadBlocks,
+        ];
+        assert_eq!(counts.map(|figure| work.counts[&figure]), [360, 20, 640]);
+        assert_eq!(work.times[&WorkTime::SingleBlockRead], (360, 720_000));
+        assert!(work.gaps.contains_key("redo_bytes"));
+    }
+}

@@ -1,0 +1,27 @@
+//! What a run imitates: kept in the record of a replay. Plain values.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::server_work::{WorkCount, WorkTime};
+
+/// The load of another database that a run was to drive.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplayOf {
+    pub database: String,
+    /// When it had that load, such as `busiest interval from 2026-11-22T10:00:00, 1.0 hours`.
+    pub time: String,
+    /// Its rates per second: means, at a scale of 1.
+    pub per_second: BTreeMap<WorkCount, f64>,
+    /// Its own latencies at that time, in microseconds.
+    pub latency_us: BTreeMap<WorkTime, f64>,
+    /// How the load became operations, a line each.
+    pub how: Vec<String>,
+    /// What the operations do not imitate, with its size.
+    pub not_imitated: Vec<String>,
+    /// What must be met for the load to count as held, such as `read.avg=1ms`; null: nothing more
+    /// than that operations do not queue up.
+    pub objective: Option<String>,
+}

@@ -1,0 +1,55 @@
+//! Looks at a server that others work on, at the ends of intervals, for a profile.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+use super::Context;
+use crate::analysis::profile::of_work::Look;
+use crate::engine::{Engine, EngineError, ProgressUnit};
+use crate::stats::server_work::ServerWork;
+
+const POLL: Duration = Duration::from_millis(100);
+
+/// Looks every `every` for as long as `length`, or until a signal. An error means that the server
+/// could not be looked at even once.
+pub fn watch(
+    engine: &dyn Engine,
+    every: Duration,
+    length: Duration,
+    context: &Context<'_>,
+) -> Result<Vec<Look>, EngineError> {
+    let begun = Instant::now();
+    let first = engine.server_work()?;
+    let mut looks = vec![look(begun, Ok(first))];
+    let total = (length.as_secs_f64() / every.as_secs_f64()).ceil() as u32;
+    context.watch.phase("profiling", u64::from(total), ProgressUnit::Items);
+    for number in 1..=total {
+        let due = (every * number).min(length);
+        while begun.elapsed() < due && !context.caller.is_interrupted() {
+            thread::sleep(POLL.min(due.saturating_sub(begun.elapsed())));
+        }
+        if context.caller.is_interrupted() {
+            context.watch.note("interrupted: the profile holds what was seen until now");
+            break;
+        }
+        let work = engine.server_work().map_err(|error| error.to_string());
+        if let Err(why) = &work {
+            context.watch.error(&format!("no figures of this interval: {why}"));
+        }
+        looks.push(look(begun, work));
+        context.watch.advance(1);
+    }
+    Ok(looks)
+}
+
+fn look(begun: Instant, work: Result<Vec<ServerWork>, String>) -> Look {
+    // The moment at which the answer is there: counters are read just before.
+    let now = OffsetDateTime::now_utc();
+    Look {
+        at: PrimitiveDateTime::new(now.date(), now.time()),
+        elapsed_s: begun.elapsed().as_secs_f64(),
+        work,
+    }
+}

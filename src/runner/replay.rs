@@ -1,0 +1,110 @@
+//! The plan of a replay, fitted to its target by short trials: how many blocks the target reads and
+//! writes for a row, and how much it logs, is known when it was tried.
+
+use std::time::Duration;
+
+use super::series::{Series, UsedData};
+use super::{Context, RunError};
+use crate::analysis::replay::measured::Measured;
+use crate::analysis::replay::{Asked, Ground, Plan, Played, plan};
+use crate::engine::EngineError;
+use crate::record::Status;
+use crate::record::profile::Profile;
+use crate::settings::{Settings, WarmUp};
+
+/// What the first trial corrects, the second confirms.
+const TRIALS_MAX: usize = 2;
+/// The part of a trial in which caches fill.
+const WARM_UP_PART: u32 = 3;
+/// Rates that move by less need no further trial.
+const MOVED_MAX: f64 = 0.03;
+
+/// A replay before its plan.
+pub struct Request<'a> {
+    pub profile: &'a Profile,
+    pub played: Played,
+    pub asked: Asked,
+    /// The length of a trial; zero: none.
+    pub trial: Duration,
+    /// Settings without a plan: target and length of a run.
+    pub settings: &'a Settings,
+    /// Settings with this plan.
+    pub with_plan: &'a dyn Fn(&Plan) -> Result<Settings, RunError>,
+}
+
+/// What a replay must know of its target.
+pub fn ground(settings: &Settings, context: &Context<'_>) -> Result<(Ground, u32), RunError> {
+    let engine = context.open(settings)?;
+    let data = UsedData::check(settings, engine.loaded()?)?;
+    let (target, _) = engine.describe(data.schemas, data.schemas)?;
+    let block_bytes = u32::try_from(data.block_size).unwrap_or(u32::MAX);
+    let scan_rows = data.loaded.iter().map(|schema| schema.scan_rows);
+    let ground = Ground {
+        block_bytes,
+        rows: data.rows,
+        scan_rows: scan_rows.clone().min().unwrap_or(0),
+        scan_bytes: scan_rows.sum::<u64>() * data.block_size,
+        cache_bytes: target.cache_bytes,
+        column_bytes: engine.column_bytes(block_bytes),
+    };
+    Ok((ground, data.schemas))
+}
+
+/// The plan, after the trials that it takes.
+pub fn fit(
+    request: &Request<'_>,
+    ground: &Ground,
+    context: &Context<'_>,
+) -> Result<Plan, RunError> {
+    let planned = |length: Duration, trial: Option<&Measured>| {
+        plan(request.profile, (request.played, length), ground, request.asked, trial)
+            .map_err(|error| RunError::Setting(error.to_string()))
+    };
+    let mut found: Option<Measured> = None;
+    let mut tried = planned(request.trial, None)?;
+    let trials = if request.trial.is_zero() { 0 } else { TRIALS_MAX };
+    for _ in 0..trials {
+        found = Some(trial(request, &tried, context)?);
+        let corrected = planned(request.trial, found.as_ref())?;
+        let is_same = is_close(&tried, &corrected);
+        tried = corrected;
+        if is_same {
+            break;
+        }
+    }
+    planned(request.settings.run_time, found.as_ref())
+}
+
+fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Measured, RunError> {
+    let seconds = request.trial.as_secs();
+    context.watch.note(&format!("a trial of {seconds} s tells what a row costs on this target"));
+    let settings = Settings {
+        run_time: request.trial,
+        warm_up: WarmUp::Time(request.trial / WARM_UP_PART),
+        rate_scale: 1.0,
+        repeats: 1,
+        until_steady: None,
+        external_script: None,
+        ..(request.with_plan)(plan)?
+    };
+    let series = Series::new(context.open(&settings)?, settings, context)?;
+    let kept = series.run_once(1, Some("replay-trial"))?;
+    match kept.run.summary.status {
+        Status::Complete => Ok(Measured::of(&kept.run)),
+        Status::Interrupted => Err(EngineError::Interrupted.into()),
+        Status::Failed | Status::Incomplete => Err(RunError::Environment(format!(
+            "the trial failed: no session reached its end; petal report {} tells why",
+            kept.folder.path().display()
+        ))),
+    }
+}
+
+/// Two plans that are alike for a run.
+fn is_close(one: &Plan, other: &Plan) -> bool {
+    let second = Duration::from_secs(1_000_000);
+    let rows = |plan: &Plan| plan.select_rate.due_before(second) as f64 * f64::from(plan.work_unit);
+    let (a, b) = (rows(one), rows(other));
+    one.update_work_unit == other.update_work_unit
+        && one.redo_stress == other.redo_stress
+        && (a - b).abs() <= a.max(b) * MOVED_MAX
+}

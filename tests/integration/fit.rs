@@ -1,0 +1,234 @@
+//! Profiles and replays from end to end: what was profiled is done again, a load is held or is not,
+//! and bad profiles are refused.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::server_mysql;
+use crate::server_postgres::{self, Server};
+use crate::support::{Workplace, count, number, record};
+
+/// Shares by which rates may differ.
+const NEAR: f64 = 0.05;
+
+fn near(what: &str, found: f64, wanted: f64) {
+    assert!(wanted > 0.0 && (found / wanted - 1.0).abs() <= NEAR, "{what}: {found} of {wanted}");
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A profile of one interval, as somebody writes it by hand.
+fn profile(per_second: Value) -> String {
+    json!({
+        "format": "petal-profile/1",
+        "petal_version": "test",
+        "database": "PROD",
+        "clock": "database",
+        "block_bytes": 8192,
+        "inputs": [],
+        "intervals": [{
+            "begin": "2026-11-22T10:00:00",
+            "length_s": 3600.0,
+            "inputs": [],
+            "per_second": per_second,
+            "latency_us": {},
+        }],
+        "gaps": [],
+    })
+    .to_string()
+}
+
+/// Reads, writes, commits and redo of a server at work, profiled and replayed, are the same again.
+#[test]
+fn a_server_at_work_is_profiled_and_replayed() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let server = Server::start(&[
+        "shared_buffers=2MB",
+        "full_page_writes=off",
+        "max_wal_size=4GB",
+        "checkpoint_timeout=1h",
+        "autovacuum=off",
+    ]);
+    server.database("prod");
+    let url = server.url("prod");
+    let work = Workplace::new();
+    work.petal(["setup", "--db", &url, "--scale", "24M", "--scan-table-sz", "0"]).exits(0);
+    // Each UPDATE has one transaction id when the client loops.
+    let mut production = work
+        .petal(
+            ["run", "--db", &url, "--loop", "client", "-t", "4", "--run-time", "16"]
+                .iter()
+                .chain(&["--select-rate", "4", "--update-rate", "60", "--work-unit", "4"]),
+        )
+        .start();
+    let mut client = server.client("prod");
+    production.until("the run is at work", || {
+        let busy = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'UPDATE petal1%'";
+        client.query_one(busy, &[]).unwrap().get::<_, i64>(0) > 0
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let file = work.path("prod.json");
+    let output = file.to_str().unwrap();
+    work.petal(["profile", "--db", &url, "--every", "10", "--for", "10", "-o", output]).exits(0);
+    production.ends().exited(0);
+    let made = read(&file);
+    near("commits of the profile", number(&made, "/intervals/0/per_second/commits"), 60.0);
+    let args = ["replay", output, "--db", &url, "--run-time", "13", "--warm-up", "3"];
+    let replay =
+        work.petal(args.iter().chain(&["--trial", "6", "-t", "4", "--json"])).exits(0).json();
+    for (figure, done) in [
+        ("single_block_reads", "physical_read_blocks"),
+        ("block_writes", "physical_write_blocks"),
+        ("commits", "commits"),
+        ("redo_bytes", "redo_bytes"),
+    ] {
+        let profiled = number(&made, &format!("/intervals/0/per_second/{figure}"));
+        near(figure, number(&replay, &format!("/steady/per_second/{done}")), profiled);
+    }
+    // Nothing of production's data was changed by looking at it.
+    let sources = &made["inputs"][0]["sources"];
+    assert!(sources["redo_bytes"].as_str().unwrap().contains("wal"), "{sources}");
+}
+
+/// The counters of a server at work are rates, and what they do not tell is said.
+#[test]
+fn a_mysql_server_at_work_gives_a_profile() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let url = server_mysql::shared().url("profiled");
+    let work = Workplace::new();
+    work.petal(["setup", "--db", &url, "--scale", "16M", "--scan-table-sz", "0"]).exits(0);
+    let mut run = work
+        .petal(["run", "--db", &url, "--update-rate", "20", "--run-time", "8", "-t", "2"])
+        .start();
+    server_mysql::shared().until_running(&mut run);
+    let live = ["profile", "--db", &url, "--every", "2", "--for", "4"];
+    let made = work.petal(live).exits(0).json();
+    run.ends().exited(0);
+    assert_eq!(made["intervals"].as_array().unwrap().len(), 2);
+    assert!(number(&made, "/intervals/1/per_second/commits") >= 15.0, "{made}");
+    assert!(number(&made, "/intervals/1/per_second/redo_bytes") > 0.0, "{made}");
+    let gap = made["inputs"][0]["gaps"]["commits"].as_str().unwrap();
+    assert!(gap.contains("only read"), "{gap}");
+}
+
+/// What each engine can imitate, it does: reads and commits.
+#[test]
+fn the_same_profile_on_a_file_and_on_a_bare_device() {
+    let work = Workplace::new();
+    let rates = json!({"single_block_reads": 300.0, "block_writes": 80.0, "commits": 20.0});
+    let file = work.write("prod.json", profile(rates));
+    let image = work.write("device.img", vec![0u8; 48 << 20]);
+    let device = format!("device:{}", image.display());
+    let sqlite = format!("sqlite:{}", work.path("data").display());
+    let own = image.to_str().unwrap();
+    work.petal(["setup", "--db", &sqlite, "--scale", "32M"]).exits(0);
+    work.petal(["setup", "--db", &device, "--scale", "24M", "--destroy-data", own]).exits(0);
+    for url in [&sqlite, &device] {
+        let args =
+            ["replay", file.to_str().unwrap(), "--db", url, "--run-time", "6", "--warm-up", "1"];
+        let replay = work.petal(args.iter().chain(&["--trial", "3", "--json"])).exits(0).json();
+        near(url, number(&replay, "/steady/per_second/commits"), 20.0);
+        near(url, number(&replay, "/steady/per_second/physical_read_blocks"), 300.0);
+    }
+}
+
+/// A load that is held has no backlog at half of it; one that is not held is not called so.
+#[test]
+fn steps_go_up_to_the_first_that_is_not_held() {
+    let work = Workplace::loaded(1, "16M");
+    let rates = json!({"single_block_reads": 40.0, "block_writes": 4.0, "commits": 2.0});
+    let file = work.write("prod.json", profile(rates));
+    let out = work.path("steps");
+    let args = ["replay", file.to_str().unwrap(), "--trial", "2", "--run-time", "3"];
+    let more = ["--scale", "0.5,1,300000,600000", "--out", out.to_str().unwrap()];
+    let ended = work.petal(args.iter().chain(&more)).exits(0);
+    ended.telling(&["the higher steps of this round are not run"]);
+    let sweep = read(&out.join("sweep.json"));
+    assert_eq!(sweep["cells"].as_array().unwrap().len(), 3);
+    assert_eq!(sweep["skipped"].as_array().unwrap().len(), 1);
+    assert_eq!(sweep["status"], "complete");
+    let half = record(&out.join("cell001-rate_scale0.5-r1"));
+    assert_eq!(count(&half, "/details/backlog"), 0);
+    assert_eq!(half["details"]["replay"]["database"], "PROD");
+    let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
+    assert!(
+        answer.starts_with("holds 1x the busiest interval of PROD, fails at 300000x"),
+        "{answer}"
+    );
+    for name in ["will-it-fit.html", "will-it-fit.svg", "profile.json"] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+    // Side by side with itself.
+    let folder = out.to_str().unwrap();
+    let compared = work.petal(["compare", folder, folder]).exits(0).stdout;
+    assert!(compared.starts_with("Will it fit?") && compared.contains("holds 1x"), "{compared}");
+}
+
+#[test]
+fn a_load_that_is_not_held_is_not_called_held() {
+    let work = Workplace::loaded(1, "16M");
+    let file = work.write("prod.json", profile(json!({"single_block_reads": 1e7, "commits": 1e6})));
+    let out = work.path("steps");
+    let args = ["replay", file.to_str().unwrap(), "--trial", "0", "--run-time", "2"];
+    let more = ["--scale", "1,3", "--out", out.to_str().unwrap()];
+    work.petal(args.iter().chain(&more)).exits(0);
+    let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
+    assert!(
+        answer.starts_with("does not hold the busiest interval of PROD: fails at 1x"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn nonsense_and_idleness_are_refused_before_anything_is_touched() {
+    let work = Workplace::loaded(1, "16M");
+    let refused = |name: &str, text: String, words: &str, code: i32| {
+        let file = work.write(name, text);
+        work.petal(["replay", file.to_str().unwrap()]).exits(code).telling(&[words]);
+    };
+    refused("idle.json", profile(json!({"single_block_reads": 0.01})), "nothing to scale", 2);
+    refused("negative.json", profile(json!({"commits": -4})), "commits per second is -4", 3);
+    refused("unknown.json", profile(json!({"comits": 4})), "comits", 3);
+    let good = profile(json!({"single_block_reads": 10, "commits": 4}));
+    refused("cut.json", good[..good.len() / 2].to_owned(), "cut.json", 3);
+    let file = work.write("good.json", good);
+    let file = file.to_str().unwrap();
+    let contradiction = ["replay", file, "--update-pct", "20"];
+    work.petal(contradiction).exits(2).telling(&["--update-pct: the profile says it"]);
+    assert!(work.runs().is_empty(), "{:?}", work.runs());
+    let shown = work.petal(["replay", file, "--dry-run"]).exits(0).stdout;
+    assert!(shown.contains("UPDATE_RATE=4") && shown.contains("not alike"), "{shown}");
+    assert!(work.runs().is_empty(), "a dry run leaves nothing");
+}
+
+#[test]
+fn profiles_are_made_of_reports_and_runs_and_added() {
+    let work = Workplace::loaded(1, "16M");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr");
+    let report = |name: &str| data.join(name).to_str().unwrap().to_owned();
+    let (one, other) = (report("awr_19c.html"), report("sp_11g.txt"));
+    let shown = work.petal(["profile", &one, "-o", "tulip.json"]).exits(0).stdout;
+    assert!(shown.starts_with("profile of TULIP: 1 intervals"), "{shown}");
+    work.petal(["profile", &one, &other]).exits(2).telling(&["these are of several databases"]);
+    let rates = ["--select-rate", "50", "--update-rate", "10", "--work-unit", "2"];
+    work.petal(["run", "--run-time", "4"].iter().chain(&rates)).exits(0);
+    let run = work.run_folder();
+    let made = work.petal(["profile", run.to_str().unwrap(), "--every", "4"]).exits(0).json();
+    near("commits", number(&made, "/intervals/0/per_second/commits"), 10.0);
+    let mine = work.write("mine.json", made.to_string());
+    let sum = work.petal(["profile", "tulip.json", mine.to_str().unwrap()]).exits(0).json();
+    assert!(sum["database"].as_str().unwrap().starts_with("TULIP + "));
+    assert!(sum["gaps"][0].as_str().unwrap().starts_with("added up by time of day"));
+    work.petal(["profile"]).exits(2).telling(&["--db URL --for SECONDS"]);
+    let sqlite = format!("sqlite:{}", work.path("petal-data").display());
+    let live = ["profile", "--db", &sqlite, "--for", "20"];
+    work.petal(live).exits(2).telling(&["keeps no counters of what others do"]);
+}
