@@ -15,10 +15,12 @@ use petal::engine::{Engine as _, Silent};
 use petal::runner::hook_group::HookGroup;
 use petal::runner::job::Job;
 use petal::runner::run::run;
+use petal::runner::start::Start;
 use petal::settings::Settings;
 use petal::stats::histogram::Latencies;
 use petal::workload::picker::Picker;
 use petal::workload::plan::{Workload, seats};
+use petal::workload::share::Share;
 
 const OPERATIONS: u64 = 1_000_000;
 const ROUNDS: usize = 7;
@@ -66,7 +68,10 @@ fn whole_loop() -> Duration {
         engine: &engine,
         settings: &settings,
         workload: Workload::new(&settings, ROWS, 8192, 1, 1, 1),
+        plan: seats(&settings, 1, 1),
         seats: seats(&settings, 1, 1),
+        share: Share::WHOLE,
+        start: Start::AtOnce,
         loaded: engine.loaded().unwrap(),
         folder: None,
         os_data: None,

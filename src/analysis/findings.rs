@@ -4,7 +4,9 @@
 
 use super::judgement::{Judgement, NotJudged, unknown};
 use super::steady::judge as steady;
-use super::{calibration, fresh, limits, others, physical, server_report, settings, trust, writes};
+use super::{
+    calibration, fresh, hosts, limits, others, physical, server_report, settings, trust, writes,
+};
 use crate::record::{Finding, Run};
 
 type Rule = fn(&Run) -> Judgement;
@@ -24,7 +26,8 @@ use Seen::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(Seen, Rule); 51] = [
+const RULES: [(Seen, Rule); 55] = [
+    (Whole, hosts::incomplete),
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
     (Whole, trust::data_vanished),
@@ -39,6 +42,9 @@ const RULES: [(Seen, Rule); 51] = [
     (Whole, steady::stalled),
     (Whole, trust::single_run),
     (Whole, trust::uneven_endpoints),
+    (Whole, hosts::uneven),
+    (Whole, hosts::start),
+    (Whole, hosts::one_share),
     (Whole, trust::backlog),
     (Whole, |_| unknown("repeats-vary", "needs --repeats 3")),
     (Whole, |_| unknown("active-set-varies", NEEDS_RUNS)),
@@ -101,8 +107,11 @@ pub fn not_judged(run: &Run) -> Vec<NotJudged> {
 
 fn judgements(run: &Run) -> Vec<Judgement> {
     let counted = run.counted();
+    // What one host asked and what the database did for all of them are two things.
+    let is_part = run.summary.share.as_ref().is_some_and(|share| share.share.of > 1);
     let judged = RULES.iter().filter_map(|(seen, rule)| match seen {
         Whole => Some(rule(run)),
+        _ if is_part => None,
         Counted => Some(rule(&counted)),
         Updates => (counted.summary.ops.update > 0).then(|| rule(&counted)),
     });

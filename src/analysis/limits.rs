@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::hosts;
 use super::judgement::{Judgement, is_in_process, seen_on, unknown, unseen, warning};
 use super::others::{self, Others};
 use crate::record::Run;
@@ -17,7 +18,7 @@ const THROTTLED_SHARE_MAX: f64 = 0.50;
 /// The share of looks that found the log writer on the busiest processor.
 const LOG_WRITER_SHARE_MIN: f64 = 0.50;
 /// Petal's share of the processors that it may use.
-const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
+pub(super) const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 /// Petal's share of the busy time, where petal and the server share full processors.
 const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
 
@@ -231,6 +232,9 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
             "petal_group_used_share": granted.used_share,
             "petal_throttled_periods_share": granted.throttled_share,
         }));
+    }
+    if let Some(judged) = hosts::generator_bound(ID, run) {
+        return judged;
     }
     // No more than its control group grants.
     let host = run.details.host.as_ref().filter(|host| host.cpus > 0);

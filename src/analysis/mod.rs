@@ -10,6 +10,7 @@
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
 //! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
+//! [`hosts`] judges what several driver hosts did;
 //! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
 //! [`windows`] says of which time the figures of several runs are.
 
@@ -20,6 +21,7 @@ pub mod estimate;
 pub mod findings;
 mod fresh;
 pub mod host;
+mod hosts;
 mod judgement;
 mod level;
 mod limits;

@@ -30,7 +30,7 @@ impl Exit {
     pub fn of_run(run: &Run) -> Self {
         match run.summary.status {
             Status::Interrupted => Self::Interrupted,
-            Status::Failed => Self::Failed,
+            Status::Failed | Status::Incomplete => Self::Failed,
             Status::Complete if !run.summary.sessions_lost.is_empty() => Self::Failed,
             Status::Complete if run.visited_all_rows() == Some(false) => Self::Failed,
             Status::Complete => Self::Done,
@@ -49,7 +49,9 @@ impl Exit {
             },
             RunError::Setting(_)
             | RunError::Settings(_)
-            | RunError::Record(RecordError::Table { .. }) => Self::Usage,
+            | RunError::Record(RecordError::Table { .. } | RecordError::Share { .. }) => {
+                Self::Usage
+            }
             RunError::Environment(_) | RunError::Record(_) => Self::Environment,
             RunError::Hook(_) => Self::Failed,
         }

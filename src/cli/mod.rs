@@ -15,7 +15,9 @@ mod failure;
 mod gallery;
 mod help;
 mod history;
+mod launch;
 mod man;
+mod merge;
 mod metrics;
 mod os;
 mod output;
@@ -73,6 +75,7 @@ struct Entry {
 const ENTRIES: &[Entry] = &[
     Entry { command: setup::command, run: setup::run },
     Entry { command: run::command, run: run::run },
+    Entry { command: merge::command, run: merge::run },
     Entry { command: sweep::command, run: sweep::run },
     #[cfg(feature = "device")]
     Entry { command: calibrate::command, run: calibrate::run },

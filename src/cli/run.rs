@@ -1,22 +1,30 @@
 //! `petal run`: one run, or REPEATS of them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use clap::{Arg, ArgMatches, Command};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::analysis::steady::proof;
 use crate::record::Run;
+use crate::record::moment::exact;
 use crate::report;
+use crate::runner::peers::{Summed, Together, Told};
 use crate::runner::series::Series;
+use crate::runner::start::{self, Start};
 use crate::settings::SCHEMAS_MAX;
 use crate::settings::size::parse_bytes;
 use crate::settings::table::CommandKind;
 use crate::settings::{Settings, UntilSteady};
+use crate::workload::share::Share;
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{metrics, signals, source};
+use super::{launch, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +34,7 @@ Examples:
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -s 4 --rate 500                    open loop: response time from the intended start
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
+  petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
 cleanly and reports; twice stops at once. A killed run: petal report DIR.";
@@ -59,6 +68,25 @@ pub fn command() -> Command {
             .default_missing_value("")
             .value_parser(until_steady),
         )
+        .arg(
+            value(
+                "share",
+                "K/N",
+                "Drive every N-th session from the K-th on: this host's part of a run that N hosts \
+                 drive; petal merge makes one record of all",
+            )
+            .requires("start-at")
+            .value_parser(|text: &str| text.parse::<Share>()),
+        )
+        .arg(
+            value(
+                "start-at",
+                "TIME",
+                "Connect, then begin at this moment by the database's clock: RFC 3339 or @SECONDS \
+                 since 1970; the same on all hosts",
+            )
+            .value_parser(start_at),
+        )
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
@@ -66,20 +94,66 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let signals = signals::count()?;
+    let Some(launched) = launch::join(&signals)? else {
+        return run_share(matches, console, &signals, None);
+    };
+    let hosts = &launched.hosts;
+    let console = if hosts.share().is_first() { console.clone() } else { Console::new(true) };
+    let exit = run_share(matches, &console, &signals, Some(hosts));
+    if let Err(failure) = &exit {
+        hosts.call_off(&failure.message);
+    }
+    launched.leave();
+    exit
+}
+
+/// What this host does of a run: all of it, a share, or its part among hosts that speak with each
+/// other.
+fn run_share(
+    matches: &ArgMatches,
+    console: &Console,
+    signals: &Arc<AtomicU8>,
+    hosts: Option<&Together>,
+) -> Result<Exit, Failure> {
     let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
-    let signals = signals::count()?;
-    let context = source::context(&signals, console);
+    let share = matches.get_one::<Share>("share").copied();
+    let start = matches.get_one::<OffsetDateTime>("start-at").copied();
+    check_start(&settings, start)?;
+    check_hosts(&settings, start, hosts)?;
+    let share = hosts.map(Together::share).or(share).unwrap_or_default();
+    settings.is_shared = !share.is_whole();
+    if let Some(at) = start {
+        // The same on every host, and another one for another start.
+        settings.seed.get_or_insert_with(|| start::seed(at));
+    }
+    let mut context = source::context(signals, console);
+    let (summed, told) = (
+        hosts.map(|hosts| Summed::new(hosts, console)),
+        hosts.map(|hosts| Told { hosts, shown: console }),
+    );
+    match (&summed, &told) {
+        (Some(summed), _) if share.is_first() => context.watch = summed,
+        (_, Some(told)) => context.watch = told,
+        _ => {}
+    }
     let mut series = Series::new(context.open(&settings)?, settings, &context)?;
+    (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
+    if let Some(hosts) = hosts {
+        series.join(hosts)?;
+    }
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
         let name = matches.get_one::<String>("name");
         let kept = series.run_once(repeat, name.map(String::as_str))?;
         let place = kept.folder.path().display().to_string();
-        if matches.get_flag("json") {
+        if hosts.is_some() && !share.is_first() {
+            // The first host shows what all of them did.
+        } else if matches.get_flag("json") {
             console.result(&json(&kept.run)?);
         } else if console.is_read_at_once() && !matches.get_flag("full") {
             console.report(|| report::text::brief(&kept.run, &place));
@@ -127,6 +201,69 @@ fn until_steady(volume: &str) -> Result<UntilSteady, String> {
         })?),
     };
     Ok(UntilSteady::after(volume_bytes))
+}
+
+fn start_at(text: &str) -> Result<OffsetDateTime, String> {
+    let at = match text.strip_prefix('@') {
+        Some(seconds) => {
+            let seconds = seconds.parse::<f64>().ok().filter(|s| (0.0..1e11).contains(s));
+            seconds.map(|s| OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(s))
+        }
+        None => OffsetDateTime::parse(text, &Rfc3339).ok(),
+    };
+    at.ok_or_else(|| {
+        "must be a moment such as 2026-11-20T14:05:00Z, or @1795183500; for instance \
+         --start-at \"$(date -u -d '+2 min' +%FT%TZ)\""
+            .to_owned()
+    })
+}
+
+/// One moment begins one run, on every host for the same time.
+fn check_start(settings: &Settings, start: Option<OffsetDateTime>) -> Result<(), Failure> {
+    let Some(at) = start else { return Ok(()) };
+    let now = OffsetDateTime::now_utc();
+    let refused = |why: String| Err(Failure::usage(format!("--start-at {}: {why}", exact(at))));
+    if settings.repeats > 1 {
+        return refused(format!(
+            "REPEATS={}: one moment begins one run; call petal once for each repeat, with a moment \
+             for each",
+            settings.repeats
+        ));
+    }
+    if settings.until_steady.is_some() {
+        return refused(
+            "--until-steady ends each host at a moment of its own; leave it out".to_owned(),
+        );
+    }
+    if at < now {
+        return refused(format!(
+            "that has passed: it is {} now; leave hosts the time to connect and to settle",
+            exact(now)
+        ));
+    }
+    Ok(())
+}
+
+/// What is not for a run of ranks.
+fn check_hosts(
+    settings: &Settings,
+    start: Option<OffsetDateTime>,
+    hosts: Option<&Together>,
+) -> Result<(), Failure> {
+    let Some(hosts) = hosts else { return Ok(()) };
+    let refused = |what: &str, why: &str| {
+        let of = hosts.share().of;
+        Err(Failure::usage(format!(
+            "{what}: an MPI launcher started petal as one of {of}, {why}; leave it out"
+        )))
+    };
+    match (start, &settings.until_steady) {
+        (Some(_), _) => refused("--start-at", "and these begin by a barrier"),
+        (None, Some(_)) => {
+            refused("--until-steady", "of which each would end at a moment of its own")
+        }
+        (None, None) => Ok(()),
+    }
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.

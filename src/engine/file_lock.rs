@@ -14,8 +14,16 @@ pub struct FileLock(Arc<File>);
 impl FileLock {
     /// Takes the lock; None if another petal holds it. File systems without locks give it to all.
     pub fn on(file: impl Into<Arc<File>>) -> Option<Self> {
-        let file = file.into();
-        match flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+        Self::taken(file.into(), FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Takes it together with others that take it so; None if another petal holds it alone.
+    pub fn shared_on(file: impl Into<Arc<File>>) -> Option<Self> {
+        Self::taken(file.into(), FlockOperation::NonBlockingLockShared)
+    }
+
+    fn taken(file: Arc<File>, how: FlockOperation) -> Option<Self> {
+        match flock(file.as_fd(), how) {
             Err(Errno::WOULDBLOCK) => None,
             _ => Some(Self(file)),
         }
@@ -44,5 +52,16 @@ mod tests {
         drop(lock);
         assert!(FileLock::on(open()).is_some());
         drop(copy);
+    }
+
+    #[test]
+    fn several_share_it_and_none_has_it_alone_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || File::open(folder.path()).unwrap();
+        let shared = [FileLock::shared_on(open()).unwrap(), FileLock::shared_on(open()).unwrap()];
+        assert!(FileLock::on(open()).is_none());
+        drop(shared);
+        let _alone = FileLock::on(open()).unwrap();
+        assert!(FileLock::shared_on(open()).is_none());
     }
 }

@@ -49,6 +49,8 @@ pub enum RecordError {
         path.display()
     )]
     SeenAlready { path: PathBuf },
+    #[error("{} cannot be merged: {why}", path.display())]
+    Share { path: PathBuf, why: String },
     #[error("cannot write {what} as text for {}: {why}", path.display())]
     Encode { what: &'static str, path: PathBuf, why: String },
 }

@@ -47,6 +47,13 @@ impl Folder {
         Err(RecordError::io("make", &path, ErrorKind::AlreadyExists.into()))
     }
 
+    /// Makes a folder below this one, to be filled.
+    pub fn inside(&self, name: &str) -> Result<Self, RecordError> {
+        let path = self.path.join(file_name(name));
+        fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
+        Ok(Self::begun(path))
+    }
+
     /// A folder that is there already.
     pub fn open(path: &Path) -> Self {
         Self { path: path.to_owned(), _held: None }

@@ -13,6 +13,8 @@
 //!   that the settings sent there.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -179,6 +181,43 @@ impl Intervals {
             )),
             _ => None,
         })
+    }
+}
+
+/// A log that is read a second at a time: of many logs side by side only the seconds at hand are
+/// in memory.
+pub struct SecondBySecond {
+    reader: BufReader<File>,
+    next: Option<Vec<u8>>,
+}
+
+/// A second's line is some kilobytes long.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+impl SecondBySecond {
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let file = File::open(path).map_err(|error| RecordError::io("read", path, error))?;
+        Ok(Self { reader: BufReader::new(file), next: None })
+    }
+
+    /// Hands over what began before `end_s`, by tag. What is torn or damaged ends the log.
+    pub fn until(&mut self, end_s: f64, mut each: impl FnMut(&str, &Histogram<u64>)) {
+        while let Some(line) = self.next.take().or_else(|| self.line()) {
+            let mut entries = IntervalLogIterator::new(&line);
+            let Some(Ok(LogEntry::Interval(interval))) = entries.next() else { continue };
+            if interval.start_timestamp().as_secs_f64() >= end_s {
+                self.next = Some(line);
+                return;
+            }
+            let Some(buckets) = decode(&interval) else { return };
+            each(interval.tag().map_or("", |tag| tag.as_str()), &buckets);
+        }
+    }
+
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        read.ok().filter(|_| line.ends_with(b"\n")).map(|_| line)
     }
 }
 

@@ -10,9 +10,11 @@ mod finding_ids;
 pub mod fixture;
 pub mod folder;
 mod format;
+pub mod hosts;
 pub mod journal;
 pub mod latency_log;
 mod load;
+pub mod merge;
 pub mod moment;
 mod ndjson;
 pub mod observation;
@@ -119,6 +121,12 @@ pub struct Summary {
     /// The reports that the database made of the run by itself; empty where it made none.
     #[serde(default)]
     pub server_reports: Vec<server_report::SeenReport>,
+    /// Of one host's share of a run that several hosts drive; absent from a run of one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<hosts::HostShare>,
+    /// Of a run that several hosts drove, merged: each of them. Absent from a run of one host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<hosts::HostRun>,
     pub findings: Vec<Finding>,
 }
 
@@ -132,6 +140,8 @@ pub enum Status {
     Interrupted,
     /// No session reached the end, or the data were taken away in the run.
     Failed,
+    /// Of several driver hosts, at least one left no whole record.
+    Incomplete,
 }
 
 /// Operations, from the trigger to the last end.
@@ -509,6 +519,7 @@ impl Status {
             Self::Complete => "complete",
             Self::Interrupted => "interrupted",
             Self::Failed => "failed",
+            Self::Incomplete => "incomplete",
         }
     }
 }

@@ -110,7 +110,7 @@ fn status(field: &str) -> Result<Option<Status>, String> {
     if field.is_empty() {
         return Ok(None);
     }
-    let known = [Status::Complete, Status::Interrupted, Status::Failed];
+    let known = [Status::Complete, Status::Interrupted, Status::Failed, Status::Incomplete];
     let status = known.into_iter().find(|status| status.name() == field.to_lowercase());
     let why = || format!("status: {field:?} is none of complete, interrupted, failed");
     status.ok_or_else(why).map(Some)

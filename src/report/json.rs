@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::analysis;
     use crate::record::fixture;
+    use crate::record::hosts::HostRun;
     use serde_json::Value;
 
     const SCHEMA: &str = include_str!("../../docs/petal-run.schema.json");
@@ -147,6 +148,29 @@ mod tests {
         let errors: Vec<String> =
             validator().iter_errors(&rendered(&run)).map(|error| format!("{error}")).collect();
         assert!(errors.is_empty(), "{errors:#?}");
+    }
+
+    #[test]
+    fn a_run_of_several_hosts_is_valid_too() {
+        let mut run = fixture::mixed_run();
+        run.summary.hosts = vec![
+            HostRun::default(),
+            HostRun { status: Some(Status::Complete), ..HostRun::default() },
+        ];
+        let shown = rendered(&run);
+        assert!(validator().is_valid(&shown));
+        for name in shown["hosts"][0].as_object().unwrap().keys() {
+            let mut without = shown.clone();
+            without["hosts"][0].as_object_mut().unwrap().remove(name);
+            assert!(!validator().is_valid(&without), "{name} is not required");
+        }
+        run.summary.hosts.clear();
+        run.summary.status = Status::Incomplete;
+        run.summary.share = Some(Default::default());
+        let shown = rendered(&run);
+        let errors: Vec<String> =
+            validator().iter_errors(&shown).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty() && shown.get("hosts").is_none(), "{errors:#?}");
     }
 
     #[test]

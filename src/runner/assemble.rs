@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use crate::record::figures::{self, Totals};
+use crate::record::hosts::HostShare;
 use crate::record::journal::WaitTotal;
 use crate::record::moment;
 use crate::record::os::{HostSeen, SecondSeen};
@@ -17,6 +18,7 @@ use crate::record::{
 };
 use crate::stats::counters::Counters;
 use crate::stats::histogram::{Bar, Latencies, LatencySummary};
+use crate::stats::host;
 use crate::stats::os::{GaugeRanges, Interval, Whole};
 use crate::stats::target::Target;
 use crate::stats::timeline::Tally;
@@ -29,6 +31,8 @@ use super::steady_window;
 /// The raw results of a run.
 pub struct Measured {
     pub elapsed_s: f64,
+    /// The closing snapshot was taken when all hosts of the run had ended.
+    pub all_ended: bool,
     pub totals: Tally,
     pub steady: steady_window::Steady,
     pub timeline: Vec<Second>,
@@ -69,9 +73,24 @@ pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -
             dirty_bytes_before: prepared.settled.dirty_bytes_before,
             dirty_bytes_after: prepared.settled.dirty_bytes_after,
         }),
+        share: share(job, prepared),
         ..Summary::default()
     };
     Run { summary, details: details_known(job, prepared) }
+}
+
+/// None of a run that this host drives alone.
+fn share(job: &Job<'_>, prepared: &Prepared) -> Option<HostShare> {
+    let is_alone = job.share.is_whole() && prepared.start.is_none();
+    (!is_alone).then(|| HostShare {
+        share: job.share,
+        plan_sessions: job.plan.len() as u32,
+        host: host::own_name(),
+        boot_id: host::boot_id(),
+        counts_database: job.counts_database(),
+        counted_all: false,
+        start: prepared.start.clone().unwrap_or_default(),
+    })
 }
 
 /// The whole record, not yet judged.
@@ -82,10 +101,16 @@ pub fn run(
     started_at: OffsetDateTime,
 ) -> Run {
     let opening = opening(job, &prepared, started_at);
+    let all_ended = measured.all_ended;
+    let start = job.start.recorded(&prepared, started_at).unwrap_or_default();
     let total = measured.counters.as_deref().and_then(Counters::sum).unwrap_or_default();
     let details = details(job, opening.details, &mut measured, &total);
     let summary = summary(job, opening.summary, measured, &total, &details);
     let mut run = Run { summary, details };
+    if let Some(share) = &mut run.summary.share {
+        share.start = start;
+        share.counted_all = all_ended && share.counts_database;
+    }
     run.summary.os = OsFigures::of(&run);
     run
 }
@@ -126,7 +151,7 @@ fn summary(
         petal_cpu_s: measured.os.as_ref().and_then(Interval::petal_cpu_s),
         counters: total.raw.clone(),
         endpoints: endpoints(
-            &job.seats,
+            &job.plan,
             job.engine.endpoints(),
             &details.target.io_events.read,
             measured.counters.as_deref().unwrap_or_default(),
@@ -237,7 +262,7 @@ fn settings_in_force(
 pub(super) fn active_bytes(job: &Job<'_>, target: &Target) -> u64 {
     let schemas = u64::from(job.workload.schemas);
     let main = job.workload.rows * target.block_size * schemas;
-    let scanned = if job.workload.scans(&job.seats) {
+    let scanned = if job.workload.scans(&job.plan) {
         job.loaded.iter().take(job.workload.schemas as usize).map(|schema| schema.scan_rows).sum()
     } else {
         0
@@ -283,7 +308,7 @@ fn steady(window: &steady_window::Steady, details: &Details) -> Option<Steady> {
 
 fn window_totals(window: &steady_window::Steady, is_local: bool) -> Option<WindowTotals> {
     let counters = window.counters()?;
-    let total = Counters::sum(&counters)?;
+    let total = Counters::sum(&counters).unwrap_or_default();
     let tally = &window.seconds.tally;
     let os = window.os();
     let waits: Vec<WaitTotal> = total.waits.iter().map(WaitTotal::from).collect();

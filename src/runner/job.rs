@@ -7,17 +7,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError};
 use crate::record::Folder;
+use crate::record::hosts::CommonStart;
 use crate::settings::Settings;
 use crate::stats::clock::ClockState;
+use crate::stats::counters::Counters;
 use crate::stats::devices::DataDevices;
 use crate::stats::host::Host;
 use crate::stats::os::{Interval, Probe};
 use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::plan::Workload;
 use crate::workload::seat::Seat;
+use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
+use super::start::Start;
 use super::{RunError, Watch};
 
 /// The input of one run.
@@ -25,7 +29,12 @@ pub struct Job<'a> {
     pub engine: &'a dyn Engine,
     pub settings: &'a Settings,
     pub workload: Workload,
+    /// All sessions of the run, on all driver hosts.
+    pub plan: Vec<Seat>,
+    /// Those of this host.
     pub seats: Vec<Seat>,
+    pub share: Share,
+    pub start: Start<'a>,
     pub loaded: Vec<LoadedSchema>,
     /// The folder of the record; without one only the returned value is left.
     pub folder: Option<&'a Folder>,
@@ -47,6 +56,17 @@ impl Job<'_> {
     pub(super) fn scan_rows(&self) -> Vec<Option<u64>> {
         let rows = |schema: &LoadedSchema| Some(schema.scan_rows).filter(|&rows| rows > 0);
         self.loaded.iter().map(rows).collect()
+    }
+
+    /// False on a host whose database is counted by the first one for all. What an engine counts
+    /// in petal's own process every host counts for itself.
+    pub fn counts_database(&self) -> bool {
+        self.share.is_first() || self.engine.support().is_in_process()
+    }
+
+    /// The database's counters; none where another host counts them.
+    pub(super) fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+        if self.counts_database() { self.engine.snapshot() } else { Ok(Vec::new()) }
     }
 
     /// Gives the run up if a signal came before the trigger.
@@ -73,6 +93,8 @@ pub struct Prepared {
     /// How far the clock of the database's host is ahead of petal's.
     pub clock_ahead_s: Option<f64>,
     pub clock: Option<ClockState>,
+    /// How the run begins together with others; None of one that begins at once.
+    pub start: Option<CommonStart>,
     pub settled: Settled,
     pub data_bytes: Option<u64>,
     /// Questions that could not be asked, with the reason.

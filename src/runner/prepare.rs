@@ -21,11 +21,19 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks, looks and settles. Nothing is connected yet.
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
+    if job.seats.is_empty() {
+        return Err(RunError::Setting(format!(
+            "share {}: the run has {} sessions, so that this share has none; use fewer shares, or \
+             more sessions",
+            job.share,
+            job.plan.len()
+        )));
+    }
     limits::check(job)?;
     limits::check_admission(job.engine, job.settings, job.seats.len() as u32)?;
     job.engine.check_run(job.workload.schemas)?;
     let data_use = job.engine.begin_use(job.workload.schemas)?;
-    let other_runs = data_use.other_runs()?;
+    let other_runs = others(job, data_use.other_runs()?);
     for run in &other_runs {
         job.watch.note(&format!("{run} uses the same data: the figures are of both"));
     }
@@ -45,6 +53,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     let locked = limit_page_cache(job, &details)?;
     let clock_ahead_s = if details.local { None } else { job.engine.clock_ahead_s() };
     let clock = if details.local || !watched { None } else { ClockState::ask() };
+    let start = job.start.common(&details, clock_ahead_s, &|line| job.watch.note(line));
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
@@ -66,6 +75,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         before,
         clock_ahead_s,
         clock,
+        start,
         settled,
         data_bytes,
         gaps,
@@ -107,9 +117,18 @@ fn limit_page_cache(
     Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
 }
 
-/// Pays the debts of the run before: the database's own, then the operating system's.
-/// Tells what the host was doing at the end of that.
+/// Other petal runs on the same data. Of those that the database names as many are expected as there
+/// are other shares of this run.
+pub(super) fn others(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
+    if runs.len() < job.share.of as usize { Vec::new() } else { runs }
+}
+
+/// Pays the debts of the run before: the database's own, then the operating system's; on the first
+/// host alone, of several. Tells what the host was doing at the end of that.
 fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<Interval>), RunError> {
+    if !job.share.is_first() {
+        return Ok((Settled::default(), None));
+    }
     let began = Instant::now();
     let stop = Stop::unlimited(job.signals.clone());
     job.watch.phase("settling", 0, ProgressUnit::Items);
@@ -142,6 +161,6 @@ fn cache_blocks_per_session(job: &Job<'_>, target: &Target) -> Result<u64, RunEr
         )));
     };
     let blocks = cache_bytes / target.block_size.max(1);
-    let sessions = if job.engine.support().cache_per_session { job.seats.len() } else { 1 };
+    let sessions = if job.engine.support().cache_per_session { job.plan.len() } else { 1 };
     Ok(blocks / (sessions as u64).max(1))
 }

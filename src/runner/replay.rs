@@ -92,7 +92,7 @@ fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Me
     match kept.run.summary.status {
         Status::Complete => Ok(Measured::of(&kept.run)),
         Status::Interrupted => Err(EngineError::Interrupted.into()),
-        Status::Failed => Err(RunError::Environment(format!(
+        Status::Failed | Status::Incomplete => Err(RunError::Environment(format!(
             "the trial failed: no session reached its end; petal report {} tells why",
             kept.folder.path().display()
         ))),

@@ -11,8 +11,8 @@ use time::OffsetDateTime;
 use crate::analysis::steady::proof::{self, Terms};
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, ProgressUnit, Stop};
-use crate::record::journal::{Journal, Opening};
-use crate::record::latency_log::LatencyLog;
+use crate::record::journal::{self, Journal, Opening};
+use crate::record::latency_log::{self, LatencyLog};
 use crate::record::os::OWN_NAME;
 use crate::record::os_log::OsLog;
 use crate::record::{HookCall, Run, SessionLost, Suspended, UntilSteady};
@@ -25,7 +25,7 @@ use super::assemble::{self, Measured};
 use super::calibrated;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
-use super::prepare::prepare;
+use super::prepare::{others, prepare};
 use super::sampler::{Parts, Sampler, Standing};
 use super::session_pool::SessionPool;
 use super::suspension::SuspensionWatch;
@@ -53,16 +53,19 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
         job.watch.phase("connecting", job.seats.len() as u64, ProgressUnit::Items);
         let pool = SessionPool::connect_all(scope, job, prepared.cache_blocks, &trigger, &shards)?;
         let connect_s = connecting.elapsed().as_secs_f64();
-        let called = begin(job);
+        let called = begin(job, &prepared);
         if called.is_err() {
             trigger.call_off();
         }
         let (opening, hooks, report_gaps) = called?;
+        let mut keepers = Keepers::open(job, &prepared, job.start.expected(&prepared));
+        let sampled = wait_for_trigger(job, &prepared);
+        if sampled.is_err() {
+            trigger.call_off();
+            keepers.discard(job);
+        }
+        let opening_os = sampled?;
         let started_at = OffsetDateTime::now_utc();
-        let keepers = Keepers::open(job, &prepared, started_at);
-        // After the files are begun, which takes its time on a busy host: what the system counts is
-        // to begin with the trigger.
-        let opening_os = prepared.probe.as_ref().map(Probe::sample);
         let stop = pull(job, &trigger);
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
@@ -71,6 +74,7 @@ pub fn run(job: &Job<'_>) -> Result<Run, RunError> {
                 .as_ref()
                 .zip(opening_os.clone())
                 .map(|(probe, opening)| Watching::new(probe, opening, keepers.os_log)),
+            counts_database: job.counts_database(),
             local: prepared.details.local,
             shards: &shards,
             trigger: stop.trigger,
@@ -103,23 +107,32 @@ type Begun = (Vec<Counters>, Vec<HookCall>, Vec<String>);
 
 /// The last things before the trigger: the hook, then the opening snapshots, the database's own
 /// report first, whose cost is in no figure of petal's.
-fn begin(job: &Job<'_>) -> Result<Begun, RunError> {
+fn begin(job: &Job<'_>, prepared: &Prepared) -> Result<Begun, RunError> {
     let hooks = call_hook(job, "pre")?;
     job.check_interrupted()?;
+    job.start.wait_for_snapshot(job, prepared)?;
     let report_gaps = server_report::begin(job);
-    let opening = job.engine.snapshot()?;
+    let opening = job.snapshot()?;
     Ok((opening, hooks.into_iter().collect(), report_gaps))
 }
 
-/// Calls EXTERNAL_SCRIPT: with `pre` before the trigger, with `post` right after [`run`], with `end`
+/// Waits for the common trigger. The operating system is sampled shortly before it, after the files
+/// are begun, which takes its time on a busy host.
+fn wait_for_trigger(job: &Job<'_>, prepared: &Prepared) -> Result<Option<Sample>, RunError> {
+    job.start.wait_for_sample(job, prepared)?;
+    let sample = prepared.probe.as_ref().map(Probe::sample);
+    job.start.wait_for_trigger(job, prepared)?;
+    Ok(sample)
+}
+
+/// Calls EXTERNAL_SCRIPT, on the first host alone, of several: with `pre` before the trigger, with `post` right after [`run`], with `end`
 /// when all files are written. The failure of a later one costs no figure.
 ///
 /// Before the trigger one signal calls everything off; afterwards the figures are there, and it
 /// takes a second one to leave the script.
 pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>, RunError> {
-    let Some((script, folder)) = job.settings.external_script.as_deref().zip(job.folder) else {
-        return Ok(None);
-    };
+    let script = job.settings.external_script.as_deref().filter(|_| job.share.is_first());
+    let Some((script, folder)) = script.zip(job.folder) else { return Ok(None) };
     let enough = if moment == "pre" { 1 } else { 2 };
     let give_up = || job.signals.load(Ordering::Relaxed) >= enough;
     let note = |line: &str| job.watch.note(line);
@@ -163,6 +176,15 @@ impl Keepers {
             Err(error) => keepers.gaps.push(format!("latencies by second are not kept: {error}")),
         }
         keepers
+    }
+
+    /// The run was called off before its trigger: there is nothing to keep.
+    fn discard(&mut self, job: &Job<'_>) {
+        *self = Self { journal: None, latency_log: None, os_log: None, gaps: Vec::new() };
+        for name in [journal::NAME, latency_log::NAME, OWN_NAME] {
+            // One that cannot be removed holds no second.
+            let _ = job.folder.map(|folder| std::fs::remove_file(folder.path().join(name)));
+        }
     }
 }
 
@@ -288,7 +310,7 @@ fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
 /// The terms on which a run may end before its time; None where it may not.
 fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<Terms> {
     let asked = job.settings.until_steady.as_ref()?;
-    let writes = job.workload.writes(&job.seats);
+    let writes = job.workload.writes(&job.plan);
     let once_over = || assemble::active_bytes(job, &prepared.target);
     let volume_bytes = asked.volume_bytes.unwrap_or_else(once_over);
     Some(Terms {
@@ -342,7 +364,8 @@ fn close(
         Err(EngineError::Environment(what)) => gaps.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
-    let (counters, counted_until) = sampler.close_counters(job.engine.snapshot());
+    let all_ended = job.start.wait_for_others(job);
+    let (counters, counted_until) = sampler.close_counters(job.snapshot());
     gaps.append(&mut sampler.gaps);
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     let (server_reports, report_gaps) = server_report::end(job);
@@ -351,12 +374,13 @@ fn close(
         gaps.push(format!("how large the data are at the end is unknown: {error}"));
         None
     });
-    let (other_runs, data_vanished) = still_in_use(prepared, &mut gaps);
+    let (other_runs, data_vanished) = still_in_use(job, prepared, &mut gaps);
     let ends: Vec<_> = pool.ends().map(|(_, end)| (end.ended_ns, end.backlog)).collect();
     pool.dismiss();
     let watched = sampler.take_watching();
     Measured {
         elapsed_s,
+        all_ended,
         totals: sampler.totals,
         steady: sampler.steady.close(),
         timeline: sampler.timeline,
@@ -379,9 +403,13 @@ fn close(
 }
 
 /// Other runs on the same data, at the begin and now; and why the data are gone, if they are.
-fn still_in_use(prepared: &Prepared, gaps: &mut Vec<String>) -> (Vec<String>, Option<String>) {
+fn still_in_use(
+    job: &Job<'_>,
+    prepared: &Prepared,
+    gaps: &mut Vec<String>,
+) -> (Vec<String>, Option<String>) {
     let mut runs = prepared.other_runs.clone();
-    match prepared.data_use.other_runs() {
+    match prepared.data_use.other_runs().map(|now| others(job, now)) {
         Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
         Err(error) => gaps.push(format!("who else ran on the same data is not known: {error}")),
     }

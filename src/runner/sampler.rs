@@ -78,6 +78,8 @@ pub struct Sampler<'a> {
 pub struct Parts<'a> {
     pub engine: &'a dyn Engine,
     pub watching: Option<Watching<'a>>,
+    /// False where another host samples the database.
+    pub counts_database: bool,
     /// The database's devices and processors are this host's.
     pub local: bool,
     pub shards: &'a Shards,
@@ -164,8 +166,15 @@ impl<'a> Sampler<'a> {
 
     /// `is_bound`: a bound of the steady window lies here, so that histograms are sampled as well.
     fn sample(&mut self, is_bound: bool) {
-        let sampled = self.parts.engine.sample();
-        let histograms = if is_bound { self.parts.engine.snapshot().ok() } else { None };
+        let sampled = match self.parts.counts_database {
+            true => self.parts.engine.sample(),
+            false => Ok(Vec::new()),
+        };
+        let histograms = if is_bound && self.parts.counts_database {
+            self.parts.engine.snapshot().ok()
+        } else {
+            None
+        };
         let sampled = sampled.map(|mut counters| {
             histograms.iter().flatten().for_each(|full| add_histograms(&mut counters, full));
             counters
@@ -328,7 +337,7 @@ impl<'a> Sampler<'a> {
             second: row.clone(),
             waits: latest.iter().flat_map(|c| &c.waits).map(WaitTotal::from).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
-            uncounted: latest.is_none(),
+            uncounted: latest.is_none() && self.parts.counts_database,
             errors: self.totals.errors.clone(),
             sessions_lost: lost_now.cloned().collect(),
             petal_cpu_s,
@@ -406,6 +415,7 @@ mod tests {
         Sampler::new(Parts {
             engine,
             watching: None,
+            counts_database: true,
             local: true,
             shards,
             trigger: Instant::now(),

@@ -14,10 +14,14 @@ use crate::report;
 use crate::settings::Settings;
 use crate::stats::target::LoadedSchema;
 use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
+use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::job::Job;
+use super::merge::merge_into;
+use super::peers::{Plan, Together};
 use super::run::{call_hook, run as drive};
+use super::start::Start;
 use super::{Context, RunError, Subject, os_data};
 
 /// Runs on one target under the same settings.
@@ -29,6 +33,9 @@ pub struct Series<'a> {
     context: &'a Context<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
+    /// The sessions of this host, where several drive the run, and when they begin.
+    pub share: Share,
+    pub start: Start<'a>,
     /// The load that the runs imitate.
     pub replay: Option<ReplayOf>,
 }
@@ -112,7 +119,9 @@ impl<'a> Series<'a> {
     ) -> Result<Self, RunError> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
-        Ok(Self { engine, settings, data, seed, context, os_data: None, replay: None })
+        let (share, start) = (Share::WHOLE, Start::AtOnce);
+        let (os_data, replay) = (None, None);
+        Ok(Self { engine, settings, data, seed, context, os_data, share, start, replay })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -122,15 +131,75 @@ impl<'a> Series<'a> {
         self.run_in(folder, 0, repeat)
     }
 
-    /// One run into this folder, as a cell (from 1; 0: none) of a sweep.
+    /// Joins the other hosts of the run: the ranks are the shares, and the first one's seed is all
+    /// hosts'. A host with other settings, data or another petal calls the run off.
+    pub fn join(&mut self, hosts: &'a Together) -> Result<(), RunError> {
+        (self.share, self.start) = (hosts.share(), Start::Together(hosts));
+        hosts.agree(Ok(()))?;
+        let plan = Plan {
+            petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+            url: self.settings.db.redacted(),
+            sessions: plan::sessions(&self.settings, self.data.schemas) as u32,
+            seed: self.seed,
+            settings: self.settings.record_map(),
+        };
+        self.seed = hosts.same_plan(&plan)?.seed;
+        Ok(())
+    }
+
+    /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
+    /// with each other the first one merges what all of them did.
     pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+        let Start::Together(hosts) = self.start else {
+            return self.run_here(folder, cell, repeat);
+        };
+        hosts.begin();
+        if !self.share.is_first() {
+            let mut kept = self.run_here(folder, cell, repeat)?;
+            let sent = hosts.send_record(&kept.folder);
+            kept.failure = kept.failure.or(sent.err().map(RunError::from));
+            return Ok(kept);
+        }
+        let own = match folder.inside("share-1") {
+            Ok(own) => own,
+            Err(error) => {
+                hosts.call_off(&error.to_string());
+                return Err(error.into());
+            }
+        };
+        let ran = self.run_here(own, cell, repeat);
+        if ran.is_err() {
+            folder.remove_if_empty();
+        }
+        let Kept { folder: own, failure, .. } = ran?;
+        let (others, missing) = hosts.gather(&folder);
+        let place = folder.path().display().to_string();
+        for why in &missing {
+            self.context.watch.error(&format!(
+                "{why}; the record of all others is incomplete in {place}; with the folder that is \
+                 left on that host: petal merge {place}/share-* DIR"
+            ));
+        }
+        let folders: Vec<PathBuf> = std::iter::once(own.path().to_owned()).chain(others).collect();
+        drop(own); // Nobody fills it any more.
+        let merged = merge_into(&folders, folder)?;
+        self.context.watch.judged(&merged.run.summary.findings);
+        Ok(Kept { failure: failure.or(merged.failure), ..merged })
+    }
+
+    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep.
+    fn run_here(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
+        let plan = seats(&self.settings, schemas, self.engine.endpoints());
         let job = Job {
             engine: self.engine.as_ref(),
             settings: &self.settings,
             workload: workload.of_cell(cell),
-            seats: seats(&self.settings, schemas, self.engine.endpoints()),
+            seats: self.share.seats(&plan),
+            plan,
+            share: self.share,
+            start: self.start,
             loaded,
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
@@ -142,8 +211,11 @@ impl<'a> Series<'a> {
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
         let driven = drive(&job);
-        if driven.is_err() {
+        if let Err(error) = &driven {
             folder.remove_if_empty();
+            if let Start::Together(hosts) = self.start {
+                hosts.call_off(&error.to_string());
+            }
         }
         let mut run = driven?;
         run.details.replay = self.replay.clone();
@@ -201,7 +273,12 @@ impl<'a> Series<'a> {
             (readers, writers) => format!("r{}-w{}", readers.unwrap_or(0), writers.unwrap_or(0)),
         };
         let sessions = seats(settings, self.data.schemas, 1).len();
-        format!("{}-{sessions}x-{mix}", settings.db.scheme)
+        let merges = matches!(self.start, Start::Together(_)) && self.share.is_first();
+        let share = match self.share.is_whole() || merges {
+            true => String::new(),
+            false => format!("-share{}of{}", self.share.number, self.share.of),
+        };
+        format!("{}-{sessions}x-{mix}{share}", settings.db.scheme)
     }
 }
 

@@ -11,6 +11,9 @@ use crate::record::server_report::SeenReport;
 
 /// Begins the database's own report, and says why it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {
+    if !job.counts_database() {
+        return Vec::new();
+    }
     match job.engine.begin_report() {
         Ok(note) => {
             if let Some(line) = note {
@@ -24,6 +27,9 @@ pub fn begin(job: &Job<'_>) -> Vec<String> {
 
 /// Fetches, writes and reads that report; gaps say what of it failed.
 pub fn end(job: &Job<'_>) -> (Vec<SeenReport>, Vec<String>) {
+    if !job.counts_database() {
+        return (Vec::new(), Vec::new());
+    }
     let reports = match job.engine.end_report() {
         Ok(reports) => reports,
         Err(error) => {

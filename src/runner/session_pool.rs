@@ -173,7 +173,7 @@ fn attend(
     report: &dyn Fn(Report),
 ) -> Option<Box<dyn Session>> {
     let connected = job.engine.connect(seat).and_then(|mut session| {
-        let schemas = schemas_of(seat, &job.seats, job.workload.schemas);
+        let schemas = schemas_of(seat, &job.plan, job.workload.schemas);
         visit(job, &schemas, session.as_mut())?;
         warm(job, &schemas, cache_blocks, session.as_mut())?;
         Ok((session, schemas))
@@ -189,7 +189,7 @@ fn attend(
     let Some(stop) = trigger.wait() else {
         return Some(session);
     };
-    let sessions = job.seats.len() as u32;
+    let sessions = job.plan.len() as u32;
     let (work_loop, rates) = (job.workload.work_loop, job.workload.rates.as_ref());
     let at_work = SessionLoop {
         seat,

@@ -5,17 +5,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::engine::scripted::{Fault, Script, Scripted};
+use time::OffsetDateTime;
+
+use crate::engine::scripted::{Fault, Script, Scripted, Trace};
 use crate::engine::{Engine as _, Silent};
 use crate::record::{Run, Status};
 use crate::settings::rates::RateOverTime;
 use crate::settings::{Settings, ThinkTime, UntilSteady, WarmUp};
 use crate::workload::plan::{Workload, seats};
+use crate::workload::share::Share;
 
 use super::RunError;
 use super::hook_group::HookGroup;
 use super::job::Job;
 use super::run::run;
+use super::start::Start;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -41,14 +45,27 @@ fn drive_with(
     settings: &Settings,
     signals: Arc<AtomicU8>,
 ) -> Result<Run, RunError> {
+    drive_share(script, settings, signals, (Share::WHOLE, Start::AtOnce))
+}
+
+fn drive_share(
+    script: Script,
+    settings: &Settings,
+    signals: Arc<AtomicU8>,
+    (share, start): (Share, Start),
+) -> Result<Run, RunError> {
     let engine = Scripted::in_memory(script, 10_000);
     let schemas = settings.schemas.unwrap_or(1);
     let loaded = engine.loaded().unwrap();
+    let plan = seats(settings, schemas, 1);
     run(&Job {
         engine: &engine,
         settings,
         workload: Workload::new(settings, 10_000, 8192, schemas, 7, 1),
-        seats: seats(settings, schemas, 1),
+        seats: share.seats(&plan),
+        plan,
+        share,
+        start,
         loaded,
         folder: None,
         os_data: None,
@@ -305,4 +322,60 @@ fn status_kib(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// What each session of fixed work did, and the records of the shares.
+fn traced(settings: &Settings, shares: u32) -> (Trace, Vec<Run>) {
+    let trace = Trace::default();
+    let runs = (1..=shares).map(|number| {
+        let script = Script { trace: Some(trace.clone()), ..script() };
+        let share = (Share { number, of: shares }, Start::AtOnce);
+        drive_share(script, settings, Arc::default(), share).unwrap()
+    });
+    let runs = runs.collect();
+    (trace, runs)
+}
+
+#[test]
+fn four_hosts_do_what_one_would_session_by_session() {
+    let think = ThinkTime { frequency: 50, min: MILLISECOND, max: MILLISECOND };
+    let plain = Settings { threads_per_schema: 4, ..settings(2, 300) };
+    let workloads = [
+        Settings { update_pct: 30, scan_pct: 5, ..plain.clone() },
+        // Fewer sessions than schemas: each visits several.
+        Settings { sessions: Some(3), schemas: Some(5), ..plain.clone() },
+        Settings { readers: Some(5), writers: Some(3), hot_schema_frequency: 7, ..plain.clone() },
+        Settings { think_time: Some(think), rate: Some(RateOverTime::constant(20_000.0)), ..plain },
+    ];
+    for workload in workloads {
+        let workload = Settings { work_loop: 200, ..workload };
+        let (alone, _) = traced(&workload, 1);
+        let (shared, runs) = traced(&workload, 3);
+        let (alone, shared) = (alone.lock(), shared.lock());
+        // One that visits several schemas looks at each of them first.
+        assert!(alone.values().all(|operations| operations.len() >= 200));
+        assert!(*alone == *shared, "another stream");
+        let sessions: u32 = runs.iter().map(|run| run.summary.sessions).sum();
+        assert_eq!(sessions as usize, alone.len());
+        let share = runs[1].summary.share.as_ref().unwrap();
+        assert_eq!((share.share.number, share.plan_sessions), (2, sessions));
+    }
+}
+
+#[test]
+fn a_share_begins_at_its_moment_and_not_after_it() {
+    let at = OffsetDateTime::now_utc() + Duration::from_millis(1200);
+    let share = (Share { number: 1, of: 2 }, Start::At(at));
+    let settings = Settings { work_loop: 10, ..settings(2, 300) };
+    let run = drive_share(script(), &settings, Arc::default(), share).unwrap();
+    let start = run.summary.share.unwrap().start;
+    assert!(start.late_s.unwrap() >= 0.0, "{start:?}");
+    assert!(OffsetDateTime::now_utc() > at);
+    // It has passed now.
+    let error = drive_share(script(), &settings, Arc::default(), share).unwrap_err().to_string();
+    assert!(error.contains("give a later moment"), "{error}");
+    // A share beyond the sessions has nothing to do.
+    let share = (Share { number: 4, of: 4 }, Start::AtOnce);
+    let error = drive_share(script(), &settings, Arc::default(), share).unwrap_err().to_string();
+    assert!(error.contains("share 4/4") && error.contains("2 sessions"), "{error}");
 }

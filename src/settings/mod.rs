@@ -134,6 +134,8 @@ unset_by_default! {
         pub precondition: u32,
         /// `--destroy-data`: the target whose foreign data may be overwritten, by its exact path.
         pub destroy_data: Option<PathBuf>,
+        /// Other petals drive the same run beside this one: `--share`, or the ranks of MPI.
+        pub is_shared: bool,
         /// End a run as soon as it is proven to be steady; RUN_TIME is then the limit.
         pub until_steady: Option<UntilSteady>,
         /// `-s`, at most [`SCHEMAS_MAX`]: schemas; None: all that are loaded (run) or one (setup).

@@ -136,6 +136,19 @@ impl Latencies {
         &self.buckets
     }
 
+    /// Adds a log's buckets, whose total and maximum the caller knows from elsewhere: see
+    /// [`Latencies::with_exact`].
+    pub fn add_buckets(&mut self, logged: &Histogram<u64>) {
+        let rebuilt = Self::from_buckets(logged);
+        self.add(&rebuilt);
+    }
+
+    /// The same buckets with a total and a maximum that were kept exactly beside them.
+    pub fn with_exact(mut self, total_ns: u64, max_ns: u64) -> Self {
+        (self.total_ns, self.max_ns) = (total_ns, max_ns);
+        self
+    }
+
     /// Rebuilds from an interval log's buckets. The exact total is not in the log, so the mean is
     /// then that of the buckets (three digits).
     pub fn from_buckets(logged: &Histogram<u64>) -> Self {
@@ -167,6 +180,26 @@ pub struct LatencySummary {
     pub p99: Option<f64>,
     pub p99_9: Option<f64>,
     pub max: Option<f64>,
+}
+
+impl LatencySummary {
+    /// Count, mean and maximum of both; percentiles cannot be had from percentiles.
+    pub fn plus_without_percentiles(&self, other: &Self) -> Self {
+        let total = |of: &Self| of.mean.unwrap_or(0.0) * of.count as f64;
+        let count = self.count + other.count;
+        Self {
+            count,
+            mean: (count > 0).then(|| (total(self) + total(other)) / count as f64),
+            max: [self.max, other.max].into_iter().flatten().reduce(f64::max),
+            ..Self::default()
+        }
+    }
+
+    /// The exact total and maximum in nanoseconds, which it was made of.
+    pub fn exact_ns(&self) -> (u64, u64) {
+        let ns = |us: f64| (us * 1000.0).round() as u64;
+        (ns(self.mean.unwrap_or(0.0) * self.count as f64), ns(self.max.unwrap_or(0.0)))
+    }
 }
 
 /// One bar of a text histogram: operations in (`upper_us` / 2, `upper_us`].

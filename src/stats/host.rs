@@ -79,6 +79,16 @@ pub struct RaidResync {
     pub work: String,
 }
 
+/// This host's name, as it calls itself.
+pub fn own_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The kernel's own id of its boot: the same for all that runs on one machine.
+pub fn boot_id() -> Option<String> {
+    read(&Roots::default().proc.join("sys/kernel/random/boot_id"))
+}
+
 impl Host {
     /// The facts of this machine, or of the trees that the devices were found in.
     pub fn collect(devices: Option<&DataDevices>) -> Self {
@@ -97,7 +107,7 @@ impl Host {
         let memory_limit = groups.memory_limit();
         let swap = memory("SwapTotal").zip(memory("SwapFree"));
         Self {
-            name: system.nodename().to_string_lossy().into_owned(),
+            name: own_name(),
             kernel: system.release().to_string_lossy().into_owned(),
             cpus: usable_cpus(),
             cpu_model: cpuinfo.as_deref().and_then(|text| cpuinfo_value(text, "model name")),

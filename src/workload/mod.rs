@@ -13,3 +13,4 @@ pub mod plan;
 pub mod row;
 pub mod scatter;
 pub mod seat;
+pub mod share;

@@ -19,6 +19,7 @@ mod failing_io;
 mod faults;
 mod fit;
 mod hooks;
+mod hosts;
 mod injector;
 mod json;
 mod keeper;

@@ -83,6 +83,7 @@ struct Shared {
     url: String,
     options: Options,
     direct: bool,
+    is_shared: bool,
     io_depth: u32,
     verify: Verify,
     redo_stress: RedoStress,
@@ -113,7 +114,7 @@ impl Shared {
             return Ok(target.clone());
         }
         safety::refuse_in_use(&self.path, &self.roots)?;
-        let target = Target::open(&self.path, self.direct)?;
+        let target = Target::open(&self.path, self.direct, self.is_shared)?;
         opened.target = Some(target.clone());
         Ok(target)
     }
@@ -252,6 +253,7 @@ impl Device {
             url: settings.db.redacted(),
             options: Options::parse(&settings.db.options)?,
             direct: settings.direct_io != Some(false),
+            is_shared: settings.is_shared,
             io_depth: settings.io_depth,
             verify: settings.verify,
             redo_stress: settings.redo_stress,

@@ -122,8 +122,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// For reading and writing, past the page cache if asked for and possible.
-    pub fn open(path: &Path, asked: bool) -> Result<Self> {
+    /// For reading and writing, past the page cache if asked for and possible; together with the
+    /// other hosts of the run, if there are some.
+    pub fn open(path: &Path, asked: bool, is_shared: bool) -> Result<Self> {
         let kind = kind(path)?;
         let open =
             |flags: i32| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
@@ -137,7 +138,7 @@ impl Target {
             }
         };
         let bytes = length(&file).on(path)?;
-        let lock = lock(path, kind)?;
+        let lock = lock(path, kind, is_shared)?;
         let direct = DirectIo { asked, used: asked && reason.is_none(), reason };
         let file = Arc::new(file);
         Ok(Self { path: path.to_owned(), file, kind, bytes, direct, _lock: Arc::new(lock) })
@@ -155,16 +156,18 @@ impl DataUse for Target {
     }
 }
 
-/// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file.
-fn lock(path: &Path, kind: TargetKind) -> Result<FileLock> {
+/// Keeps mounts, volumes, RAIDs and other petals from a block device, other petals from a file. Of
+/// a run of several hosts only petals that do not share it are kept away.
+fn lock(path: &Path, kind: TargetKind, is_shared: bool) -> Result<FileLock> {
     let mut how = OpenOptions::new();
     how.read(true).write(true);
-    if kind == TargetKind::BlockDevice {
+    if kind == TargetKind::BlockDevice && !is_shared {
         // Without O_CREAT this is the kernel's own claim of a block device (open(2)).
         how.custom_flags(libc::O_EXCL);
     }
     let file = how.open(path).on(path)?;
-    FileLock::on(file).ok_or_else(|| {
+    let lock = if is_shared { FileLock::shared_on(file) } else { FileLock::on(file) };
+    lock.ok_or_else(|| {
         EngineError::Environment(format!(
             "{}: another petal uses it; wait until it is done",
             path.display()

@@ -29,7 +29,7 @@ use crate::settings::table::support::SCRIPTED;
 use crate::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
 use crate::stats::histogram::Latencies;
 use crate::stats::target::{IoEvents, LoadedSchema, Settled, Target, TargetDetails};
-use crate::workload::op::Kind;
+use crate::workload::op::{Kind, Operation};
 use crate::workload::row::COLUMNS;
 use crate::workload::seat::Seat;
 
@@ -46,7 +46,12 @@ pub struct Script {
     pub refused: Option<u32>,
     pub sessions_max: Option<u32>,
     pub snapshot_fails: bool,
+    /// Where every session's operations are kept, in their order.
+    pub trace: Option<Trace>,
 }
+
+/// Operations by session.
+pub type Trace = Arc<Mutex<BTreeMap<u32, Vec<Operation>>>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {

@@ -73,6 +73,9 @@ impl ScriptedSession {
         stop: &Stop,
     ) -> Result<Outcome, SessionError> {
         let latency = self.script.latency[operation.kind.index()];
+        if let Some(trace) = &self.script.trace {
+            trace.lock().entry(self.seat.session).or_default().push(*operation);
+        }
         let outcome = match self.data {
             Data::Endless { .. } => {
                 let latency_ns = latency.as_nanos() as u64;

@@ -112,6 +112,7 @@ impl Observation {
         match self.status {
             Some(Status::Interrupted) => Some("it was interrupted"),
             Some(Status::Failed) => Some("it failed"),
+            Some(Status::Incomplete) => Some("the record of a driver host is missing or cut off"),
             Some(Status::Complete) | None => None,
         }
     }

@@ -42,7 +42,7 @@ pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
     sections.retain(|section| !section.parts.is_empty());
     let class = match calibration.status {
         Status::Complete => "good",
-        Status::Interrupted => "warning",
+        Status::Interrupted | Status::Incomplete => "warning",
         Status::Failed => "error",
     };
     let heading = format!("{} alone, by depth", calibration.path);

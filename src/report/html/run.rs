@@ -3,7 +3,7 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
-    Facts, counters, differences, events, layers, load, os, seconds, server_report, tested,
+    Facts, counters, differences, drivers, events, layers, load, os, seconds, server_report, tested,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -35,6 +35,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         timed_events(&counted),
         own_report(&counted),
         work(run),
+        driver_hosts(run),
         host_seen(run),
         section("tested", "What was tested", "as it was before the run", facts),
         settings(run),
@@ -81,7 +82,7 @@ fn shape(run: &Run) -> String {
 fn status(run: &Run) -> (&'static str, String) {
     let worst = worst(&run.summary.findings);
     let class = match (run.summary.status, worst) {
-        (Status::Failed, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
         (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
         _ => "good",
     };
@@ -188,6 +189,13 @@ fn work(run: &Run) -> Section {
     push(&mut parts, sources::of(run).counters, counters::counters(&counted));
     let layer = sources::of(run).counts;
     Section { id: "load", title: "The load", layer, parts }
+}
+
+/// The hosts that drove the run, where there were several.
+fn driver_hosts(run: &Run) -> Section {
+    let hosts = drivers::table(run);
+    let parts = if hosts.is_empty() { Vec::new() } else { vec![Part::Table(hosts)] };
+    Section { id: "drivers", title: "Driver hosts", layer: "petal on each of them", parts }
 }
 
 /// What iostat, vmstat and mpstat would have told.

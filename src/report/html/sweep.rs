@@ -31,7 +31,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let (done, all) = (sweep.cells.len(), sweep.plan.cells().len() * sweep.plan.repeats as usize);
     let failed = swept.runs.iter().flat_map(|run| &run.summary.findings);
     let class = match (sweep.status, worst(failed)) {
-        (Status::Failed, _) | (_, Some(Severity::Error)) => "error",
+        (Status::Failed | Status::Incomplete, _) | (_, Some(Severity::Error)) => "error",
         (Status::Interrupted, _) | (_, Some(Severity::Warning)) => "warning",
         _ => "good",
     };

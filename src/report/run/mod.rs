@@ -6,6 +6,7 @@ use super::numbers::UNKNOWN;
 pub(super) mod calibrated;
 pub(super) mod counters;
 pub(super) mod differences;
+pub(super) mod drivers;
 pub(super) mod events;
 pub(super) mod layers;
 pub(super) mod load;

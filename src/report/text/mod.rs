@@ -21,6 +21,7 @@ pub fn render(run: &Run) -> String {
     sections::replay(&mut out, run);
     sections::work(&mut out, &counted);
     sections::own_report(&mut out, &counted);
+    sections::drivers(&mut out, run);
     sections::hosts(&mut out, run);
     sections::beside_device(&mut out, run);
     sections::over_time(&mut out, run);

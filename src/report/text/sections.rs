@@ -3,8 +3,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
-    Facts, calibrated, counters, differences, events, layers, load, os, seconds, server_report,
-    tested,
+    Facts, calibrated, counters, differences, drivers, events, layers, load, os, seconds,
+    server_report, tested,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -135,6 +135,13 @@ pub(super) fn own_report(out: &mut String, run: &Run) {
             }
         }
         bullets(out, &server_report::remarks(report));
+    }
+}
+
+pub(super) fn drivers(out: &mut String, run: &Run) {
+    if !run.summary.hosts.is_empty() {
+        section(out, "driver hosts", "petal on each of them");
+        out.push_str(&drivers::table(run).render());
     }
 }
 

@@ -58,10 +58,10 @@ pub fn take(planned: &Planned, request: &Request<'_>) -> Result<SweepFolder, Run
     }
     let mut sweep = look(planned)?.unwrap_or_else(|| begun(planned));
     if request.again_failed {
-        for cell in sweep.cells.iter().filter(|cell| cell.status == Status::Failed) {
+        for cell in sweep.cells.iter().filter(|cell| is_failed(cell.status)) {
             kept::set_aside(dir, &cell.folder)?;
         }
-        sweep.cells.retain(|cell| cell.status != Status::Failed);
+        sweep.cells.retain(|cell| !is_failed(cell.status));
     }
     let removed = kept::remove_half_cells(dir, &sweep.plan)?;
     let damaged = kept::set_damaged_aside(dir, &sweep)?;
@@ -146,6 +146,11 @@ fn set_aside(dir: &Path) -> Result<PathBuf, RunError> {
         .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
     fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?;
     Ok(aside)
+}
+
+/// Some host of it did not do its work, or no session did.
+fn is_failed(status: Status) -> bool {
+    matches!(status, Status::Failed | Status::Incomplete)
 }
 
 #[cfg(test)]

@@ -63,6 +63,11 @@ pub enum Support {
 }
 
 impl EngineSupport {
+    /// The data are worked on by petal's own process, which counts what it does itself.
+    pub fn is_in_process(&self) -> bool {
+        self.address == Address::Path
+    }
+
     pub fn support(&self, parameter: &Parameter) -> Support {
         self.exceptions
             .iter()

@@ -1,0 +1,61 @@
+//! `petal merge`: the shares of several driver hosts as one record.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+
+use crate::report;
+use crate::runner::merge;
+
+use super::args::{self, flag, value};
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::run::json;
+
+const EXAMPLES: &str = "\
+Examples, after petal run --share K/N --start-at TIME on each of N hosts:
+  petal merge node*/petal-results/*share*of4   one record of all shares
+  petal merge --json A B C D | jq .per_second  figures for a script
+  petal report petal-results/...-merged        its report again, later
+
+Counts are added up, latencies merged from the hosts' histograms, the database's
+counters taken once: by share 1, which took them for all. A share that was killed
+is read from its journal, and one that is missing is named: the record is then
+incomplete (exit 1). Shares of other versions, data or settings are refused (2).";
+
+pub fn command() -> Command {
+    Command::new("merge")
+        .about("Merge the shares of several driver hosts into one record")
+        .after_help(EXAMPLES)
+        .arg(args::paths("folder", "DIR", "The folders of all shares of one run"))
+        .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
+        .arg(flag(
+            "full",
+            "Print the whole report also on a terminal, where its summary is the default",
+        ))
+        .arg(value("name", "NAME", "Names the merged run's folder").default_value("merged"))
+        .arg(
+            args::path("out", "DIR", "Where the merged run's folder is made")
+                .default_value("petal-results"),
+        )
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let folders: Vec<PathBuf> = matches.get_many("folder").unwrap_or_default().cloned().collect();
+    let argument = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
+    let kept = merge::merge(&folders, &out, &argument("name"))?;
+    let place = kept.folder.path().display().to_string();
+    if matches.get_flag("json") {
+        console.result(&json(&kept.run)?);
+    } else if console.is_read_at_once() && !matches.get_flag("full") {
+        console.report(|| report::text::brief(&kept.run, &place));
+    } else {
+        console.report(|| report::text::render(&kept.run));
+    }
+    console.warn(&format!("the record is in {place}"));
+    match kept.failure {
+        Some(failure) => Err(failure.into()),
+        None => Ok(Exit::of_run(&kept.run)),
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs of several driver hosts: what the record of one host's share says of it, and what the merged
+//! record says of each host.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ops, Run, Status};
+use crate::workload::share::Share;
+
+/// One host's share of a run, in the record of that share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostShare {
+    #[serde(flatten)]
+    pub share: Share,
+    /// Sessions of the whole run, on all hosts.
+    pub plan_sessions: u32,
+    /// As the host calls itself.
+    pub host: String,
+    /// The kernel's own id of its boot: the same for shares on one machine; null where it is not
+    /// told.
+    pub boot_id: Option<String>,
+    /// This share took the database's counters: for all hosts, or those of an engine in petal's own
+    /// process for itself.
+    pub counts_database: bool,
+    /// And its closing snapshot was taken when all hosts had ended.
+    pub counted_all: bool,
+    pub start: CommonStart,
+}
+
+/// How a share began together with the others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommonStart {
+    pub by: StartedBy,
+    /// The moment of `--start-at`: UTC, RFC 3339; null where hosts waited for each other.
+    pub at: Option<String>,
+    /// How far the clock that was taken is ahead of this host's, in seconds: the database's (0 where
+    /// it runs on this host), or at a barrier the first host's, which the merge compares; null where
+    /// nobody measured it.
+    pub clock_ahead_s: Option<f64>,
+    /// Whether this host says that its own clock is synchronised; null where nobody tells.
+    pub synchronised: Option<bool>,
+    /// How long after that moment the sessions were triggered, by the clock that was taken.
+    pub late_s: Option<f64>,
+}
+
+/// What the hosts of a run began by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartedBy {
+    /// A moment by the database's clock.
+    DatabaseClock,
+    /// A moment by each host's own clock.
+    #[default]
+    OwnClock,
+    /// A barrier of MPI.
+    Barrier,
+}
+
+/// One host of a merged run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostRun {
+    #[serde(flatten)]
+    pub share: HostShare,
+    /// How the share ended; null where its record is missing.
+    pub status: Option<Status>,
+    /// True when petal was killed, and this is what its journal tells.
+    pub rebuilt: bool,
+    pub sessions: u32,
+    pub sessions_lost: u32,
+    pub elapsed_s: f64,
+    /// The trigger, in seconds after that of the first host, by the common clock; null where there
+    /// was none.
+    pub triggered_after_s: Option<f64>,
+    pub ops: Ops,
+    pub ops_per_second: Option<f64>,
+    pub errors: BTreeMap<String, u64>,
+    /// petal's own processor time.
+    pub petal_cpu_s: Option<f64>,
+    /// Processors that petal may use there, no more than its control group grants.
+    pub processors: Option<f64>,
+    /// The share of its processors' time that was not idle, in per cent, whoever used it.
+    pub busy_percent: Option<f64>,
+    /// Over all network interfaces with hardware behind them.
+    pub received_bytes: Option<u64>,
+    pub sent_bytes: Option<u64>,
+    /// The folder of its record, as it was named.
+    pub folder: String,
+}
+
+impl HostRun {
+    /// True when this host did its share to the end.
+    pub fn is_whole(&self) -> bool {
+        self.status.is_some() && !self.rebuilt
+    }
+
+    /// Such as `share 2 (node7)`.
+    pub fn name(&self) -> String {
+        match self.share.host.as_str() {
+            "" => format!("share {}", self.share.share.number),
+            host => format!("share {} ({host})", self.share.share.number),
+        }
+    }
+}
+
+impl Run {
+    /// True of one host's part of a run, which is to be merged with the others.
+    pub fn is_share(&self) -> bool {
+        self.summary.share.is_some()
+    }
+}

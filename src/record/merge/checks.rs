@@ -1,0 +1,78 @@
+//! Whether two shares are of one run: hosts of other versions, data or settings are refused.
+
+use super::super::{RecordError, as_text};
+use super::Part;
+
+/// Parameters that each host may set for itself.
+const OF_EACH_HOST: [&str; 2] = ["out", "calibrations"];
+
+/// Refuses a share that is of another run than the first one, and says in what.
+pub(super) fn same_run(first: &Part, other: &Part) -> Result<(), RecordError> {
+    let found = [
+        ("petal", version(first), version(other)),
+        ("the engine", first.run.summary.engine.clone(), other.run.summary.engine.clone()),
+        ("the URL", first.run.summary.target.url.clone(), other.run.summary.target.url.clone()),
+        ("the database", product(first), product(other)),
+        ("the data", data(first), data(other)),
+        (
+            "the number of shares",
+            first.share.share.of.to_string(),
+            other.share.share.of.to_string(),
+        ),
+        ("sessions of all shares", plan(first), plan(other)),
+        ("the seed", first.run.summary.seed.to_string(), other.run.summary.seed.to_string()),
+        ("the start", start(first), start(other)),
+        ("the repeat", repeat(first), repeat(other)),
+    ];
+    let found = found.map(|(what, ours, theirs)| (what.to_owned(), ours, theirs));
+    let differs = found.into_iter().find(|(_, ours, theirs)| ours != theirs);
+    let Some((what, ours, theirs)) = differs.or_else(|| setting(first, other)) else {
+        return Ok(());
+    };
+    let why = format!(
+        "it is of another run than {}: {what} is {theirs:?} here and {ours:?} there; shares of one \
+         run have the same petal, database, data and settings",
+        first.folder.display()
+    );
+    Err(RecordError::Share { path: other.folder.clone(), why })
+}
+
+fn version(part: &Part) -> String {
+    part.run.details.petal_version.clone()
+}
+
+fn product(part: &Part) -> String {
+    let target = &part.run.summary.target;
+    format!("{} {}, blocks of {}", target.product, target.version, target.block_size)
+}
+
+fn data(part: &Part) -> String {
+    let loaded = part.run.details.loaded.iter();
+    let schemas: Vec<String> = loaded
+        .map(|schema| format!("{}: {}+{}", schema.number, schema.rows, schema.scan_rows))
+        .collect();
+    format!("rows by schema {}, {} used", schemas.join(", "), part.run.details.active_rows)
+}
+
+fn plan(part: &Part) -> String {
+    part.share.plan_sessions.to_string()
+}
+
+fn start(part: &Part) -> String {
+    part.share.start.at.clone().unwrap_or_else(|| "by a barrier".to_owned())
+}
+
+fn repeat(part: &Part) -> String {
+    format!("{} of {}", part.run.details.repeat, part.run.details.repeats)
+}
+
+fn setting(first: &Part, other: &Part) -> Option<(String, String, String)> {
+    let (ours, theirs) = (&first.run.summary.settings, &other.run.summary.settings);
+    let shown = |value: Option<&serde_json::Value>| {
+        value.map_or_else(|| "unset".to_owned(), |value| as_text(value, "unset"))
+    };
+    let keys = ours.keys().chain(theirs.keys());
+    let mut checked = keys.filter(|key| !OF_EACH_HOST.contains(&key.as_str()));
+    let key = checked.find(|key| ours.get(*key) != theirs.get(*key))?;
+    Some((key.to_ascii_uppercase(), shown(ours.get(key)), shown(theirs.get(key))))
+}

@@ -1,0 +1,297 @@
+//! The shares of several driver hosts as one record: what petal did is added up, what the database
+//! counted is taken once, and each host is told apart ([`HostRun`]).
+//!
+//! Shares are read one after the other; their seconds are added up at once ([`timeline`]), so that
+//! memory holds one run's seconds however many hosts there are.
+
+mod checks;
+mod database;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::hosts::{HostRun, HostShare, StartedBy};
+use super::os_figures::OsFigures;
+use super::{
+    Details, Folder, Ops, RebuiltBecause, RecordError, Rows, Run, Status, Steady, Summary, moment,
+};
+use crate::stats::os::DeviceCounts;
+use crate::workload::share::Share;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use timeline::{Latency, Rows as TimelineRows};
+
+/// One host's record, without its seconds.
+struct Part {
+    folder: PathBuf,
+    run: Run,
+    share: HostShare,
+}
+
+impl Part {
+    fn name(&self) -> String {
+        format!("share {} ({})", self.share.share.number, self.share.host)
+    }
+
+    /// The trigger by the common clock; None where the shares have none.
+    fn triggered(&self) -> Option<OffsetDateTime> {
+        let started = started(&self.run)?;
+        let start = &self.share.start;
+        match start.by {
+            StartedBy::DatabaseClock | StartedBy::OwnClock => {
+                Some(started + time::Duration::seconds_f64(start.clock_ahead_s.unwrap_or(0.0)))
+            }
+            StartedBy::Barrier => None,
+        }
+    }
+}
+
+/// The trigger by the host's own clock.
+fn started(run: &Run) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(&run.summary.started_at, &Rfc3339).ok()
+}
+
+/// Merges the shares in these folders. The merged latency log, and the seconds that the first host's
+/// operating system saw, are written into a folder; the record itself is for the caller to judge
+/// and to write.
+pub fn merge(folders: &[PathBuf], into: &Folder) -> Result<Run, RecordError> {
+    let mut rows = TimelineRows::default();
+    let mut parts: Vec<Part> = Vec::with_capacity(folders.len());
+    for folder in folders {
+        let mut part = read(folder)?;
+        if let Some(first) = parts.first() {
+            checks::same_run(first, &part)?;
+        }
+        if let Some(twice) = parts.iter().find(|other| other.share.share == part.share.share) {
+            let (share, other) = (part.share.share, twice.folder.display());
+            let why = format!("share {share} is in {other} as well; name each share once");
+            return Err(RecordError::Share { path: folder.clone(), why });
+        }
+        rows.add(std::mem::take(&mut part.run.details.timeline), &part.share);
+        if let Some(seen) = part.run.details.os.as_mut().filter(|_| !part.share.share.is_first()) {
+            seen.seconds = Vec::new();
+        }
+        parts.push(part);
+    }
+    parts.sort_by_key(|part| part.share.share.number);
+    let timeline = rows.timeline;
+    let window = steady_bounds(&parts);
+    let latency = timeline::latencies(&parts, timeline, window, into)?;
+    let run = merged(&parts, latency, window);
+    keep_os_seconds(&parts, into)?;
+    Ok(run)
+}
+
+fn read(folder: &Path) -> Result<Part, RecordError> {
+    let refused = |why: String| RecordError::Share { path: folder.to_owned(), why };
+    let run = super::load(folder)?;
+    if run.details.rebuilt_because == Some(RebuiltBecause::StillRunning) {
+        return Err(refused("petal is still at work on it; merge when it has ended".to_owned()));
+    }
+    let Some(share) = run.summary.share.clone() else {
+        return Err(refused(
+            "it is no share of a run: it was run without --share K/N, or is merged already"
+                .to_owned(),
+        ));
+    };
+    Ok(Part { folder: folder.to_owned(), run, share })
+}
+
+/// The whole record but for its findings.
+fn merged(parts: &[Part], latency: Latency, window: Option<(f64, f64)>) -> Run {
+    let Some(first) = parts.first() else { return Run::default() };
+    let hosts = hosts(parts);
+    let each = || parts.iter().map(|part| &part.run);
+    let mut run = first.run.clone();
+    let summary = &mut run.summary;
+    summary.status = status(&hosts, parts);
+    summary.share = None;
+    summary.sessions = each().map(|run| run.summary.sessions).sum();
+    summary.started_at = started_at(parts);
+    summary.elapsed_s = each().map(|run| run.summary.elapsed_s).fold(0.0, f64::max);
+    add_up(summary, parts);
+    summary.hosts = hosts;
+    let details = &mut run.details;
+    details.rebuilt = false;
+    details.rebuilt_because = None;
+    add_up_details(details, parts);
+    let Latency { timeline, whole, steady } = latency;
+    details.timeline = timeline;
+    details.histograms = whole.iter().map(|(tag, all)| (tag.clone(), all.bars())).collect();
+    details.op_latency_us = super::figures::all_operations(&whole);
+    details.saturated = each().map(|run| run.details.saturated).sum();
+    let is_hot = |tag: &str| first.run.summary.hot_latency_us.contains_key(tag);
+    let summaries = whole.iter().map(|(tag, all)| (tag.clone(), all.summary()));
+    let (hot, by_kind) = summaries.partition(|(tag, _)| is_hot(tag));
+    (run.summary.latency_us, run.summary.hot_latency_us) = (by_kind, hot);
+    run.summary.steady = window.map(|(from_s, to_s)| Steady {
+        from_s,
+        to_s,
+        latency_us: steady
+            .iter()
+            .filter(|(tag, _)| !is_hot(tag))
+            .map(|(tag, all)| (tag.clone(), all.summary()))
+            .collect(),
+        ..Steady::default()
+    });
+    database::fill(&mut run, parts, window, &steady);
+    run.summary.os = OsFigures::of(&run);
+    run
+}
+
+/// What petal itself counted.
+fn add_up(summary: &mut Summary, parts: &[Part]) {
+    let each = || parts.iter().map(|part| &part.run.summary);
+    summary.ops = each().fold(Ops::default(), |sum, other| sum.plus(&other.ops));
+    summary.rows = each().fold(Rows::default(), |sum, other| sum.plus(&other.rows));
+    let asked = each().map(|other| other.rows_asked);
+    summary.rows_asked = asked.reduce(|sum, other| Some(sum?.plus(&other?))).flatten();
+    summary.errors.clear();
+    for (code, count) in each().flat_map(|other| &other.errors) {
+        *summary.errors.entry(code.clone()).or_default() += count;
+    }
+    summary.sessions_lost = each().flat_map(|other| other.sessions_lost.clone()).collect();
+    summary.sessions_lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    summary.petal_cpu_s = each().map(|other| other.petal_cpu_s).sum();
+}
+
+fn add_up_details(details: &mut Details, parts: &[Part]) {
+    let each = || parts.iter().map(|part| &part.run.details);
+    let least = |of: fn(&Details) -> Option<f64>| each().filter_map(of).reduce(f64::min);
+    let most = |of: fn(&Details) -> Option<f64>| each().filter_map(of).reduce(f64::max);
+    details.first_done_s = least(|other| other.first_done_s);
+    details.last_done_s = most(|other| other.last_done_s);
+    details.connect_s = most(|other| other.connect_s);
+    details.db_time_s = each().map(|other| other.db_time_s).sum();
+    details.think_time_s = each().map(|other| other.think_time_s).sum();
+    details.ops_not_as_asked = each().map(|other| other.ops_not_as_asked).sum();
+    details.backlog = each().map(|other| other.backlog).sum();
+    let suspended = each().map(|other| other.suspended.clone());
+    details.suspended = suspended.reduce(|all, other| Some([all?, other?].concat())).flatten();
+    details.bad_blocks = each().flat_map(|other| other.bad_blocks.clone()).collect();
+    details.other_runs = Vec::new();
+    for other in each().flat_map(|other| &other.other_runs) {
+        if !details.other_runs.contains(other) {
+            details.other_runs.push(other.clone());
+        }
+    }
+    details.data_vanished = each().find_map(|other| other.data_vanished.clone());
+    let gaps = parts.iter().flat_map(|part| {
+        part.run.details.gaps.iter().map(move |gap| format!("{}: {gap}", part.name()))
+    });
+    details.gaps = gaps.collect();
+}
+
+/// A host without a whole record leaves an incomplete run, whatever the others did.
+fn status(hosts: &[HostRun], parts: &[Part]) -> Status {
+    let is = |status| parts.iter().any(|part| part.run.summary.status == status);
+    if hosts.iter().any(|host| !host.is_whole()) || is(Status::Incomplete) {
+        Status::Incomplete
+    } else if is(Status::Interrupted) {
+        Status::Interrupted
+    } else if parts.iter().any(|part| part.run.details.data_vanished.is_some())
+        || !is(Status::Complete)
+    {
+        Status::Failed
+    } else {
+        Status::Complete
+    }
+}
+
+/// The trigger of the first host.
+fn started_at(parts: &[Part]) -> String {
+    let first = parts.iter().filter_map(Part::triggered).min();
+    let of_first_share = || parts.first().map(|part| part.run.summary.started_at.clone());
+    first.map(moment::exact).or_else(of_first_share).unwrap_or_default()
+}
+
+/// Each share of the plan, also those that left no record.
+fn hosts(parts: &[Part]) -> Vec<HostRun> {
+    let Some(of) = parts.first().map(|part| part.share.share.of) else { return Vec::new() };
+    let first = parts.iter().filter_map(Part::triggered).min();
+    let shares =
+        (1..=of).map(|number| match parts.iter().find(|part| part.share.share.number == number) {
+            Some(part) => host(part, &parts[0], first),
+            None => {
+                let share = HostShare { share: Share { number, of }, ..HostShare::default() };
+                HostRun { share, ..HostRun::default() }
+            }
+        });
+    shares.collect()
+}
+
+fn host(part: &Part, first_share: &Part, first: Option<OffsetDateTime>) -> HostRun {
+    let Run { summary, details } = &part.run;
+    let seen = details.os.as_ref().map(|seen| &seen.whole.sum);
+    let own = details.host.as_ref().filter(|host| host.cpus > 0);
+    let busy = seen.and_then(|sum| sum.cpus.host?.share()).map(|cpu| 100.0 - cpu.idle - cpu.iowait);
+    let mut share = part.share.clone();
+    if share.start.by == StartedBy::Barrier {
+        // All began at the same time: what their clocks say of it is how far they are apart.
+        share.start.clock_ahead_s = started(&first_share.run)
+            .zip(started(&part.run))
+            .map(|(first, own)| (first - own).as_seconds_f64());
+    }
+    let after = part.triggered().zip(first).map(|(own, first)| (own - first).as_seconds_f64());
+    HostRun {
+        share,
+        status: Some(summary.status),
+        rebuilt: details.rebuilt,
+        sessions: summary.sessions,
+        sessions_lost: summary.sessions_lost.len() as u32,
+        elapsed_s: summary.elapsed_s,
+        triggered_after_s: after,
+        ops: summary.ops,
+        ops_per_second: summary.per_second.ops,
+        errors: summary.errors.clone(),
+        petal_cpu_s: summary.petal_cpu_s,
+        processors: own
+            .map(|host| f64::from(host.cpus).min(host.cpu_quota.unwrap_or(f64::INFINITY))),
+        busy_percent: busy,
+        received_bytes: seen.and_then(|sum| sum.counts.received_bytes),
+        sent_bytes: seen.and_then(|sum| sum.counts.sent_bytes),
+        folder: part.folder.display().to_string(),
+    }
+}
+
+/// The time in which all surviving sessions of all hosts ran; None where one of them knows none.
+fn steady_bounds(parts: &[Part]) -> Option<(f64, f64)> {
+    let bounds = |part: &Part| part.run.summary.steady.as_ref().map(|own| (own.from_s, own.to_s));
+    let all: Option<Vec<(f64, f64)>> = parts.iter().map(bounds).collect();
+    let common = all?.into_iter().reduce(|(from, to), own| (from.max(own.0), to.min(own.1)))?;
+    (common.1 - common.0 >= 1.0).then_some(common)
+}
+
+/// What the machines of an engine in petal's process did: each machine once, however many shares
+/// ran on it. None where one of them does not tell.
+fn of_machines(
+    parts: &[Part],
+    device: impl Fn(&Part) -> Option<DeviceCounts>,
+) -> Option<DeviceCounts> {
+    let mut machines = BTreeSet::new();
+    let name = |part: &Part| part.share.boot_id.clone().unwrap_or_else(|| part.share.host.clone());
+    let each = parts.iter().filter(|part| machines.insert(name(part)));
+    each.map(device).reduce(|sum, other| Some(sum?.plus(&other?))).flatten()
+}
+
+/// The first host's seconds stand for the run's own.
+fn keep_os_seconds(parts: &[Part], into: &Folder) -> Result<(), RecordError> {
+    let Some(first) = parts.first() else { return Ok(()) };
+    // Of several processes that work on the data they tell of one alone.
+    if parts.iter().filter(|part| part.share.counts_database).count() > 1 {
+        return Ok(());
+    }
+    for name in [super::os::OWN_NAME, super::os::SERVER_NAME] {
+        let path = first.folder.join(name);
+        if path.is_file() {
+            let text =
+                std::fs::read(&path).map_err(|error| RecordError::io("read", &path, error))?;
+            into.write_atomically(name, &text)?;
+        }
+    }
+    Ok(())
+}

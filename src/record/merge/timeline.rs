@@ -1,0 +1,152 @@
+//! The seconds of several hosts as those of one run, aligned by the trigger: counts add up, and
+//! latencies are merged from each host's histograms, second by second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::super::hosts::HostShare;
+use super::super::latency_log::{self, LatencyLog, SecondBySecond};
+use super::super::{Folder, RecordError, Second};
+use super::{Part, started_at};
+use crate::stats::histogram::{Latencies, LatencySummary};
+
+/// Clock noise at the bounds of a second.
+const SLACK_S: f64 = 0.005;
+
+/// Seconds that are added up, without percentiles.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub timeline: Vec<Second>,
+    machines: BTreeSet<String>,
+}
+
+impl Rows {
+    /// Adds a host's seconds. A machine's devices and processors count once.
+    pub fn add(&mut self, seconds: Vec<Second>, share: &HostShare) {
+        let machine = share.boot_id.clone().unwrap_or_else(|| share.host.clone());
+        let is_new_machine = self.machines.insert(machine);
+        for (at, second) in seconds.into_iter().enumerate() {
+            let counted = if share.counts_database { second.io } else { None };
+            let device = second.device.filter(|_| is_new_machine);
+            let cpu = second.cpu.filter(|_| is_new_machine && self.machines.len() == 1);
+            let Some(row) = self.timeline.get_mut(at) else {
+                self.timeline.push(Second { io: counted, device, cpu, ..second });
+                continue;
+            };
+            row.length_s = row.length_s.max(second.length_s);
+            row.ops = row.ops.plus(&second.ops);
+            row.rows = row.rows.plus(&second.rows);
+            row.rows_asked = row.rows_asked.zip(second.rows_asked).map(|(a, b)| a.plus(&b));
+            row.errors += second.errors;
+            row.sessions += second.sessions;
+            row.io = either(row.io, counted, |a, b| a.plus(&b));
+            row.device = either(row.device, device, |a, b| a.plus(&b));
+            row.cpu = row.cpu.or(cpu);
+            row.checkpoints = row.checkpoints.or(second.checkpoints);
+            row.vacuums = row.vacuums.or(second.vacuums);
+            for (kind, latency) in second.latency_us {
+                let sum = row.latency_us.entry(kind).or_default();
+                *sum = sum.plus_without_percentiles(&latency);
+            }
+        }
+    }
+}
+
+fn either<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(plus(ours, theirs)),
+        (ours, theirs) => ours.or(theirs),
+    }
+}
+
+/// The merged seconds, and the latencies of the run and of its steady window, by tag.
+pub(super) struct Latency {
+    pub timeline: Vec<Second>,
+    pub whole: BTreeMap<String, Latencies>,
+    pub steady: BTreeMap<String, Latencies>,
+}
+
+/// Merges the hosts' latency logs into one, which is written, and fills in what it tells of each
+/// second. A host's log that is missing leaves percentiles unknown.
+pub(super) fn latencies(
+    parts: &[Part],
+    mut timeline: Vec<Second>,
+    window: Option<(f64, f64)>,
+    into: &Folder,
+) -> Result<Latency, RecordError> {
+    let mut logs = Vec::with_capacity(parts.len());
+    for part in parts {
+        logs.extend(SecondBySecond::open(&part.folder.join(latency_log::NAME)));
+    }
+    let mut log = LatencyLog::begin(into, trigger(parts))?;
+    let (mut whole, mut steady) = (BTreeMap::new(), BTreeMap::new());
+    for row in &mut timeline {
+        let mut second: BTreeMap<String, Latencies> = BTreeMap::new();
+        for log in &mut logs {
+            log.until(row.from_s + 1.0 - SLACK_S, |tag, buckets| match second.get_mut(tag) {
+                Some(sum) => sum.add_buckets(buckets),
+                None => drop(second.insert(tag.to_owned(), Latencies::from_buckets(buckets))),
+            });
+        }
+        for (kind, known) in &mut row.latency_us {
+            let Some(merged) = second.remove(kind) else { continue };
+            // Without all of the hosts' histograms only count, mean and maximum are known.
+            if merged.count() != known.count {
+                known.p50 = None;
+                second.insert(kind.clone(), merged);
+                continue;
+            }
+            let (total_ns, max_ns) = known.exact_ns();
+            let exact = merged.with_exact(total_ns, max_ns);
+            *known = exact.summary();
+            second.insert(kind.clone(), exact);
+        }
+        log.second(row.from_s, row.length_s, second.iter().map(|(tag, all)| (tag.as_str(), all)))?;
+        let is_steady = window.is_some_and(|(from_s, to_s)| {
+            row.from_s + SLACK_S >= from_s && row.from_s + row.length_s <= to_s + SLACK_S
+        });
+        if is_steady {
+            add(&mut steady, &second);
+        }
+        add(&mut whole, &second);
+    }
+    let whole = exact(whole, parts);
+    Ok(Latency { timeline, whole, steady })
+}
+
+fn add(sums: &mut BTreeMap<String, Latencies>, second: &BTreeMap<String, Latencies>) {
+    for (tag, latencies) in second {
+        match sums.get_mut(tag) {
+            Some(sum) => sum.add(latencies),
+            None => drop(sums.insert(tag.clone(), latencies.clone())),
+        }
+    }
+}
+
+/// Totals and maxima as the hosts' records tell them, where they tell of the same operations.
+fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, Latencies> {
+    let told = |tag: &str| {
+        let each = parts.iter().filter_map(|part| {
+            let summary = &part.run.summary;
+            summary.latency_us.get(tag).or_else(|| summary.hot_latency_us.get(tag))
+        });
+        each.fold(LatencySummary::default(), |sum, own| sum.plus_without_percentiles(own))
+    };
+    sums.into_iter()
+        .map(|(tag, sum)| {
+            let known = told(&tag);
+            let (total_ns, max_ns) = known.exact_ns();
+            let is_same = known.count == sum.count();
+            let sum = if is_same { sum.with_exact(total_ns, max_ns) } else { sum };
+            (tag, sum)
+        })
+        .collect()
+}
+
+fn trigger(parts: &[Part]) -> SystemTime {
+    OffsetDateTime::parse(&started_at(parts), &Rfc3339)
+        .map_or(SystemTime::UNIX_EPOCH, SystemTime::from)
+}

@@ -1,0 +1,32 @@
+//! `petal merge`: the shares of several driver hosts as one record, judged, and written as a run's.
+
+use std::path::{Path, PathBuf};
+
+use time::OffsetDateTime;
+
+use crate::analysis::findings;
+use crate::record::{self, Folder};
+use crate::report;
+
+use super::RunError;
+use super::series::Kept;
+
+/// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
+pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<Kept, RunError> {
+    let folder = Folder::create(out, name, OffsetDateTime::now_utc())?;
+    let merged = merge_into(folders, folder.clone());
+    if merged.is_err() {
+        // It was made just now, and holds nothing but what this merge began.
+        let _ = std::fs::remove_dir_all(folder.path());
+    }
+    merged
+}
+
+/// Merges into a folder that is there.
+pub fn merge_into(folders: &[PathBuf], folder: Folder) -> Result<Kept, RunError> {
+    let mut run = record::merge::merge(folders, &folder)?;
+    run.summary.findings = findings::judge(&run);
+    record::save(&folder, &run)?;
+    let failure = report::write_all(&folder, &run).err().map(RunError::from);
+    Ok(Kept { run, folder, failure })
+}

@@ -1,0 +1,100 @@
+//! Driver hosts that can speak with each other: the ranks of an MPI launcher are the shares of a
+//! run. They agree before the trigger, begin by a barrier, and hand their records to the first one.
+
+mod exchange;
+pub mod mpi;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use crate::workload::share::Share;
+
+pub use exchange::{Plan, Together};
+pub use progress::{Summed, Told};
+
+/// Messages between ranks: a few, before a run and after it, and one a second of progress.
+pub trait Peers: Send + Sync {
+    /// From 0.
+    fn rank(&self) -> u32;
+
+    fn size(&self) -> u32;
+
+    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError>;
+
+    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError>;
+
+    /// Whose message of this kind has come, if any has.
+    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError>;
+
+    /// Returns when every rank has called it.
+    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError>;
+
+    /// Ranks are the shares.
+    fn share(&self) -> Share {
+        Share { number: self.rank() + 1, of: self.size() }
+    }
+}
+
+/// Kinds of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum Tag {
+    /// The plan of a run, from the first rank.
+    Plan = 1,
+    /// Whether a rank is ready.
+    Ready,
+    /// What the first rank decides on that.
+    Verdict,
+    /// A second of progress.
+    Second,
+    /// A rank's sessions have ended.
+    Ended,
+    /// Files of a rank's record.
+    Record,
+}
+
+impl Tag {
+    pub const ALL: [Self; 6] =
+        [Self::Plan, Self::Ready, Self::Verdict, Self::Second, Self::Ended, Self::Record];
+}
+
+/// How long to wait for other ranks.
+pub struct Wait<'a> {
+    until: Instant,
+    limit: Duration,
+    give_up: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl<'a> Wait<'a> {
+    /// Until that time is over, or the caller gives up.
+    pub fn at_most(limit: Duration, give_up: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { until: Instant::now() + limit, limit, give_up }
+    }
+
+    /// An error when it is time to stop waiting.
+    pub fn check(&self) -> Result<(), PeerError> {
+        if (self.give_up)() {
+            return Err(PeerError::Interrupted);
+        }
+        if Instant::now() >= self.until {
+            return Err(PeerError::Silent(self.limit));
+        }
+        Ok(())
+    }
+}
+
+/// Why a message did not come or go.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    #[error("a signal ended the wait for other hosts")]
+    Interrupted,
+    #[error("no answer from another host within {} s", .0.as_secs())]
+    Silent(Duration),
+    #[error("{0}")]
+    Failed(String),
+    /// Another host cannot run.
+    #[error("{0}")]
+    CalledOff(String),
+}

@@ -1,0 +1,354 @@
+//! MPI, loaded when it is needed: the standard ABI of MPI 5.0 (`libmpi_abi.so`) gives symbols and
+//! handles that are the same in every library, so that one petal speaks to all of them and needs
+//! none to be built. All of the `unsafe` for it is here. Calls are made one at a time.
+//!
+//! Every message waits by asking again ([`MPI_Test`](Functions::test)), never in a call that blocks:
+//! a rank that hangs is given up in time. The memory of a request that was given up is leaked,
+//! because the library may still use it.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr::{null, null_mut};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{PeerError, Peers, Tag, Wait};
+
+/// The library by the name that the standard gives it, and where it is found besides.
+pub const LIBRARY: &str = "libmpi_abi.so";
+const LIBRARIES: [&str; 3] = [LIBRARY, "libmpi_abi.so.1", "libmpi_abi.so.0"];
+
+type Handle = *mut c_void;
+
+// Constants of the standard ABI, version 1.
+const COMM_WORLD: usize = 0x101;
+const ERRORS_RETURN: usize = 0x143;
+const BYTE: usize = 0x247;
+const THREAD_SERIALIZED: c_int = 2048;
+const ANY_SOURCE: c_int = -1;
+const SUCCESS: c_int = 0;
+const ERROR_STRING_BYTES: usize = 512;
+const ABI_MAJOR: c_int = 1;
+
+/// A message goes in parts of so many bytes.
+const PART_BYTES: usize = 8 << 20;
+/// Messages that nobody waits for are taken within this.
+const LEAVE_LIMIT: Duration = Duration::from_secs(5);
+/// How long a request is left alone before it is asked for again: at first, and when it has waited
+/// for a while.
+const POLL_SOON: Duration = Duration::from_micros(20);
+const POLL_LATER: Duration = Duration::from_millis(1);
+const SOON: u32 = 5000;
+
+fn constant(value: usize) -> Handle {
+    std::ptr::without_provenance_mut(value)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Status {
+    source: c_int,
+    tag: c_int,
+    error: c_int,
+    internal: [c_int; 5],
+}
+
+macro_rules! functions {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*),)+) => {
+        /// The few functions that petal calls, each with the signature of the standard.
+        struct Functions { $($name: unsafe extern "C" fn($($argument),*) -> c_int),+ }
+
+        impl Functions {
+            fn find(library: Handle) -> Result<Self, String> {
+                $(
+                    let found = symbol(library, $symbol)?;
+                    // SAFETY: the standard ABI gives a function of this name this signature, and
+                    // the library stays loaded as long as the process lives.
+                    let $name = unsafe {
+                        std::mem::transmute::<Handle, unsafe extern "C" fn($($argument),*) -> c_int>(found)
+                    };
+                )+
+                Ok(Self { $($name),+ })
+            }
+        }
+    };
+}
+
+functions! {
+    abi_version = c"MPI_Abi_get_version": fn(*mut c_int, *mut c_int),
+    init = c"MPI_Init_thread": fn(*mut c_int, *mut c_void, c_int, *mut c_int),
+    finalize = c"MPI_Finalize": fn(),
+    set_errors = c"MPI_Comm_set_errhandler": fn(Handle, Handle),
+    error_string = c"MPI_Error_string": fn(c_int, *mut c_char, *mut c_int),
+    rank = c"MPI_Comm_rank": fn(Handle, *mut c_int),
+    size = c"MPI_Comm_size": fn(Handle, *mut c_int),
+    barrier = c"MPI_Ibarrier": fn(Handle, *mut Handle),
+    send = c"MPI_Isend": fn(*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle),
+    receive = c"MPI_Irecv": fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle),
+    test = c"MPI_Test": fn(*mut Handle, *mut c_int, *mut Status),
+    probe = c"MPI_Iprobe": fn(c_int, c_int, Handle, *mut c_int, *mut Status),
+}
+
+/// The ranks of one `mpiexec`.
+pub struct Mpi {
+    functions: Mutex<Functions>,
+    rank: u32,
+    size: u32,
+}
+
+impl Mpi {
+    /// Loads the library, the one at `path` if one is named, and joins the other ranks.
+    pub fn join(path: Option<&OsStr>) -> Result<Self, String> {
+        let functions = Functions::find(open(path)?)?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both are written before the call returns.
+        let code = unsafe { (functions.abi_version)(&raw mut major, &raw mut minor) };
+        if code != SUCCESS || major != ABI_MAJOR {
+            return Err(format!("its ABI is of version {major}.{minor}, and petal knows 1"));
+        }
+        let mut provided = 0;
+        // SAFETY: argc and argv may be null; `provided` is written before the call returns.
+        let code = unsafe {
+            (functions.init)(null_mut(), null_mut(), THREAD_SERIALIZED, &raw mut provided)
+        };
+        check(&functions, code, "MPI_Init_thread")?;
+        if provided < THREAD_SERIALIZED {
+            return Err("it serves one thread only (MPI_THREAD_SERIALIZED is needed)".to_owned());
+        }
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: handles are the standard's constants; rank and size are written by the calls.
+        let codes = unsafe {
+            [
+                (functions.set_errors)(constant(COMM_WORLD), constant(ERRORS_RETURN)),
+                (functions.rank)(constant(COMM_WORLD), &raw mut rank),
+                (functions.size)(constant(COMM_WORLD), &raw mut size),
+            ]
+        };
+        codes.into_iter().try_for_each(|code| check(&functions, code, "asking for the rank"))?;
+        let number = |value: c_int| u32::try_from(value).map_err(|_| "no rank".to_owned());
+        Ok(Self { rank: number(rank)?, size: number(size)?, functions: Mutex::new(functions) })
+    }
+
+    /// Leaves the other ranks, which must all come to this. Messages that nobody waits for any more,
+    /// such as seconds of progress, are taken first: with one left the library does not let go.
+    pub fn leave(&self) {
+        let never = || false;
+        let soon = Wait::at_most(LEAVE_LIMIT, &never);
+        for tag in Tag::ALL {
+            while let Ok(Some(from)) = self.probe(None, tag) {
+                if self.receive(from, tag, &soon).is_err() {
+                    break;
+                }
+            }
+        }
+        // SAFETY: it was initialised, and every request that did not end was given up for good.
+        let _ = unsafe { (self.functions.lock().finalize)() };
+    }
+
+    /// Asks for a request until it has ended. Not ended in time: false, and it goes on.
+    fn wait(&self, mut request: Handle, what: &str, wait: &Wait<'_>) -> Result<(), PeerError> {
+        let mut asked = 0;
+        loop {
+            let (mut done, mut status) = (0, Status::default());
+            {
+                let functions = self.functions.lock();
+                // SAFETY: the request is of this communicator and not yet ended; flag and status
+                // are written before the call returns.
+                let code =
+                    unsafe { (functions.test)(&raw mut request, &raw mut done, &raw mut status) };
+                check(&functions, code, what).map_err(PeerError::Failed)?;
+            }
+            if done != 0 {
+                return Ok(());
+            }
+            pause(&mut asked, wait)?;
+        }
+    }
+
+    fn send_part(
+        &self,
+        to: u32,
+        tag: Tag,
+        part: Vec<u8>,
+        wait: &Wait<'_>,
+    ) -> Result<(), PeerError> {
+        // Until the request has ended the memory is the library's.
+        let part = Box::leak(part.into_boxed_slice());
+        let whole = std::ptr::from_mut(part);
+        let mut request = null_mut();
+        {
+            let functions = self.functions.lock();
+            // SAFETY: the memory lives until it is taken back below, after the request has ended.
+            let code = unsafe {
+                (functions.send)(
+                    part.as_ptr().cast(),
+                    part.len() as c_int,
+                    constant(BYTE),
+                    to as c_int,
+                    tag as c_int,
+                    constant(COMM_WORLD),
+                    &raw mut request,
+                )
+            };
+            check(&functions, code, "sending to another rank").map_err(PeerError::Failed)?;
+        }
+        self.wait(request, "sending to another rank", wait)?;
+        // SAFETY: it was leaked above, and the request that used it has ended.
+        drop(unsafe { Box::from_raw(whole) });
+        Ok(())
+    }
+
+    fn receive_part(
+        &self,
+        from: u32,
+        tag: Tag,
+        bytes: usize,
+        wait: &Wait<'_>,
+    ) -> Result<Vec<u8>, PeerError> {
+        let part = Box::leak(vec![0_u8; bytes].into_boxed_slice());
+        let whole = std::ptr::from_mut(part);
+        let mut request = null_mut();
+        {
+            let functions = self.functions.lock();
+            // SAFETY: the memory lives until it is taken back below, after the request has ended.
+            let code = unsafe {
+                (functions.receive)(
+                    whole.cast(),
+                    bytes as c_int,
+                    constant(BYTE),
+                    from as c_int,
+                    tag as c_int,
+                    constant(COMM_WORLD),
+                    &raw mut request,
+                )
+            };
+            check(&functions, code, "receiving from another rank").map_err(PeerError::Failed)?;
+        }
+        self.wait(request, "receiving from another rank", wait)?;
+        // SAFETY: it was leaked above, and the request that filled it has ended.
+        Ok(unsafe { Box::from_raw(whole) }.into_vec())
+    }
+
+    /// Whose message of this kind has come, if any has.
+    fn probe(&self, from: Option<u32>, tag: Tag) -> Result<Option<u32>, PeerError> {
+        let (mut flag, mut status) = (0, Status::default());
+        let functions = self.functions.lock();
+        let source = from.map_or(ANY_SOURCE, |from| from as c_int);
+        // SAFETY: flag and status are written before the call returns.
+        let code = unsafe {
+            (functions.probe)(
+                source,
+                tag as c_int,
+                constant(COMM_WORLD),
+                &raw mut flag,
+                &raw mut status,
+            )
+        };
+        check(&functions, code, "looking for messages").map_err(PeerError::Failed)?;
+        Ok((flag != 0).then(|| u32::try_from(status.source).unwrap_or(0)))
+    }
+}
+
+impl Peers for Mpi {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+        self.send_part(to, tag, (bytes.len() as u64).to_le_bytes().to_vec(), wait)?;
+        bytes.chunks(PART_BYTES).try_for_each(|part| self.send_part(to, tag, part.to_vec(), wait))
+    }
+
+    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+        let mut asked = 0;
+        while self.probe(Some(from), tag)?.is_none() {
+            pause(&mut asked, wait)?;
+        }
+        let length = self.receive_part(from, tag, 8, wait)?;
+        let length = length.try_into().map(u64::from_le_bytes).unwrap_or(0) as usize;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let part = PART_BYTES.min(length - bytes.len());
+            bytes.extend(self.receive_part(from, tag, part, wait)?);
+        }
+        Ok(bytes)
+    }
+
+    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError> {
+        self.probe(None, tag)
+    }
+
+    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError> {
+        let mut request = null_mut();
+        {
+            let functions = self.functions.lock();
+            // SAFETY: the request is written before the call returns.
+            let code = unsafe { (functions.barrier)(constant(COMM_WORLD), &raw mut request) };
+            check(&functions, code, "the barrier").map_err(PeerError::Failed)?;
+        }
+        self.wait(request, "the barrier", wait)
+    }
+}
+
+/// Leaves the processor to others; an error when it is time to give up.
+fn pause(asked: &mut u32, wait: &Wait<'_>) -> Result<(), PeerError> {
+    wait.check()?;
+    thread::sleep(if *asked < SOON { POLL_SOON } else { POLL_LATER });
+    *asked += 1;
+    Ok(())
+}
+
+fn check(functions: &Functions, code: c_int, what: &str) -> Result<(), String> {
+    if code == SUCCESS {
+        return Ok(());
+    }
+    let mut text = [0_u8; ERROR_STRING_BYTES + 1];
+    let mut length = 0;
+    // SAFETY: the standard's longest text and its end fit.
+    unsafe { (functions.error_string)(code, text.as_mut_ptr().cast(), &raw mut length) };
+    let words = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
+    Err(format!("{what}: {words} (MPI error {code})"))
+}
+
+/// The library, by the path or by the names under which it is found; or why it cannot be loaded.
+fn open(path: Option<&OsStr>) -> Result<Handle, String> {
+    let named = path.map(|path| vec![path]);
+    let names = named.unwrap_or_else(|| LIBRARIES.iter().map(OsStr::new).collect());
+    let mut why = String::new();
+    for name in names {
+        let Ok(name) = CString::new(name.as_bytes()) else { continue };
+        // SAFETY: the name ends with a zero; the library's own initialisers are trusted as those
+        // of any library that a user installed to be loaded.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        if !library.is_null() {
+            return Ok(library);
+        }
+        if why.is_empty() {
+            why = last_error();
+        }
+    }
+    Err(why)
+}
+
+fn symbol(library: Handle, name: &CStr) -> Result<Handle, String> {
+    // SAFETY: the library is loaded and the name ends with a zero.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if found.is_null() { Err(last_error()) } else { Ok(found) }
+}
+
+fn last_error() -> String {
+    // SAFETY: the text is the loader's, and is copied before the next call of it.
+    let text = unsafe { libc::dlerror() };
+    if std::ptr::eq(text, null()) {
+        return "the loader does not say why".to_owned();
+    }
+    // SAFETY: it is not null, and ends with a zero.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

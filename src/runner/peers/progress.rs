@@ -1,0 +1,122 @@
+//! Progress of a run of several hosts: each tells the first one of its seconds, a few hundred bytes,
+//! and the first one shows their sum.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use crate::engine::{Progress, ProgressUnit};
+use crate::record::{Finding, Second};
+use crate::stats::timeline::Tally;
+
+use super::super::{Subject, Watch};
+use super::Together;
+
+/// Watches on a host that is not the first: errors are shown there, seconds on the first one.
+pub struct Told<'a> {
+    pub hosts: &'a Together,
+    pub shown: &'a dyn Watch,
+}
+
+/// Watches on the first host: shows all hosts' seconds as one.
+pub struct Summed<'a> {
+    hosts: &'a Together,
+    shown: &'a dyn Watch,
+    /// The newest second of each other host, by its share.
+    newest: Mutex<BTreeMap<u32, Second>>,
+}
+
+impl<'a> Summed<'a> {
+    pub fn new(hosts: &'a Together, shown: &'a dyn Watch) -> Self {
+        Self { hosts, shown, newest: Mutex::default() }
+    }
+
+    /// This host's second with the newest one of each other.
+    fn with_others(&self, own: &Second) -> Second {
+        let mut newest = self.newest.lock();
+        newest.extend(self.hosts.seconds().into_iter().map(|(share, s)| (share.number, s)));
+        newest.values().fold(own.clone(), |mut sum, other| {
+            sum.ops = sum.ops.plus(&other.ops);
+            sum.rows = sum.rows.plus(&other.rows);
+            sum.errors += other.errors;
+            sum.sessions += other.sessions;
+            for (kind, latency) in &other.latency_us {
+                let all = sum.latency_us.entry(kind.clone()).or_default();
+                // The slowest host's stands for all: what is shown is a warning, not a figure.
+                let p99 = [all.p99, latency.p99].into_iter().flatten().reduce(f64::max);
+                *all = all.plus_without_percentiles(latency);
+                all.p99 = p99;
+            }
+            sum
+        })
+    }
+}
+
+impl Progress for Told<'_> {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+impl Watch for Told<'_> {
+    fn begins(&self, _: &Subject) {}
+    fn triggered(&self, _: u32, _: f64) {}
+
+    fn second(&self, second: &Second, _: &Tally, _: f64) {
+        self.hosts.tell_second(second);
+    }
+
+    fn ended(&self) {}
+    fn judged(&self, _: &[Finding]) {}
+
+    fn error(&self, message: &str) {
+        self.shown.error(&format!("share {}: {message}", self.hosts.share()));
+    }
+
+    fn heading(&self, _: &str) {}
+}
+
+impl Progress for Summed<'_> {
+    fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+        self.shown.phase(what, total, unit);
+    }
+
+    fn advance(&self, units: u64) {
+        self.shown.advance(units);
+    }
+
+    fn note(&self, line: &str) {
+        self.shown.note(line);
+    }
+}
+
+impl Watch for Summed<'_> {
+    fn begins(&self, subject: &Subject) {
+        self.shown.begins(subject);
+    }
+
+    fn triggered(&self, sessions: u32, seconds: f64) {
+        self.newest.lock().clear();
+        self.shown.triggered(sessions * self.hosts.share().of, seconds);
+    }
+
+    fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
+        self.shown.second(&self.with_others(second), so_far, left_s);
+    }
+
+    fn ended(&self) {
+        self.shown.ended();
+    }
+
+    fn judged(&self, findings: &[Finding]) {
+        self.shown.judged(findings);
+    }
+
+    fn error(&self, message: &str) {
+        self.shown.error(message);
+    }
+
+    fn heading(&self, heading: &str) {
+        self.shown.heading(heading);
+    }
+}

@@ -1,0 +1,187 @@
+//! The common trigger of several driver hosts: a moment on one clock, or a barrier. The database's
+//! clock is taken where it can be asked, so that hosts whose own clocks differ begin together all
+//! the same.
+
+use std::thread;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::record::hosts::{CommonStart, StartedBy};
+use crate::record::moment;
+use crate::stats::clock::ClockState;
+use crate::stats::target::TargetDetails;
+
+use crate::workload::scatter::mix;
+
+use super::RunError;
+use super::job::{Job, Prepared};
+use super::peers::Together;
+
+/// The opening snapshot is taken so long before the moment.
+const SNAPSHOT_BEFORE: Duration = Duration::from_secs(2);
+/// The operating system's counters are read so long before it.
+const SAMPLE_BEFORE: Duration = Duration::from_millis(20);
+/// The share that counts waits so long for what other hosts still have in flight at the end.
+const OTHERS_END: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(100);
+/// A difference of clocks that a person should see.
+const AHEAD_NOTED_S: f64 = 0.1;
+
+/// The last session of another host may end so long after RUN_TIME.
+const OTHERS_LATE: Duration = Duration::from_secs(60);
+
+/// When the sessions begin.
+#[derive(Clone, Copy, Default)]
+pub enum Start<'a> {
+    /// As soon as all are connected.
+    #[default]
+    AtOnce,
+    /// At this moment: `--start-at`.
+    At(OffsetDateTime),
+    /// When all hosts are ready.
+    Together(&'a Together),
+}
+
+impl Start<'_> {
+    /// Decides by which clock the start is taken; None of a run that begins at once.
+    pub fn common(
+        self,
+        details: &TargetDetails,
+        clock_ahead_s: Option<f64>,
+        note: &dyn Fn(&str),
+    ) -> Option<CommonStart> {
+        let at = match self {
+            Self::AtOnce => return None,
+            Self::At(at) => Some(moment::exact(at)),
+            Self::Together(_) => {
+                return Some(CommonStart { by: StartedBy::Barrier, ..CommonStart::default() });
+            }
+        };
+        let is_server_here = details.local && !details.in_process;
+        let common = match if is_server_here { Some(0.0) } else { clock_ahead_s } {
+            Some(ahead_s) => CommonStart {
+                by: StartedBy::DatabaseClock,
+                at,
+                clock_ahead_s: Some(ahead_s),
+                ..CommonStart::default()
+            },
+            None => {
+                let synchronised = ClockState::ask().map(|state| state.synchronised);
+                CommonStart { by: StartedBy::OwnClock, at, synchronised, ..CommonStart::default() }
+            }
+        };
+        match (common.clock_ahead_s, common.synchronised) {
+            (Some(s), _) if s.abs() > AHEAD_NOTED_S => note(&format!(
+                "the database's clock is {:.3} s {} this host's: the run begins by the database's",
+                s.abs(),
+                if s < 0.0 { "behind" } else { "ahead of" },
+            )),
+            (None, Some(false)) => note(
+                "this host's clock is not synchronised: other hosts begin at another moment \
+                 (chronyc waitsync, or timedatectl set-ntp true)",
+            ),
+            _ => {}
+        }
+        Some(common)
+    }
+
+    /// Waits until the opening snapshot is due. Refuses a moment that has passed.
+    pub fn wait_for_snapshot(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        let at = match self {
+            Self::AtOnce => return Ok(()),
+            Self::At(at) => at,
+            Self::Together(hosts) => return Ok(hosts.agree(Ok(()))?),
+        };
+        let late = now(prepared) - at;
+        if late.is_positive() {
+            return Err(RunError::Environment(format!(
+                "--start-at {}: all sessions were connected {:.1} s after that, and other hosts \
+                 have begun; give a later moment to all of them",
+                moment::exact(at),
+                late.as_seconds_f64(),
+            )));
+        }
+        let wait_s = (-late).as_seconds_f64();
+        job.watch.note(&format!("connected; the run begins in {wait_s:.0} s"));
+        wait_until(job, prepared, at - SNAPSHOT_BEFORE)
+    }
+
+    /// Waits until the operating system's counters are due.
+    pub fn wait_for_sample(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        match self {
+            Self::AtOnce => Ok(()),
+            Self::At(at) => wait_until(job, prepared, at - SAMPLE_BEFORE),
+            Self::Together(hosts) => Ok(hosts.agree(Ok(()))?),
+        }
+    }
+
+    /// Waits for the moment itself.
+    pub fn wait_for_trigger(self, job: &Job<'_>, prepared: &Prepared) -> Result<(), RunError> {
+        match self {
+            Self::AtOnce => Ok(()),
+            Self::At(at) => wait_until(job, prepared, at),
+            Self::Together(hosts) => Ok(hosts.barrier()?),
+        }
+    }
+
+    /// Before the closing snapshot: waits for what other hosts have in flight. True when all of
+    /// them have told that they ended.
+    pub fn wait_for_others(self, job: &Job<'_>) -> bool {
+        match self {
+            Self::AtOnce => false,
+            Self::At(_) => {
+                if job.counts_database() && !job.share.is_whole() {
+                    thread::sleep(OTHERS_END);
+                }
+                false
+            }
+            Self::Together(hosts) => hosts.ended(job.settings.run_time + OTHERS_LATE),
+        }
+    }
+
+    /// The trigger by this host's clock, as far as it is known before it.
+    pub fn expected(self, prepared: &Prepared) -> OffsetDateTime {
+        match self {
+            Self::AtOnce | Self::Together(_) => OffsetDateTime::now_utc(),
+            Self::At(at) => at - ahead(prepared),
+        }
+    }
+
+    /// What is recorded of the start, once the sessions were triggered.
+    pub fn recorded(self, prepared: &Prepared, triggered: OffsetDateTime) -> Option<CommonStart> {
+        let late_s = match self {
+            Self::At(at) => Some((triggered + ahead(prepared) - at).as_seconds_f64()),
+            Self::AtOnce | Self::Together(_) => None,
+        };
+        prepared.start.clone().map(|start| CommonStart { late_s, ..start })
+    }
+}
+
+/// The seed of a run whose hosts have only the moment of their start in common. 53 bits, so that every
+/// JSON reader keeps it exactly.
+pub fn seed(at: OffsetDateTime) -> u64 {
+    mix(at.unix_timestamp_nanos() as u64) >> 11
+}
+
+/// The common clock.
+fn now(prepared: &Prepared) -> OffsetDateTime {
+    OffsetDateTime::now_utc() + ahead(prepared)
+}
+
+fn ahead(prepared: &Prepared) -> time::Duration {
+    let ahead_s = prepared.start.as_ref().and_then(|start| start.clock_ahead_s);
+    time::Duration::seconds_f64(ahead_s.unwrap_or(0.0))
+}
+
+fn wait_until(job: &Job<'_>, prepared: &Prepared, at: OffsetDateTime) -> Result<(), RunError> {
+    loop {
+        job.check_interrupted()?;
+        let left = at - now(prepared);
+        let Ok(left) = Duration::try_from(left) else { return Ok(()) };
+        if left.is_zero() {
+            return Ok(());
+        }
+        thread::sleep(left.min(POLL));
+    }
+}
