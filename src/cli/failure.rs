@@ -19,7 +19,7 @@ pub enum Exit {
     Usage = 2,
     /// Unreachable, refused, full, read-only, not loaded.
     Environment = 3,
-    /// A limit of `compare` can neither be said to be kept nor to be broken.
+    /// A limit of `compare` or `history` can neither be said to be kept nor to be broken.
     Inconclusive = 4,
     /// A signal ended it; results are kept.
     Interrupted = 130,

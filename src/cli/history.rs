@@ -37,7 +37,7 @@ pub fn command() -> Command {
                 .default_value(DAY),
         )
         .arg(
-            value("metric", "NAME,...", "What to follow [default: piops, or the usual figures]")
+            value("metric", "NAME,...", "What to follow [default: the limits', or the usual ones]")
                 .value_delimiter(',')
                 .action(ArgAction::Append),
         )
@@ -57,8 +57,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
     let asked = matches.get_many::<String>("metric").unwrap_or_default();
     let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();
-    metrics.extend(gates.iter().map(|gate| gate.metric.clone()));
-    metrics.dedup();
+    for gate in &gates {
+        if !metrics.contains(&gate.metric) {
+            metrics.push(gate.metric.clone());
+        }
+    }
     let by = matches.get_one::<String>("by").map_or(DAY.to_owned(), |by| by.trim().to_lowercase());
     let told = history(&seen, &by, &metrics)?;
     let held: Vec<Held> = gates.iter().map(|gate| told.hold(gate)).collect();

@@ -53,12 +53,14 @@ Examples:
   petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
   petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
+  petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
+  petal gallery petal-results --out page           all results on one page
   petal awr --csv results/                         AWR and Statspack reports as rows
   petal profile awr_*.html -o prod.json            what a production database did, to replay it elsewhere
   petal help parameters                            every parameter, and which engine supports it
 
 Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
-3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare is inconclusive;
+3 environment (unreachable, refused, full, not loaded, not written); 4 a limit of compare or history is inconclusive;
 130 interrupted (results are kept).";
 
 /// A subcommand: how it looks, and what it does.

@@ -157,6 +157,11 @@ fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
     browser.window(390, 800);
     let wide = "document.documentElement.scrollWidth <= innerWidth";
     assert_eq!(browser.value(wide), true, "the page is wider than its window");
+    // There they are moved together, so that a moment stays below itself.
+    browser.value("document.querySelector('#time .plot').scrollLeft = 120");
+    let moved = "new Promise(done => setTimeout(() => done([...document.querySelectorAll(
+        '#time .plot:not([hidden])')].every(plot => plot.scrollLeft === 120)), 200))";
+    assert_eq!(browser.value(moved), true, "a chart stayed behind");
     browser.screenshot(&shot("run-narrow.png"));
     assert_quiet(&mut browser);
 }

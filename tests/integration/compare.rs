@@ -235,14 +235,14 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
 #[test]
 fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     let work = Workplace::new();
-    let mut table = "petal,piops\n".to_owned();
+    let mut table = "petal,piops,read_us\n".to_owned();
     for (version, level) in [("1.0", 100.0), ("1.1", 101.0), ("1.2", 80.0)] {
         for step in [-1.0, 0.0, 1.0] {
-            table.push_str(&format!("{version},{}\n", level + step));
+            table.push_str(&format!("{version},{},90\n", level + step));
         }
     }
     work.write("nights.csv", table);
-    let history = ["history", "nights.csv", "--by", "petal"];
+    let history = ["history", "nights.csv", "--by", "petal", "--metric", "piops,read_us"];
     let text = work.petal(history).exits(0).stdout;
     let row = text.lines().find(|line| line.starts_with("1.2")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
@@ -252,6 +252,7 @@ fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     let limited = |limit: &'static str| [&history[..], &["--fail-if", limit]].concat();
     let failed = work.petal(limited("piops < -10%")).exits(1).stdout;
     assert!(failed.contains("FAILED") && failed.contains("1.2 -20.4 %"), "{failed}");
+    assert_eq!(failed.matches("PIOPS  ").count(), 1, "a figure is there once: {failed}");
     work.petal(limited("piops < -40%")).exits(0);
     work.petal(limited("piops < -20%")).exits(4);
     let told = work.petal([&history[..], &["--json"]].concat()).exits(0).json();

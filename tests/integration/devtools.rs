@@ -136,9 +136,9 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page.
+    /// The value of an expression in the page; of a promise what it comes to.
     pub fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({"expression": expression, "returnByValue": true});
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", asked);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()

@@ -14,11 +14,11 @@ use crate::record::observation::metric;
 use crate::settings::objective::Objective;
 
 const READING: [&str; 4] = [
-    "A row is a line of petals: runs that differ in sessions only. Its small picture and the charts \
-     below have the same axes in every row, PIOPS across and the mean single-block read upwards, both \
-     as logarithms. The ring is the peak.",
-    "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is half \
-     of a 95 % interval. A dash is unknown, never a zero.",
+    "A row is a line of petals: runs that differ in sessions only. Its small picture and the \
+     charts below have the same axes in every row, PIOPS across and the mean single-block read \
+     upwards, both as logarithms. The ring is the peak.",
+    "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is \
+     half of a 95 % interval. A dash is unknown, never a zero.",
     "Figures of different data sets, mixes and platforms stand beside each other here, and are not \
      alike for that. Warnings are those of the runs at the peak: read them first.",
     "petal compare tells whether two of these differ by more than their repeats do.",
@@ -81,8 +81,8 @@ fn table(shown: &[Shown], axes: &SharedAxes, objective: Option<&Objective>) -> T
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
     let cost = if has_cost { " | a month for 1,000 PIOPS:" } else { "" };
     let mut table = Table::headed(&format!(
-        "petals | peak PIOPS: | +-: | read us: | MB/s: | sessions:{}{cost} | mix | database | device | \
-         host | active data | warnings at the peak | measured | record",
+        "petals | peak PIOPS: | +-: | read us: | MB/s: | sessions:{}{cost} | mix | database | \
+         device | host | active data | warnings at the peak | measured | record",
         within.unwrap_or_default()
     ));
     for (at, record) in shown.iter().enumerate() {

@@ -7,8 +7,8 @@ use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
 const TABLE: &str = include_str!("published.csv");
 const ROW_PX: f64 = 24.0;
 const OWN: &str = "this gallery";
-const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a scale \
-    to read by, no ranking. What each holds back stands among the values.";
+const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a \
+    scale to read by, no ranking. What each holds back stands among the values.";
 
 /// One published result.
 pub(super) struct Published {

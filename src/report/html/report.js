@@ -168,6 +168,16 @@
       });
     });
   });
+  // On a narrow screen charts over time are moved sideways together.
+  var timed = document.querySelectorAll("#time .plot");
+  timed.forEach(function (plot) {
+    plot.addEventListener("scroll", function () {
+      timed.forEach(function (other) {
+        if (other.scrollLeft !== plot.scrollLeft) other.scrollLeft = plot.scrollLeft;
+      });
+    }, { passive: true });
+  });
+
   // Rows are sorted by the name of a column, and filtered by those that tell kinds apart.
   document.querySelectorAll("table.sortable").forEach(function (table) {
     var body = table.tBodies[0], rows = Array.from(body.rows), filters = [];

@@ -1,5 +1,5 @@
-//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in a
-//! few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most of
+//! The run over time, all charts on one axis with the run's events marked. A long run is drawn in
+//! a few hundred pieces of whole seconds: rates are the mean of a piece with the least and the most of
 //! its seconds kept; percentiles, which have no mean, are those of its middle and of its worst
 //! second. The note of each chart says so.
 

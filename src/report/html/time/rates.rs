@@ -30,8 +30,8 @@ struct Titles<'a> {
     color: usize,
 }
 
-const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block each. Lines that part \
-    are blocks that a cache served, requests that somebody else made, or writes that come later.";
+const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block each. Lines that \
+    part are blocks that a cache served, requests that somebody else made, or writes that come later.";
 
 pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Figure> {
     let block = axis.run.summary.target.block_size as f64 / 1e6;
