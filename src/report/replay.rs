@@ -149,7 +149,10 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
             or_dash(found.holds, |scale| format!("{scale}x")),
             or_dash(found.fails, |scale| format!("{scale}x")),
             or_dash(found.holds, |scale| format!("{:.1}", scale - 1.0)),
-            found.cause.clone().unwrap_or_else(|| "no limit was reached".to_owned()),
+            or_dash(found.cause.as_deref(), |cause| {
+                // The column says it.
+                cause.strip_prefix("limited by: ").unwrap_or(cause).to_owned()
+            }),
         ]);
     }
     let mut out = String::from("Will it fit?\n\n");
