@@ -25,6 +25,7 @@ mod metrics;
 mod mysql;
 mod not_loaded;
 mod oracle;
+mod oracle_block;
 mod oracle_captures;
 mod oracle_speaks;
 mod oracle_wire;

@@ -79,6 +79,11 @@ fn of_connection(message: &str) -> &'static str {
     } else if has(&["unable to find", "no configuration directory", "invalid connect string"]) {
         "write oracle://user@host:1521/service, or name an alias of tnsnames.ora and set TNS_ADMIN \
          to its folder"
+    } else if has(&["native network encryption"]) {
+        "use TCPS: a port with TLS, ?protocol=tcps and ?wallet=DIR; or let the server accept \
+         connections without it (SQLNET.ENCRYPTION_SERVER, SQLNET.CRYPTO_CHECKSUM_SERVER)"
+    } else if has(&["driver failed"]) {
+        "the answer is none that the driver understands: docs/engines/oracle.md says what to report"
     } else if has(&["no credentials"]) {
         "give a password: ORACLE_PASSWORD, ORACLE_PASSWORD=@FILE, or at the prompt"
     } else if has(&["no answer for", "no answer in time"]) {

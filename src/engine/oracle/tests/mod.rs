@@ -2,6 +2,7 @@
 
 mod grammar;
 mod load;
+mod names;
 mod operations;
 mod parameters;
 mod reports;
