@@ -106,10 +106,7 @@ pub(super) fn device(run: &Run) -> Judgement {
         return unknown(ID, "the bytes of the device, or of what lies above it, are not known");
     };
     let (own, served) = (read + written + redo, moved(device));
-    let excess = served.saturating_sub(own);
-    if excess < DEVICE_BYTES_MIN || (excess as f64) <= own as f64 * DEVICE_SHARE_MIN {
-        return Judgement::Clear;
-    }
+    let Some(excess) = excess(served, own) else { return Judgement::Clear };
     warning(
         ID,
         format!(
@@ -126,6 +123,13 @@ pub(super) fn device(run: &Run) -> Judgement {
         "device_read_bytes": device.read_bytes, "device_write_bytes": device.write_bytes,
         "own_read_bytes": read, "database_write_bytes": written, "redo_bytes": redo,
     }))
+}
+
+/// Bytes that were moved beyond one's own, where they are many.
+fn excess(moved: u64, own: u64) -> Option<u64> {
+    let excess = moved.saturating_sub(own);
+    let is_much = excess >= DEVICE_BYTES_MIN && excess as f64 > own as f64 * DEVICE_SHARE_MIN;
+    is_much.then_some(excess)
 }
 
 fn moved(device: &DeviceCounts) -> u64 {
@@ -145,10 +149,7 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
         return Judgement::Clear;
     };
     let (own, all) = (moved(&data), moved(&most.counts));
-    let excess = all.saturating_sub(own);
-    if excess < DEVICE_BYTES_MIN || (excess as f64) <= own as f64 * DEVICE_SHARE_MIN {
-        return Judgement::Clear;
-    }
+    let Some(excess) = excess(all, own) else { return Judgement::Clear };
     warning(
         ID,
         format!(

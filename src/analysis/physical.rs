@@ -11,8 +11,6 @@ use crate::stats::units::bytes as size;
 
 /// Fewer bytes than this say nothing about who served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;
-/// Requests in flight at the bounds, and the device's own rounding, stay under this.
-const MISSING_SHARE_MAX: f64 = 0.10;
 const LOGICAL_MISS_SHARE_MAX: f64 = 0.001;
 const PREFETCHED_SHARE_MAX: f64 = 0.05;
 const BLOCKS_PER_REQUEST_MAX: f64 = 1.05;
@@ -51,24 +49,6 @@ impl Cache {
 /// True when the database's cache holds all that the run could touch: a test of logical I/O.
 pub(super) fn is_cached(run: &Run) -> bool {
     Cache::that_holds(run).is_some()
-}
-
-/// The bytes that the device should have served. Past the page cache, these are the data files';
-/// the log is read through the page cache, which is no fault.
-pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
-    let is_direct = served::is_direct(run);
-    let data_kind = run.details.target.data_file_kind.as_ref();
-    match run.details.files.iter().find(|file| Some(&file.kind) == data_kind) {
-        Some(data) if is_direct => Some(data.read_bytes),
-        // A journal does not keep data and log apart: all reads are an upper bound, which
-        // proves something only where the device reached it.
-        None if is_direct && run.details.rebuilt => {
-            let served = run.details.device.as_ref()?.read_bytes as f64;
-            let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
-            run.details.io.physical_read_bytes.filter(reached)
-        }
-        _ => run.details.io.physical_read_bytes,
-    }
 }
 
 pub(super) fn reached_the_device(run: &Run) -> Judgement {

@@ -1,11 +1,12 @@
 //! Who served the reads. A device's bytes are everybody's: where the kernel tells what the processes
 //! that serve the run had read, that decides; else a read far faster than the device's own.
 
-use super::physical;
 use crate::record::Run;
 
 /// The device served the reads if so much of the bytes came from it.
 pub const DEVICE_SHARE_MIN: f64 = 0.90;
+/// Requests in flight at the bounds, and the device's own rounding, stay under this.
+const MISSING_SHARE_MAX: f64 = 0.10;
 /// A device that moved no more than so many times the bytes worked for nobody else.
 const DEVICE_EXCESS_MAX: f64 = 1.20;
 /// A read that took less than that share of the device's own time was served by somebody else.
@@ -35,7 +36,7 @@ impl ReadsServed {
 
 /// An error says why nobody can tell.
 pub fn reads(run: &Run) -> Result<ReadsServed, String> {
-    let Some(asked) = physical::expected_device_bytes(run) else {
+    let Some(asked) = expected_device_bytes(run) else {
         return Err("how many bytes of data were read above the device is not known".to_owned());
     };
     let Some(counted) = run.details.device.as_ref().map(|device| device.read_bytes) else {
@@ -56,6 +57,24 @@ pub fn reads(run: &Run) -> Result<ReadsServed, String> {
         doubt(run, asked, counted)?;
     }
     Ok(ReadsServed { asked, device: by_device, page_cache: asked - by_device, unseen: 0 })
+}
+
+/// The bytes that the device should have served. Past the page cache, these are the data files';
+/// the log is read through the page cache, which is no fault.
+pub(super) fn expected_device_bytes(run: &Run) -> Option<u64> {
+    let is_direct = is_direct(run);
+    let data_kind = run.details.target.data_file_kind.as_ref();
+    match run.details.files.iter().find(|file| Some(&file.kind) == data_kind) {
+        Some(data) if is_direct => Some(data.read_bytes),
+        // A journal does not keep data and log apart: all reads are an upper bound, which
+        // proves something only where the device reached it.
+        None if is_direct && run.details.rebuilt => {
+            let served = run.details.device.as_ref()?.read_bytes as f64;
+            let reached = |&all: &u64| served >= all as f64 * (1.0 - MISSING_SHARE_MAX);
+            run.details.io.physical_read_bytes.filter(reached)
+        }
+        _ => run.details.io.physical_read_bytes,
+    }
 }
 
 /// The page cache was passed by.

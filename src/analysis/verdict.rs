@@ -56,7 +56,7 @@ fn served_by(run: &Run) -> String {
         }
         .to_owned();
     }
-    let known = physical::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
+    let known = served::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
     if !known || run.details.device.is_none() {
         return "not seen".to_owned();
     }

@@ -201,13 +201,6 @@ pub struct Bucket {
     pub share: Option<Figure>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Statistic {
-    pub total: Option<Figure>,
-    pub per_second: Option<Figure>,
-    pub per_transaction: Option<Figure>,
-}
-
 /// A tablespace or a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct IoRow {

@@ -3,11 +3,20 @@
 
 use std::borrow::Cow;
 
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
 
+use super::figure::Figure;
 use super::number;
 use super::page::{Row, Table, cell};
-use super::report::Statistic;
+
+/// One statistic over the interval of a report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Statistic {
+    pub total: Option<Figure>,
+    pub per_second: Option<Figure>,
+    pub per_transaction: Option<Figure>,
+}
 
 /// The statistics of a report, in its order. One that stands in two sections alike is given once.
 #[derive(Debug, Clone, Default)]

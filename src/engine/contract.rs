@@ -316,9 +316,6 @@ impl Stop {
     }
 }
 
-/// A result whose error is an engine's, unless another is named.
-pub type Result<T, E = EngineError> = std::result::Result<T, E>;
-
 /// The plan of a load.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
@@ -433,6 +430,9 @@ pub struct SessionError {
     pub code: String,
     pub message: String,
 }
+
+/// A result whose error is an engine's, unless another is named.
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
 /// An error of a target, in the kinds on which a caller acts differently.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,8 @@ pub mod file_lock;
 pub mod in_use;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+#[cfg(any(feature = "device", feature = "sqlite"))]
+pub mod on_path;
 #[cfg(feature = "oracle")]
 pub mod oracle;
 #[cfg(feature = "postgres")]

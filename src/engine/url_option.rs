@@ -10,6 +10,13 @@ use crate::settings::size::{format_bytes, parse_bytes};
 /// Shown in place of the value of an option that petal does not know: it may be a password.
 pub const HIDDEN: &str = "...";
 
+/// The environment by name, so that tests have their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+pub fn process_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// Refuses an option: names the key, its value, the rule and what to do.
 pub fn refused(scheme: &str, key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
     EngineError::Setting(format!("DB={scheme}:...?{key}={value}: {key} {rule}; {hint}"))

@@ -6,6 +6,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use super::RunError;
 use super::job::Job;
 use crate::engine::{Engine, EngineError, LoadPlan, Needs, Result};
+use crate::settings::Settings;
 use crate::stats::cgroup::Groups;
 use crate::stats::devices::Roots;
 use crate::stats::os;
@@ -35,6 +36,21 @@ struct Allowed {
     threads: Option<(u64, String)>,
     /// None: unknown.
     memory_bytes: Option<u64>,
+}
+
+/// Asks the server how many sessions it admits, before any is opened.
+pub fn check_admission(
+    engine: &dyn Engine,
+    settings: &Settings,
+    sessions: u32,
+) -> Result<(), RunError> {
+    match engine.sessions_max()? {
+        Some(most) if sessions > most => Err(RunError::Setting(format!(
+            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
+            settings.db.redacted(),
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Raises the limit of open files as far as it goes, and refuses a run that needs more, or more

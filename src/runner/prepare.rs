@@ -15,7 +15,6 @@ use crate::stats::units::bytes;
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
-use super::series::check_admission;
 use super::{RunError, limits, page_cache, quiet};
 
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
@@ -23,7 +22,7 @@ const QUIET_LIMIT: Duration = Duration::from_secs(30);
 /// Asks, looks and settles. Nothing is connected yet.
 pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     limits::check(job)?;
-    check_admission(job.engine, job.settings, job.seats.len() as u32)?;
+    limits::check_admission(job.engine, job.settings, job.seats.len() as u32)?;
     job.engine.check_run(job.workload.schemas)?;
     let data_use = job.engine.begin_use(job.workload.schemas)?;
     let other_runs = data_use.other_runs()?;

@@ -85,21 +85,6 @@ pub fn check_sessions(settings: &Settings, schemas: u32) -> Result<(), RunError>
     )))
 }
 
-/// Asks the server how many sessions it admits, before any is opened.
-pub fn check_admission(
-    engine: &dyn Engine,
-    settings: &Settings,
-    sessions: u32,
-) -> Result<(), RunError> {
-    match engine.sessions_max()? {
-        Some(most) if sessions > most => Err(RunError::Setting(format!(
-            "{sessions} sessions: {} admits {most}; use fewer schemas or threads, or raise its limit",
-            settings.db.redacted(),
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// The command that loads what these settings need.
 pub fn setup_command(settings: &Settings, schemas: u32) -> String {
     match settings.db.redacted().as_str() {

@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::queue::{Backend, Queue};
 use super::request::{Call, Completion};
-use super::target::{AlignedBuffer, Target, unusable};
+use super::target::{AlignedBuffer, Target};
+use crate::engine::on_path::unusable;
 use crate::engine::threads::Thread;
 use crate::engine::{EngineError, Progress, Result, Stop};
 

@@ -12,8 +12,9 @@ use super::block::Identity;
 use super::data::{Area, Data};
 use super::filling::{Filling, Piece};
 use super::layout::{Found, HEADER_BYTES, Header, SchemaArea};
-use super::target::{OnPath, Target, TargetKind};
+use super::target::{Target, TargetKind};
 use super::{Shared, block, placement, safety, target};
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{self, already_loaded};
 use crate::engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Progress, ProgressUnit, Result, Stop,

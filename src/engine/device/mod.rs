@@ -46,6 +46,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
@@ -65,7 +66,7 @@ use options::Options;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
-use target::{OnPath, Target, TargetKind};
+use target::{Target, TargetKind};
 
 /// Texts of bad blocks that are kept for the record.
 const FLAWS_MAX: usize = 8;

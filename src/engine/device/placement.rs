@@ -4,7 +4,8 @@ use std::os::unix::fs::FileExt as _;
 
 use super::block;
 use super::data::{Area, Data};
-use super::target::{AlignedBuffer, OnPath, Target};
+use super::target::{AlignedBuffer, Target};
+use crate::engine::on_path::OnPath;
 use crate::engine::{EngineError, Placement, Progress, Result, Stop};
 use crate::settings::Verify;
 

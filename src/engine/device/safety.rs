@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use super::target::OnPath;
 use crate::engine::in_use::FileId;
+use crate::engine::on_path::OnPath;
 use crate::engine::{EngineError, Result};
 use crate::stats::devices::{Roots, mounted_at};
 

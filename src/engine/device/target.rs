@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::layout::{COPY_OFFSET, Found, HEADER_BYTES, Header};
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
-use crate::engine::threads::ThreadError;
+use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Result};
 use crate::stats::target::DirectIo;
 
@@ -187,35 +187,4 @@ fn proved(file: File) -> io::Result<File> {
     let mut probe = AlignedBuffer::new(PROBE_BYTES);
     file.read_at(probe.bytes_mut(), 0)?;
     Ok(file)
-}
-
-/// Names the path that a call of the system's failed on.
-pub trait OnPath<T> {
-    fn on(self, path: &Path) -> Result<T>;
-}
-
-impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
-    fn on(self, path: &Path) -> Result<T> {
-        self.map_err(|error| unusable(path, &error.into()))
-    }
-}
-
-/// A system error about a path, with what a person can do.
-pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    if error.get_ref().is_some_and(|error| error.is::<ThreadError>()) {
-        return EngineError::Environment(error.to_string());
-    }
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another target",
-        io::ErrorKind::ReadOnlyFilesystem => "it is read-only: name another target",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "it is full: free some room, or load less (SCALE, schemas)"
-        }
-        io::ErrorKind::ResourceBusy => "somebody uses it: stop that one first",
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            "make its folder first, or name another target (--db device:PATH)"
-        }
-        _ => "look into the system's log for the device",
-    };
-    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
 }

@@ -2,12 +2,10 @@
 
 use std::error::Error as _;
 
-use super::client::Error;
+use super::client::{Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
 use crate::engine::EngineError;
 use crate::engine::server::failure::StatementErrorKind;
 
-pub const LOCK_TIMEOUT: u16 = 1205;
-pub const QUERY_INTERRUPTED: u16 = 1317;
 pub const NO_SUCH_TABLE: u16 = 1146;
 const DEADLOCK: u16 = 1213;
 /// A row changed between its read and its lock, where the server checks that.

@@ -6,8 +6,8 @@
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `schema`, `page_layout`, `load`, `filling`, `placement`: the data, how they are made, their proof
 //! - `before_run`, `plan`: what is asked and paid before a run
-//! - `session` with `session_server`, `session_client`, `session_set`: a session, and the sides of
-//!   its loop
+//! - `session`, `session_server`, `session_client`, `session_set`: a session, and the sides of its
+//!   loop; `work`: what these share
 //! - `counters`, `describe`, `advice`: what the server reports
 //!
 //! Three traits of InnoDB shape every result. A table is its primary key: a row is found through the
@@ -35,6 +35,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod session_set;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 
@@ -58,7 +59,8 @@ use connect::Endpoint;
 use counters::CounterReader;
 use errors::engine_error;
 use in_use::TablesInUse;
-use session::{MysqlSession, Shared};
+use session::MysqlSession;
+use work::Shared;
 
 /// One database, on one server or on the nodes of a cluster that hold the same.
 pub struct Mysql {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::option_files;
+use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, TargetUrl};
 
@@ -14,13 +15,6 @@ const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// Where packages put the socket, most usual first.
 const SOCKETS: [&str; 3] =
     ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
-
-/// The environment by name, so that tests have their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-pub fn process_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,10 +113,7 @@ impl Options {
             .iter()
             .map(|(name, value)| (name.replace('-', "_"), value.clone()))
             .collect();
-        if let Some(name) = named.keys().find(|name| !NAMES.contains(&name.as_str())) {
-            let hint = format!("it has {}", NAMES.join(", "));
-            return Err(refused(name, "...", "is no option of mysql:", &hint));
-        }
+        url_option::check_names("mysql", &named, &NAMES, |name, _| NAMES.contains(&name))?;
         let files = option_files::read(
             named.get("defaults_file").map(String::as_str),
             environment("HOME").as_deref(),
@@ -152,7 +143,11 @@ impl Options {
             password,
             database,
             tls: given.tls()?,
-            connect_timeout: given.connect_timeout()?,
+            connect_timeout: url_option::connect_timeout(
+                "mysql",
+                given.get("connect_timeout", "").as_deref(),
+                CONNECT_TIMEOUT_DEFAULT,
+            )?,
         })
     }
 }
@@ -224,18 +219,6 @@ impl Given<'_> {
         }
         Ok(TlsOptions { mode, ca, certificate, key })
     }
-
-    fn connect_timeout(&self) -> Result<Duration> {
-        let Some(text) = self.get("connect_timeout", "") else {
-            return Ok(CONNECT_TIMEOUT_DEFAULT);
-        };
-        match text.parse() {
-            Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-            _ => {
-                Err(refused("connect_timeout", &text, "is no number of seconds", "give 1 or more"))
-            }
-        }
-    }
 }
 
 fn host_of(name: &str) -> Host {
@@ -253,7 +236,7 @@ fn found_socket() -> Option<String> {
 
 /// Refuses an option: names its value, the rule and what to do.
 fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
-    EngineError::Setting(format!("DB=mysql:...?{key}={value}: {key} {rule}; {hint}"))
+    url_option::refused("mysql", key, value, rule, hint)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::options::{Options, process_environment};
+use super::options::Options;
 use crate::engine::Result;
+use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 

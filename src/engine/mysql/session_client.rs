@@ -4,7 +4,7 @@ use mysql_async::{Params, Statement, Value};
 
 use super::errors::engine_error;
 use super::schema;
-use super::session::Work;
+use super::work::Work;
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::PerSchema;

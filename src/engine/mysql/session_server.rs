@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use mysql_async::Statement;
 
-use super::client::{Client, Error};
-use super::errors::{QUERY_INTERRUPTED, engine_error};
+use super::client::{Client, Error, QUERY_INTERRUPTED};
+use super::errors::engine_error;
 use super::schema::{self, ROUTINE_COMMENT};
-use super::session::Work;
 use super::session_client::prepared;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };

@@ -5,9 +5,9 @@
 use mysql_async::Statement;
 
 use super::schema;
-use super::session::Work;
 use super::session_client::{ClientLoop, prepared};
 use super::session_server::check_clock;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, keys, selects_or_one, timed,
 };

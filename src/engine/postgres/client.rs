@@ -24,11 +24,13 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::long_work::{LOCK_LIMIT, LOCK_TIMEOUT};
-use super::session::CANCELLED;
+use super::locks::{LOCK_LIMIT, LOCK_TIMEOUT};
 use crate::engine::server::future_wait::{FutureWait, GivenUp, runtime};
 use crate::engine::server::liveness::{AbortHandle, ServerState, TICK, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+
+/// The SQLSTATE of a statement that was cancelled.
+pub const CANCELLED: &str = "57014";
 
 /// How long closing a connection may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);

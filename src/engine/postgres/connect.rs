@@ -12,9 +12,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
-use super::long_work;
 use super::options::{Options, SslMode, Wanted};
-use super::tls;
+use super::{locks, tls};
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
@@ -129,8 +128,7 @@ impl Endpoint {
 
     /// Connects for short questions, which no signal ends: closing figures are read after one.
     pub fn connect_to_look(&self, application: &str) -> Result<Client> {
-        let opened =
-            self.reach(application, self.connect_limit(), long_work::LOOK_LOCK_LIMIT, None);
+        let opened = self.reach(application, self.connect_limit(), locks::LOOK_LOCK_LIMIT, None);
         let mut client = opened.map_err(|error| self.refusal(&error))?.client;
         client.set_policy(TimeoutPolicy::AnswerSoon);
         Ok(client)
@@ -138,7 +136,7 @@ impl Endpoint {
 
     /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
-        let opened = self.reach(application, BRIEF, long_work::LOOK_LOCK_LIMIT, None);
+        let opened = self.reach(application, BRIEF, locks::LOOK_LOCK_LIMIT, None);
         opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
     }
 
@@ -147,7 +145,7 @@ impl Endpoint {
     pub fn open(&self, application: &str) -> Result<Opened> {
         let caller = self.caller.get();
         let mut opened = self
-            .reach(application, self.connect_limit(), long_work::LOCK_LIMIT, caller)
+            .reach(application, self.connect_limit(), locks::LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
         let token = self.cancel_token(&opened.client);
@@ -228,8 +226,8 @@ impl Endpoint {
 
     /// Asks for which lock a connection of petal's waits; None also where no answer comes.
     fn who_blocks(&self, process: i32) -> Option<LockWait> {
-        let rows = self.ask(BRIEF, |client| client.query(long_work::LOCK_HOLDERS, &[&process]));
-        long_work::lock_wait(&rows.ok()?)
+        let rows = self.ask(BRIEF, |client| client.query(locks::LOCK_HOLDERS, &[&process]));
+        locks::lock_wait(&rows.ok()?)
     }
 
     /// A question about another connection, on one of its own.
@@ -238,7 +236,7 @@ impl Endpoint {
         limit: Duration,
         question: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut opened = self.reach("petal check", limit, long_work::LOOK_LOCK_LIMIT, None)?;
+        let mut opened = self.reach("petal check", limit, locks::LOOK_LOCK_LIMIT, None)?;
         opened.client.set_policy(TimeoutPolicy::AnswerSoon);
         question(&mut opened.client)
     }

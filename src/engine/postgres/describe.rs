@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
-use super::session::Shared;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::{advice, plan, servers};
+use super::work::Shared;
+use super::{advice, plan};
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
 use crate::stats::compression;
+use crate::stats::os::ServerProcesses;
 use crate::stats::target::{Durability, IoEvents, Target, TargetDetails};
 
 pub const PRODUCT: &str = "PostgreSQL";
@@ -85,7 +86,7 @@ pub fn describe(
     let (data_files, host_unseen) = if endpoint.is_on_this_host() {
         let shown = get("data_directory");
         let data_directory = match shown.is_empty() {
-            true => servers::data_directory(&mut client).unwrap_or_default(),
+            true => data_directory(&mut client).unwrap_or_default(),
             false => shown.clone(),
         };
         let files = data_files(&mut client, &data_directory)?;
@@ -208,4 +209,17 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
     let tablespaces = rows.iter().map(|row| PathBuf::from(row.get::<_, String>(0)));
     folders.extend(tablespaces.filter(|folder| folder.is_dir()));
     Ok(folders)
+}
+
+/// Where a server on this host has its data, as its process shows it to who may look. The role need
+/// not have the privilege to ask the server. None for a server in a container, whose process numbers are others here.
+pub fn data_directory(client: &mut Client) -> Option<String> {
+    let row = client.query_one("SELECT pg_backend_pid(), current_setting('port')", &[]).ok()?;
+    let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
+    ServerProcesses::of_session(process.cast_unsigned(), None)?;
+    let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
+    // Its fourth line is the port: it is this server's folder, and no other's.
+    let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
+    let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
+    is_its.then(|| folder.display().to_string())
 }

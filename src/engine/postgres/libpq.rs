@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::engine::{EngineError, Result, url_option};
+use crate::engine::url_option::{self, Environment};
+use crate::engine::{EngineError, Result};
 use crate::settings::url::Host;
 
 /// One server: a host and port, or a folder with a socket.
@@ -35,13 +36,6 @@ impl Address {
             false => format!("{}:{}", self.host, self.port),
         }
     }
-}
-
-/// The environment by name, so that tests have their own.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-pub fn process_environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 const PORT_DEFAULT: u16 = 5432;

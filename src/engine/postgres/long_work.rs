@@ -1,17 +1,10 @@
 //! Work of unknown length that petal does on its own account: loading, VACUUM, CHECKPOINT. It has no
-//! time limit, as with the database's own tools, and ends when it is cancelled. What it may wait for
-//! is somebody's lock: who holds it, as the server reports it, and how long petal waits.
-
-use std::fmt;
-use std::time::Duration;
-
-use tokio_postgres::Row;
+//! time limit, as with the database's own tools, and ends when it is cancelled.
 
 use super::client::Client;
 use super::connect::{Endpoint, Opened};
 use crate::engine::Result;
 use crate::engine::server::liveness;
-use crate::engine::server::wait_monitor::LockWait;
 
 /// Lifts the role's limits for this connection, as far as the version has them.
 const NO_LIMITS: &str = "SELECT set_config(name, '0', false) FROM pg_settings \
@@ -42,131 +35,4 @@ pub fn until_over<T>(
     let (token, connection) = (endpoint.cancel_token(client), client.abort_handle());
     let cancel = || token.cancel();
     liveness::until_over(&connection, &cancel, is_over, meanwhile, || work(client))
-}
-
-/// The SQLSTATE of a statement that waited for a lock for too long.
-pub const LOCK_TIMEOUT: &str = "55P03";
-
-/// How long work beside a run's operations waits for a lock; a shorter `lock_timeout` holds.
-pub const LOCK_LIMIT: Duration = Duration::from_secs(60);
-/// How long a load that is complete waits for the schemas that it replaces.
-pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
-/// How long a look waits whose figure may stay unknown.
-pub const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
-
-/// Of one server process; no row when it waits for no lock. A prepared transaction is process 0.
-pub const LOCK_HOLDERS: &str = "\
-SELECT waiting.what, blocker.pid, activity.usename::text, activity.application_name, activity.state,
-       to_char(activity.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
-       extract(epoch FROM clock_timestamp() - activity.xact_start)::float8, activity.query
-FROM unnest(pg_blocking_pids($1)) AS blocker (pid)
-LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocker.pid
-LEFT JOIN LATERAL (SELECT mode || ' on ' || coalesce(relation::regclass::text, locktype) AS what
-                   FROM pg_locks WHERE pid = $1 AND NOT granted LIMIT 1) AS waiting ON true
-ORDER BY activity.xact_start, blocker.pid";
-
-/// Characters of a query that are shown.
-const STATEMENT_CHARACTERS: usize = 80;
-
-/// One process that is in the way. What the role may not see is None.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Blocker {
-    process: i32,
-    role: Option<String>,
-    application: Option<String>,
-    state: Option<String>,
-    since: Option<String>,
-    seconds: Option<f64>,
-    query: Option<String>,
-}
-
-/// For which lock a connection waits; None when it waits for none.
-pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
-    // Such as `AccessShareLock on petal1.cf1`.
-    let what: Option<&str> = rows.first()?.get(0);
-    let blockers = rows.iter().map(|row| Blocker {
-        process: row.get::<_, Option<i32>>(1).unwrap_or_default(),
-        role: row.get(2),
-        application: row.get(3),
-        state: row.get(4),
-        since: row.get(5),
-        seconds: row.get(6),
-        query: row.get(7),
-    });
-    Some(behind(what, &blockers.collect::<Vec<_>>()))
-}
-
-fn behind(what: Option<&str>, blockers: &[Blocker]) -> LockWait {
-    let names: Vec<String> = blockers.iter().map(Blocker::to_string).collect();
-    let what = what.map_or_else(|| "a lock".to_owned(), shown);
-    LockWait {
-        text: format!("{what} behind {}", names.join("; ")),
-        holders: blockers.iter().map(|blocker| blocker.process.into()).collect(),
-    }
-}
-
-impl fmt::Display for Blocker {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.process == 0 {
-            return out.write_str("a prepared transaction (see pg_prepared_xacts)");
-        }
-        let mut facts = Vec::new();
-        let is_known = |text: &&String| !text.is_empty();
-        facts.extend(self.role.iter().map(|role| format!("role {}", shown(role))));
-        let application = self.application.iter().filter(is_known);
-        facts.extend(application.map(|name| format!("application {}", shown(name))));
-        facts.extend(self.state.iter().map(|state| shown(state)));
-        if let Some(since) = &self.since {
-            let seconds = self.seconds.unwrap_or(0.0).max(0.0);
-            facts.push(format!("in its transaction since {since} ({seconds:.0} s)"));
-        }
-        let query = self.query.iter().filter(is_known);
-        facts.extend(query.map(|query| format!("last statement: {}", shown(query))));
-        match facts.is_empty() {
-            true => write!(out, "process {}", self.process),
-            false => write!(out, "process {} ({})", self.process, facts.join(", ")),
-        }
-    }
-}
-
-/// One short line without control characters; a statement that may hold a password is left out.
-fn shown(text: &str) -> String {
-    if text.to_ascii_lowercase().contains("password") {
-        return "(not shown: it has a password)".to_owned();
-    }
-    let line: String =
-        text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
-    match line.char_indices().nth(STATEMENT_CHARACTERS) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wait(blocker: Blocker) -> String {
-        behind(Some("AccessShareLock on petal1.cf1"), &[blocker]).text
-    }
-
-    #[test]
-    fn a_blocker_is_known_with_all_that_the_role_may_see() {
-        let known = Blocker {
-            process: 4711,
-            role: Some("app".into()),
-            application: Some("psql".into()),
-            state: Some("idle in transaction".into()),
-            since: Some("2026-11-21T23:40:01Z".into()),
-            seconds: Some(12.4),
-            query: Some("LOCK TABLE\npetal1.cf1;\u{1b}[31m".into()),
-        };
-        insta::assert_snapshot!(wait(known.clone()), @"AccessShareLock on petal1.cf1 behind process 4711 (role app, application psql, idle in transaction, in its transaction since 2026-11-21T23:40:01Z (12 s), last statement: LOCK TABLE petal1.cf1; [31m)");
-        let unseen = Blocker { process: 4711, ..Blocker::default() };
-        insta::assert_snapshot!(wait(unseen), @"AccessShareLock on petal1.cf1 behind process 4711");
-        let prepared = wait(Blocker::default());
-        assert!(prepared.contains("pg_prepared_xacts"), "{prepared}");
-        let secret = Some("ALTER ROLE x Password 'S3CRET'".into());
-        assert!(!wait(Blocker { query: secret, ..known }).contains("S3CRET"));
-    }
 }

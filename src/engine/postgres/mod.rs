@@ -1,13 +1,14 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
 //! - `options`, `libpq`, `tls`, `connect`: how petal connects, and what errors mean
-//! - `client`: questions and answers on one connection; `long_work`: those of unknown length, and
-//!   whose locks they wait for
+//! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
+//!   `locks`: who holds a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
 //! - `schema`, `load`, `filling`, `placement`: the data, how they are made, how far
 //!   that is, their proof
 //! - `servers`, `plan`: what is asked and paid before a run
-//! - `session` with `session_server`, `session_client`: a session, and the sides of its loop
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
+//!   these share
 //! - `counters`, `waits`, `describe`: what the server reports
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -23,6 +24,7 @@ mod filling;
 mod in_use;
 mod libpq;
 mod load;
+mod locks;
 mod long_work;
 mod options;
 mod placement;
@@ -34,6 +36,7 @@ mod session_client;
 mod session_server;
 mod tls;
 mod waits;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 
@@ -58,8 +61,9 @@ use counters::CounterReader;
 use in_use::TablesInUse;
 use schema::relation_bytes;
 use servers::{Servers, free_connections, is_standby};
-use session::{PostgresSession, Shared};
+use session::PostgresSession;
 use waits::Waits;
+use work::Shared;
 
 /// The most that a server takes for effective_io_concurrency.
 const PREFETCH_MAX: u32 = 1000;

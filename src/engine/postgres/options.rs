@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio_postgres::config::ChannelBinding;
 
-use super::libpq::{self, Address, Environment, process_environment, refused};
-use crate::engine::{EngineError, Result, url_option};
+use super::libpq::{self, Address, refused};
+use crate::engine::url_option::{self, Environment, process_environment};
+use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, Server, TargetUrl};
 
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);

@@ -11,9 +11,9 @@ use tokio_postgres::types::ToSql;
 
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
-use super::libpq::process_environment;
 use super::options::Options;
 use super::{describe, long_work, plan, schema};
+use crate::engine::url_option::process_environment;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
@@ -128,19 +128,6 @@ fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     ServerProcesses::of_session(session.cast_unsigned(), log_writer.map(i32::cast_unsigned))
 }
 
-/// Where a server on this host has its data, as its process shows it to who may look. The role need
-/// not have the privilege to ask the server. None for a server in a container, whose process numbers are others here.
-pub fn data_directory(client: &mut Client) -> Option<String> {
-    let row = client.query_one("SELECT pg_backend_pid(), current_setting('port')", &[]).ok()?;
-    let (process, port): (i32, String) = (row.try_get(0).ok()?, row.try_get(1).ok()?);
-    ServerProcesses::of_session(process.cast_unsigned(), None)?;
-    let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
-    // Its fourth line is the port: it is this server's folder, and no other's.
-    let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
-    let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
-    is_its.then(|| folder.display().to_string())
-}
-
 /// The folder of a server on this host, as the server tells it or its process shows it.
 pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
     if !endpoint.is_on_this_host() {
@@ -150,7 +137,7 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
                 WHERE name = 'data_directory'";
     let rows = client.query(sql, &[]).ok()?;
     let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
-    let folder = PathBuf::from(folder.or_else(|| data_directory(client))?);
+    let folder = PathBuf::from(folder.or_else(|| describe::data_directory(client))?);
     folder.is_dir().then_some(folder)
 }
 

@@ -9,8 +9,8 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::Error;
 use super::schema;
-use super::session::Work;
 use super::session_server::Micros;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, budget_us, keys, selects_or_one, timed,
 };

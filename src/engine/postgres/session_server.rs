@@ -10,7 +10,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
-use super::session::Work;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };

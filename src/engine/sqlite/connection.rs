@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use super::files::IO_ADVICE;
 use super::io::{Context, take_failure};
 use super::vfs;
+use crate::engine::on_path::IO_ADVICE;
 use crate::engine::{EngineError, Result};
 
 /// The ways to open a file.

@@ -7,10 +7,10 @@ use rusqlite::Connection;
 
 use super::Shared;
 use super::connection::{Access, AtFile, open};
-use super::files::OnPath;
 use super::io::{Context, Event};
 use super::meta::Meta;
 use super::{advice, direct, layout};
+use crate::engine::on_path::OnPath;
 use crate::engine::{EngineError, LoadPlan, Needs, Result};
 use crate::settings::size::format_bytes;
 use crate::settings::table::support;

@@ -10,6 +10,7 @@ use rustix::fs::Advice;
 use super::direct::{self, FileId};
 use super::layout::APPLICATION_ID;
 use crate::engine::file_lock::FileLock;
+use crate::engine::on_path::{OnPath, unusable};
 use crate::engine::{EngineError, Result};
 
 /// The folder of a target.
@@ -121,37 +122,6 @@ fn parse_name(name: &str) -> Option<(u32, bool)> {
     let number = name.strip_prefix("petal")?.strip_suffix(".db")?;
     let schema: u32 = number.parse().ok()?;
     (schema > 0 && schema.to_string() == number).then_some((schema, loading))
-}
-
-/// Where to read about a device that failed.
-pub const IO_ADVICE: &str = "see the kernel's log (dmesg) for the device's errors";
-
-/// Names the path that a call of the system's failed on.
-pub trait OnPath<T> {
-    fn on(self, path: &Path) -> Result<T>;
-}
-
-impl<T, E: Into<io::Error>> OnPath<T> for Result<T, E> {
-    fn on(self, path: &Path) -> Result<T> {
-        self.map_err(|error| unusable(path, &error.into()))
-    }
-}
-
-/// A system error about a path, with what a person can do.
-pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => "check its owner and mode, or name another folder",
-        io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only: name another folder",
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "the target must be a folder: name another (--db sqlite:DIR)"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some room or name another folder"
-        }
-        _ if error.raw_os_error() == Some(libc::EIO) => IO_ADVICE,
-        _ => "check the path (--db sqlite:DIR)",
-    };
-    EngineError::Environment(format!("{}: {error}; {hint}", path.display()))
 }
 
 /// For a person: in MiB, or GiB from one on.

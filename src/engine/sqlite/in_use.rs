@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::files;
-use super::files::OnPath;
 use crate::engine::Result;
 use crate::engine::file_lock::FileLock;
 use crate::engine::in_use::{DataUse, FileId};
+use crate::engine::on_path::OnPath;
 
 /// SQLite's files of one run. A second run on them is refused: by another link to a file it would
 /// have a WAL of its own there, and both would destroy what they share.

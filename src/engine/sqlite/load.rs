@@ -9,12 +9,13 @@ use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, engine_error, open};
 use super::direct;
-use super::files::{self, Folder, Header, OnPath};
+use super::files::{self, Folder, Header};
 use super::io::{Context, Role, Statistics};
 use super::layout;
 use super::meta::Meta;
 use super::placement::count_pages;
 use crate::engine::file_lock::FileLock;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };

@@ -6,9 +6,10 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::connection::{Access, AtFile, open};
-use super::files::{Header, OnPath, header};
+use super::files::{Header, header};
 use super::io::Context;
 use super::layout::FORMAT;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::meta_table::MetaValues;
 use crate::engine::{EngineError, Result};
 use crate::stats::target::LoadedSchema;

@@ -37,6 +37,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::DataUse;
+use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::Load;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
@@ -48,7 +49,7 @@ use crate::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
 use crate::workload::seat::Seat;
 use checkpoint::Checkpointers;
 use connection::{Access, AtFile, open};
-use files::{Folder, Header, OnPath};
+use files::{Folder, Header};
 use gate::Gate;
 use io::{Context, Statistics};
 use meta::Meta;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::super::series::{UsedData, check_admission, draw_seed, setup_command};
+use super::super::limits::check_admission;
+use super::super::series::{UsedData, draw_seed, setup_command};
 use super::super::{Context, RunError, load};
 use super::Request;
 use crate::engine::{self, Engine, Stop};

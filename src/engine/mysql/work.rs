@@ -1,0 +1,107 @@
+//! State that every side of a session's loop works with: the connection, facts about the schemas, and
+//! what an error means to the session.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::client::{Client, Error};
+use super::errors::{hint, hint_of, kind_of, words};
+use super::schema;
+use crate::engine::server::batch_loop::Noted;
+use crate::engine::server::failure::{
+    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
+};
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::per_schema::SchemaWork;
+use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::session::SessionControl;
+use crate::engine::{INTERRUPTED, Result, SessionError};
+use crate::settings::{LoopSide, RedoStress};
+use crate::workload::op::Operation;
+use crate::workload::row::changed_columns;
+
+/// State that the engine and its sessions share.
+pub struct Shared {
+    pub url: String,
+    pub loop_side: LoopSide,
+    pub redo_stress: RedoStress,
+    /// Servers and schemas whose routine was seen to be this petal's.
+    pub routines: Mutex<BTreeSet<(String, u32)>>,
+}
+
+/// State that every side of the loop works with.
+pub struct Work {
+    pub shared: Arc<Shared>,
+    pub client: Client,
+    pub server: String,
+    /// The number of the session's own schema.
+    pub home: u32,
+    pub metas: BTreeMap<u32, SchemaMeta>,
+    pub control: Arc<SessionControl>,
+    /// The new text of an UPDATE.
+    pub text: UpdateText,
+}
+
+impl SchemaWork for Work {
+    fn home(&self) -> u32 {
+        self.home
+    }
+
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
+        self.meta(schema).map(|_| ())
+    }
+}
+
+impl Work {
+    /// Facts about a schema, read when they are first needed.
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
+        match self.metas.entry(number) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => {
+                Ok(place.insert(schema::read_meta(&mut self.client, &self.server, number)?))
+            }
+        }
+    }
+
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.shared.redo_stress)
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
+        let meta = self.meta(operation.schema)?;
+        let (filler, width) = (meta.filler, meta.column_bytes());
+        Ok(self.text.make(filler, operation.stamp, width, columns))
+    }
+
+    /// The meaning of a failed statement.
+    pub fn failure(&self, error: &Error) -> Failure {
+        let kind = error.code().map_or(StatementErrorKind::Other, kind_of);
+        let SessionError { code, message } = self.loss(error);
+        self.control.failure(StatementError { kind, code, message })
+    }
+
+    /// The meaning of a failure that the routine noted.
+    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+        let number = noted.code.parse().unwrap_or_default();
+        let message =
+            format!("{}: {} ({}); {}", self.server, noted.message, noted.code, hint_of(number));
+        let (kind, code) = (kind_of(number), noted.code.to_owned());
+        self.control.failure(StatementError { kind, code, message })
+    }
+
+    /// Why the session ends.
+    fn loss(&self, error: &Error) -> SessionError {
+        let code = match (error.code(), error) {
+            (Some(code), _) => code.to_string(),
+            (None, Error::Silent(_)) => NO_ANSWER.to_owned(),
+            (None, Error::Interrupted) => INTERRUPTED.to_owned(),
+            (None, _) => CONNECTION.to_owned(),
+        };
+        let message = format!("{}: {}; {}", self.server, words(error), hint(error));
+        SessionError { code, message }
+    }
+}

@@ -1,0 +1,121 @@
+//! State that every side of a session's loop works with: the connection, facts about the schemas, and
+//! what an error means to the session.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::client::{CANCELLED, Client, Error};
+use super::connect::{hint, hint_of, words};
+use super::locks::LOCK_TIMEOUT;
+use super::schema;
+use super::waits::Waits;
+use crate::engine::server::batch_loop::Noted;
+use crate::engine::server::failure::{
+    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
+};
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::per_schema::SchemaWork;
+use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::session::SessionControl;
+use crate::engine::{INTERRUPTED, Result, SessionError};
+use crate::settings::{LoopSide, RedoStress};
+use crate::workload::op::Operation;
+use crate::workload::row::changed_columns;
+
+/// Serialization failure, deadlock, lock timeout: a session goes on after these.
+pub const TRANSIENT: &[&str] = &["40001", "40P01", LOCK_TIMEOUT];
+/// State that the engine and its sessions share.
+pub struct Shared {
+    pub url: String,
+    pub loop_side: LoopSide,
+    pub redo_stress: RedoStress,
+    pub prefetch: u32,
+    /// Schemas whose routine was seen to be this petal's.
+    pub routines: Mutex<BTreeSet<u32>>,
+    pub waits: Waits,
+}
+
+/// State that every side of the loop works with.
+pub struct Work {
+    pub shared: Arc<Shared>,
+    pub client: Client,
+    /// The number of the session's own schema.
+    pub home: u32,
+    pub metas: BTreeMap<u32, SchemaMeta>,
+    pub control: Arc<SessionControl>,
+    /// The new text of an UPDATE.
+    pub text: UpdateText,
+}
+
+impl SchemaWork for Work {
+    fn home(&self) -> u32 {
+        self.home
+    }
+
+    fn check_loaded(&mut self, schema: u32) -> Result<()> {
+        self.meta(schema).map(|_| ())
+    }
+}
+
+impl Work {
+    /// Facts about a schema, read when they are first needed.
+    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
+        match self.metas.entry(number) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
+        }
+    }
+
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.shared.redo_stress)
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
+        let meta = self.meta(operation.schema)?;
+        let (filler, width) = (meta.filler, meta.column_bytes());
+        Ok(self.text.make(filler, operation.stamp, width, columns))
+    }
+
+    /// The meaning of a failed statement.
+    pub fn failure(&self, error: &Error) -> Failure {
+        let SessionError { code, message } = self.loss(error);
+        self.control.failure(StatementError { kind: kind_of(&code), code, message })
+    }
+
+    /// The meaning of a failure that the routine noted.
+    pub fn noted(&self, noted: &Noted<'_>) -> Failure {
+        let message = format!("{}: {}; {}", self.client.server, noted.message, hint_of(noted.code));
+        let (kind, code) = (kind_of(noted.code), noted.code.to_owned());
+        self.control.failure(StatementError { kind, code, message })
+    }
+
+    /// Why the session ends.
+    pub fn loss(&self, error: &Error) -> SessionError {
+        let code = match error.code() {
+            Some(code) => code.code(),
+            None if error.is_silence() => NO_ANSWER,
+            None if matches!(error, Error::Interrupted) => INTERRUPTED,
+            None => CONNECTION,
+        };
+        let message = format!("{}: {}; {}", self.client.server, words(error), hint(error));
+        SessionError { code: code.to_owned(), message }
+    }
+
+    /// Whether petal itself asked to cancel this statement, or the one before it.
+    pub fn is_cut(&self, error: &Error) -> bool {
+        let is_cancelled = error.code().is_some_and(|code| code.code() == CANCELLED);
+        is_cancelled && self.control.is_cancelled()
+    }
+}
+
+fn kind_of(code: &str) -> StatementErrorKind {
+    match code {
+        CANCELLED => StatementErrorKind::Cancelled,
+        code if TRANSIENT.contains(&code) => StatementErrorKind::Transient,
+        _ => StatementErrorKind::Other,
+    }
+}
