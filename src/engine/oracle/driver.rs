@@ -54,7 +54,10 @@ impl Driver {
             config = config.set_auth_mode(AUTH_MODE_SYSDBA);
         }
         if let Some(wallet) = &self.options.wallet {
-            config = config.set_wallet_location(wallet);
+            config = config.set_wallet_location(&wallet.folder);
+            if let Some(password) = &wallet.password {
+                config = config.set_wallet_password(password.expose());
+            }
         }
         let purpose = purpose.to_owned();
         let connected = within(CONNECTING, limit, move || {

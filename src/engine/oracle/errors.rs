@@ -74,7 +74,10 @@ pub fn hint(error: &LinkError) -> &'static str {
 fn of_connection(message: &str) -> &'static str {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["tls", "certificate", "wallet", "pem file", "handshake"]) {
+    if has(&["password for wallet"]) {
+        "give the wallet's password: ORACLE_WALLET_PASSWORD, ORACLE_WALLET_PASSWORD=@FILE, or at the \
+         prompt"
+    } else if has(&["tls", "certificate", "wallet", "pem file", "handshake"]) {
         "check ?protocol=tcps, the port's protocol, ?wallet=DIR and the server's certificate"
     } else if has(&["unable to find", "no configuration directory", "invalid connect string"]) {
         "write oracle://user@host:1521/service, or name an alias of tnsnames.ora and set TNS_ADMIN \

@@ -21,9 +21,11 @@ const STACK_BYTES: usize = 512 << 10;
 /// The reason why a worker is given up whose driver panicked begins so; the panic's words follow.
 pub const DRIVER_FAILED: &str = "the driver failed at the answer";
 
+type OnPanic = Box<dyn FnOnce(String)>;
+
 thread_local! {
     /// Takes the words of a panic of the driver that works on this thread.
-    static ON_PANIC: RefCell<Option<Box<dyn FnOnce(String)>>> = const { RefCell::new(None) };
+    static ON_PANIC: RefCell<Option<OnPanic>> = const { RefCell::new(None) };
 }
 
 /// Leaves this thread behind where it panics, without a trace; `then` gets the panic's words.
@@ -45,7 +47,9 @@ fn leave_behind_on_panic(then: impl FnOnce(String) + 'static) {
 
 /// What a panic says, and where in the driver it is.
 fn words(panic: &PanicHookInfo<'_>) -> String {
-    let message = panic.payload_as_str().unwrap_or("no words");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no words");
     let place = panic.location().map_or_else(String::new, |place| {
         let file = place.file().rsplit_once("src/").map_or(place.file(), |(_, file)| file);
         format!(", {file}:{}", place.line())
