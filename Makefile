@@ -34,7 +34,6 @@ servers:
 check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --no-default-features -- -D warnings
 	$(CARGO) clippy --locked --no-default-features --features sqlite -- -D warnings
 
 # A .deb and a .tar.gz in target/package; GLIBC=2.28 make package: for older systems.

@@ -4,7 +4,7 @@
 
 use super::judgement::{Judgement, NotJudged, unknown};
 use super::steady::judge as steady;
-use super::{calibration, fresh, limits, others, physical, server_report, trust, writes};
+use super::{calibration, fresh, limits, others, physical, server_report, settings, trust, writes};
 use crate::record::{Finding, Run};
 
 type Rule = fn(&Run) -> Judgement;
@@ -24,7 +24,7 @@ use Seen::{Counted, Updates, Whole};
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
 /// Every rule, in the order in which findings of one severity stand.
-const RULES: [(Seen, Rule); 48] = [
+const RULES: [(Seen, Rule); 51] = [
     (Whole, trust::partial_record),
     (Whole, trust::gaps),
     (Whole, trust::data_vanished),
@@ -70,8 +70,11 @@ const RULES: [(Seen, Rule); 48] = [
     (Updates, writes::moved_rows),
     (Updates, writes::small_log_waits),
     (Updates, writes::small_log_cadence),
+    (Updates, writes::free_block_waits),
+    (Updates, writes::purge_lags),
     (Updates, writes::log_not_reset),
     (Updates, writes::vacuum),
+    (Whole, settings::judge),
     (Counted, server_report::judge),
 ];
 

@@ -9,7 +9,7 @@
 //! host, before a test. [`estimate`] says what repeats of one figure are worth, [`significance`]
 //! what a difference is worth; [`petals`] draws the lines of a sweep, [`compare`] sets sides
 //! against each other; [`calibration`] sets a run beside the calibrated device, [`fresh`] tells
-//! of drives nearly empty; [`server_report`] sets petal's snapshots beside the database's own report;
+//! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
 //! [`windows`] says of which time the figures of several runs are.
 
 pub mod calibration;
@@ -24,8 +24,10 @@ mod limits;
 mod others;
 pub mod petals;
 mod physical;
+pub mod price;
 pub mod served;
 pub mod server_report;
+mod settings;
 pub mod significance;
 pub mod steady;
 pub mod target;

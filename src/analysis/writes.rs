@@ -18,6 +18,11 @@ const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
 /// too.
 const FOLLOWED_SHARE_MAX: f64 = 0.01;
 const CHECKPOINT_EVERY_S_MIN: f64 = 30.0;
+/// Waits for a free block that each UPDATE may have.
+const FREE_BLOCK_WAITS_SHARE_MAX: f64 = 0.01;
+/// Old versions that may be kept at the run's end: of so many transactions, or of this share.
+const UNPURGED_MAX: u64 = 10_000;
+const UNPURGED_SHARE_MAX: f64 = 0.10;
 const LOG_WAIT_SHARE_MAX: f64 = 0.01;
 const COMMITS_PER_SYNC_TOLD: f64 = 1.05;
 
@@ -257,6 +262,45 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
         ),
     };
     finding.with(json!({ "checkpoints": checkpoints, "elapsed_s": run.summary.elapsed_s }))
+}
+
+pub(super) fn free_block_waits(run: &Run) -> Judgement {
+    let Some(waits) = run.summary.counter(CommonCounter::FreeBlockWaits) else {
+        return Judgement::Clear; // Other engines have no such wait, or time it as a wait event.
+    };
+    let updated = run.summary.ops.update;
+    if waits as f64 <= updated as f64 * FREE_BLOCK_WAITS_SHARE_MAX {
+        return Judgement::Clear;
+    }
+    warning(
+        "free-block-waits",
+        format!(
+            "sessions waited {waits} times for a free block in the database's cache, in {updated} \
+             UPDATEs: changed blocks are not written as fast as others are read"
+        ),
+        advised(&run.details.target.advice.write_faster, "Let changed blocks be written faster."),
+    )
+    .with(json!({ (CommonCounter::FreeBlockWaits.name()): waits, "updates": updated }))
+}
+
+pub(super) fn purge_lags(run: &Run) -> Judgement {
+    let Some(more) = run.summary.counter(CommonCounter::UnpurgedTransactions) else {
+        return Judgement::Clear; // Only some databases keep old versions apart.
+    };
+    let updates = run.summary.ops.update;
+    let most = (updates as f64 * UNPURGED_SHARE_MAX).max(UNPURGED_MAX as f64);
+    if more as f64 <= most {
+        return Judgement::Clear;
+    }
+    warning(
+        "purge-lags",
+        format!(
+            "the old versions of {more} more transactions were kept at the run's end than at its \
+             begin, of {updates} UPDATEs: their removal, and its I/O, is left for later"
+        ),
+        advised(&run.details.target.advice.purge_faster, "Run longer, or update less."),
+    )
+    .with(json!({ (CommonCounter::UnpurgedTransactions.name()): more, "updates": updates }))
 }
 
 pub(super) fn log_not_reset(run: &Run) -> Judgement {

@@ -50,6 +50,18 @@ pub fn objective() -> Arg {
         .help("Find the highest load within it: op.p99=2ms, read.avg=500us")
 }
 
+/// Adds `--xlsx FILE`, where petal was built with it.
+pub fn with_workbook(command: Command) -> Command {
+    match cfg!(feature = "xlsx") {
+        true => command.arg(path(
+            "xlsx",
+            "FILE",
+            "Also write an Excel workbook with charts: petals, cells, seconds, waits",
+        )),
+        false => command,
+    }
+}
+
 /// `--destroy-data PATH`, for the commands that write over a target.
 pub fn destroy_data() -> Arg {
     path(

@@ -20,6 +20,7 @@ use crate::report::petals::scatter::{self, Spot};
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,6 +31,7 @@ Examples:
   petal awr --explain awrrpt_1_10_11.html        where each column came from
   petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
   petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
+  petal awr --xlsx awr.xlsx results/             a workbook: petals, all columns, wait events
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
 
@@ -46,7 +48,7 @@ const TITLE: &str = "AWR reports";
 const DEPTH_MAX: usize = 64;
 
 pub fn command() -> Command {
-    Command::new("awr")
+    args::with_workbook(Command::new("awr"))
         .about("Read Oracle AWR and Statspack reports into rows of figures")
         .after_help(EXAMPLES)
         .arg(args::paths("files", "FILE|DIR", "Reports, or folders to look for them in"))
@@ -69,11 +71,8 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let pattern = matches.get_one::<String>("pattern").map(|text| Pattern::parse(text));
     let pattern = pattern.transpose().map_err(Failure::usage)?;
-    if let Some(file) = matches.get_one::<PathBuf>("petals")
-        && !file.extension().is_some_and(|ending| ending == "html" || ending == "svg")
-    {
-        let what = format!("--petals {}: the name must end in .html or .svg", file.display());
-        return Err(Failure::usage(what));
+    if let Some(file) = matches.get_one::<PathBuf>("petals") {
+        output::check_ending("--petals", file, &["html", "svg"])?;
     }
     let given: Vec<&PathBuf> = matches.get_many("files").unwrap_or_default().collect();
     let mut reader =
@@ -95,7 +94,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         draw(file, &reports, console)?;
         console.warn(&format!("the petals are in {}", file.display()));
     }
-    console.result(&console.laid_out(|| output(matches, &reports))?);
+    #[cfg(feature = "xlsx")]
+    super::report::write_workbook(matches, console, || report::workbook::reports(&reports))?;
+    console.result(&console.laid_out(|| shown(matches, &reports))?);
     Ok(exit)
 }
 
@@ -135,11 +136,7 @@ fn draw(file: &Path, reports: &[Report], console: &Console) -> Result<(), Failur
             report::html::reports(TITLE, figure, &observations).map_err(|error| failed(&error))?
         }
     };
-    fs::write(file, drawn).map_err(|error| {
-        let what =
-            format!("--petals {}: {error}; name a folder that can be written", file.display());
-        Failure::new(Exit::Environment, what)
-    })
+    output::write("--petals", file, drawn)
 }
 
 /// The reports that have both figures, by their databases.
@@ -155,7 +152,7 @@ fn spots(reports: &[Report]) -> Vec<Spot> {
     reports.iter().filter_map(spot).collect()
 }
 
-fn output(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
+fn shown(matches: &ArgMatches, reports: &[Report]) -> Result<String, Failure> {
     let format = matches.get_one::<String>("format").map(String::as_str);
     let is = |name: &str| matches.try_get_one::<bool>(name).ok().flatten() == Some(&true);
     let wrong = "the reports cannot be written";

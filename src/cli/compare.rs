@@ -88,7 +88,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
     let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
     let rules = rules(matches, &sides, &gates)?;
-    let comparison = compare(&sides, &rules)?;
+    let comparison = compare(&sides, &rules)?.with_costs(&sides, matches.get_one("objective"));
     let held: Vec<Held> = gates.iter().map(|limit| gate::hold(limit, &comparison)).collect();
     console.result(&console.laid_out(|| shown(matches, &comparison, &held))?);
     Ok(match held.iter().map(|held| held.outcome).max() {
@@ -194,7 +194,7 @@ fn by_targets(sides: &[Side], console: &Console) -> Option<String> {
 }
 
 /// The runs of a sweep, of one run's folder, of a folder of runs, or the rows of a table.
-fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Failure> {
+pub(super) fn load(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, Failure> {
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if path.is_file() && !is_json {
         return Ok(plain_csv::read(path, factors)?);

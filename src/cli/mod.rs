@@ -4,6 +4,7 @@ mod args;
 mod awr;
 #[cfg(feature = "device")]
 mod calibrate;
+mod card;
 mod check;
 mod compare;
 mod completions;
@@ -11,10 +12,13 @@ mod console;
 mod demo;
 mod drop;
 mod failure;
+mod gallery;
 mod help;
+mod history;
 mod man;
 mod metrics;
 mod os;
+mod output;
 mod report;
 mod run;
 mod setup;
@@ -69,7 +73,10 @@ const ENTRIES: &[Entry] = &[
     Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
     Entry { command: compare::command, run: compare::run },
+    Entry { command: history::command, run: history::run },
     Entry { command: awr::command, run: awr::run },
+    Entry { command: gallery::command, run: gallery::run },
+    Entry { command: card::command, run: card::run },
     Entry { command: check::command, run: check::run },
     Entry { command: os::command, run: os::run },
     Entry { command: demo::command, run: demo::run },

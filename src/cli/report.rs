@@ -15,6 +15,8 @@ use crate::runner::os_data;
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{Exit, Failure};
+#[cfg(feature = "xlsx")]
+use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +24,7 @@ Examples:
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
   petal report --csv petal-results/* > runs.csv        a row per run
+  petal report DIR --xlsx run.xlsx             a workbook with charts
   petal report DIR --os-data dbhost.ndjson     with what `petal os` saw on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
@@ -29,7 +32,7 @@ A run that was killed is rebuilt from its journal and says that it is partial.";
 const NO_CSV: &str = "the runs are no CSV";
 
 pub fn command() -> Command {
-    Command::new("report")
+    args::with_workbook(Command::new("report"))
         .about("Rebuild every output of a run from its record, also of a killed one")
         .after_help(EXAMPLES)
         .arg(args::paths(
@@ -125,6 +128,10 @@ fn of_several(
             skip(path, "skipped: it is a sweep, whose cells are in its sweep.csv");
             continue;
         }
+        if sweep::is_one(path) && matches!(matches.try_contains_id("xlsx"), Ok(true)) {
+            skip(path, "skipped: it is a sweep, which has a workbook of its own; report it alone");
+            continue;
+        }
         let reported = if sweep::is_one(path) {
             of_sweep(path, matches, console).inspect(|_| sweeps += 1)
         } else {
@@ -177,6 +184,13 @@ fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Re
     let names: Vec<String> = runs.iter().map(|(path, _)| folder_name(path)).collect();
     let all = runs.iter().map(|(_, run)| run);
     let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
+    #[cfg(feature = "xlsx")]
+    write_workbook(matches, console, || {
+        let of_runs: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
+        let rows = report::sweep::table::Rows::of_runs(&of_runs).0;
+        let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
+        report::workbook::runs(&report::sweep::csv::runs(&named)?, &named, &observations)
+    })?;
     if matches.get_flag("csv") {
         console.result(&report::sweep::csv::runs(&named).map_err(Failure::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
@@ -188,6 +202,21 @@ fn of_runs(runs: &[(&Path, Run)], matches: &ArgMatches, console: &Console) -> Re
     } else {
         console.report(|| report::sweep::of_runs(&named));
     }
+    Ok(())
+}
+
+/// Writes the workbook that `--xlsx` named, if it did.
+#[cfg(feature = "xlsx")]
+pub(super) fn write_workbook(
+    matches: &ArgMatches,
+    console: &Console,
+    make: impl FnOnce() -> Result<Vec<u8>, report::workbook::WorkbookError>,
+) -> Result<(), Failure> {
+    let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
+    output::check_ending("--xlsx", file, &["xlsx"])?;
+    let made = make().map_err(Failure::failed(format!("--xlsx {}", file.display())))?;
+    output::write("--xlsx", file, made)?;
+    console.warn(&format!("the workbook is {}", file.display()));
     Ok(())
 }
 
@@ -266,6 +295,12 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     }
     let objective = matches.get_one("objective");
     let exit = kept(report::write_sweep(&Folder::open(path), &swept, objective), console);
+    #[cfg(feature = "xlsx")]
+    write_workbook(matches, console, || {
+        let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
+        let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
+        report::workbook::runs(&report::sweep::csv::sweep(&swept)?, &named, &swept.observations())
+    })?;
     if matches.get_flag("csv") {
         console.result(&report::sweep::csv::sweep(&swept).map_err(Failure::failed(NO_CSV))?);
     } else if matches.get_flag("json") {

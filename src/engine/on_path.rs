@@ -31,8 +31,9 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
             "it is full: free some room, name another (--db), or load less (SCALE, schemas)"
         }
         ErrorKind::ResourceBusy => "somebody uses it: stop that one first",
-        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "check the path, or make its folder first (--db device:FILE, --db sqlite:DIR)"
+        ErrorKind::NotFound => "make its folder first, or name another (--db)",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "what must be a folder is a file: name another (--db)"
         }
         _ => IO_ADVICE,
     };

@@ -153,6 +153,7 @@ fn target_details() -> TargetDetails {
         durability: Some(Durability { durable: true, setting: "synchronous=FULL".into() }),
         sync_per_commit: false,
         data_file_kind: Some("main".into()),
+        notable_settings: Vec::new(),
         advice: Advice::default(),
         checkpoint: Some("by petal, at 64 MB of WAL".into()),
     }

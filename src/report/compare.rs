@@ -8,6 +8,7 @@ use crate::analysis::compare::gate::{Held, Outcome};
 use crate::analysis::compare::{
     Change, ComparedCell, ComparedFigure, Comparison, Figures, Significance,
 };
+use crate::analysis::price::Cost;
 use crate::analysis::significance::Method;
 
 /// Sides are letters in tables: their names may be long.
@@ -39,6 +40,7 @@ pub fn render(comparison: &Comparison, held: &[Held]) -> String {
             out.push_str(&table(comparison, &cells));
         }
     }
+    costs(&mut out, &comparison.costs);
     differing(&mut out, comparison);
     if !comparison.notes.is_empty() {
         section(&mut out, "before you believe it", "");
@@ -46,6 +48,23 @@ pub fn render(comparison: &Comparison, held: &[Held]) -> String {
     }
     how_to_read(&mut out, comparison);
     out
+}
+
+/// What each line costs, where its price is known.
+fn costs(out: &mut String, costs: &[Cost]) {
+    let Some(first) = costs.first() else { return };
+    let load = first.within.as_ref().map_or("at the peak".to_owned(), |objective| {
+        format!("at the highest load within {objective}")
+    });
+    section(out, "price of delivered I/O", &load);
+    let heading = "side | line | sessions: | PIOPS: | a month: | a month for 1,000 PIOPS:";
+    let mut table = Table::headed(heading);
+    for cost in costs {
+        let figures = [cost.piops, cost.price_per_month, cost.per_1000_piops].map(rate);
+        let names = [cost.side.clone(), cost.line.clone(), cost.sessions.to_string()];
+        table.row(names.into_iter().chain(figures));
+    }
+    out.push_str(&table.render());
 }
 
 fn letter(at: usize) -> String {
@@ -127,7 +146,7 @@ fn p_value(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-fn verdicts(out: &mut String, held: &[Held]) {
+pub(super) fn verdicts(out: &mut String, held: &[Held]) {
     if held.is_empty() {
         return;
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::analysis::compare::Comparison;
 use crate::analysis::compare::gate::Held;
+use crate::analysis::compare::history::History;
 use crate::analysis::petals::Petals;
 use crate::record::sweep::{Plan, Swept};
 use crate::record::{Run, SessionLost, Status};
@@ -85,6 +86,17 @@ struct Compared<'a> {
 
 pub fn comparison(comparison: &Comparison, limits: &[Held]) -> Result<String, serde_json::Error> {
     pretty(&Compared { comparison, limits })
+}
+
+#[derive(Serialize)]
+struct Followed<'a> {
+    #[serde(flatten)]
+    history: &'a History,
+    limits: &'a [Held],
+}
+
+pub fn history(history: &History, limits: &[Held]) -> Result<String, serde_json::Error> {
+    pretty(&Followed { history, limits })
 }
 
 #[derive(Serialize)]

@@ -4,12 +4,14 @@
 
 pub mod awr;
 pub mod calibration;
+pub mod card;
 pub mod charts;
 pub mod checks;
 pub mod compare;
 pub mod csv;
 mod csv_os;
 mod csv_rows;
+pub mod history;
 #[cfg(test)]
 mod hostile;
 pub mod html;
@@ -18,11 +20,14 @@ pub mod numbers;
 mod os_text;
 pub mod petals;
 pub mod petals_text;
+pub mod records;
 mod run;
 mod sources;
 pub mod sweep;
 pub mod table;
 pub mod text;
+#[cfg(feature = "xlsx")]
+pub mod workbook;
 
 use std::path::{Path, PathBuf};
 

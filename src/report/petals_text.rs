@@ -5,6 +5,7 @@ use super::numbers::{micros, or_dash, rate, whole};
 use super::table::{self, Table, paragraph};
 use super::text::section;
 use crate::analysis::petals::{Estimate, PetalLine, Petals};
+use crate::analysis::price;
 use crate::settings::objective::Objective;
 
 /// One sweep or table by itself, without settings that it may not have.
@@ -55,6 +56,11 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
             None => format!("{objective} is met by no point that was measured"),
         };
         words.push_str(&format!("; {met}"));
+    }
+    if let Some(cost) = price::of_line(line, objective) {
+        let month = rate(cost.per_1000_piops);
+        words
+            .push_str(&format!("; 1,000 PIOPS cost {month} a month at {} sessions", cost.sessions));
     }
     words
 }

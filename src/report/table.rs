@@ -44,6 +44,8 @@ pub struct Table {
     pub caption: String,
     /// A page shows it closed until somebody opens it.
     pub is_folded: bool,
+    /// A page lets its reader sort and filter the rows.
+    pub is_sortable: bool,
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<Cell>>,
     /// What to know of its figures, below them.
@@ -58,6 +60,8 @@ pub struct Cell {
     pub link: Option<String>,
     /// Share of one, drawn beside the text.
     pub share: Option<f64>,
+    /// A drawing of petal's own, before the text.
+    pub picture: String,
 }
 
 impl From<String> for Cell {
@@ -109,6 +113,10 @@ impl Table {
 
     pub fn with_note(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
+    }
+
+    pub fn sortable(self) -> Self {
+        Self { is_sortable: true, ..self }
     }
 
     pub fn folded(self) -> Self {

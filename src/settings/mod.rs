@@ -111,6 +111,8 @@ unset_by_default! {
         pub verify: Verify,
         pub page_cache_limit: Option<u64>,
         pub storage_cache: Option<u64>,
+        /// Of the platform under test, in any currency; None: not told.
+        pub price_per_month: Option<f64>,
         /// Operations per second over all sessions; None: closed loop.
         pub rate: Option<f64>,
         pub warm_up: WarmUp,

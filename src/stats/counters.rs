@@ -164,6 +164,10 @@ common_counters! {
     LogResetFailures => "wal_reset_failures",
     LogBytesMax => "wal_bytes_max",
     Vacuums => "vacuums",
+    /// Waits of sessions for a block of the cache that is free to take another.
+    FreeBlockWaits => "free_block_waits",
+    /// Transactions whose old row versions are kept: by how many these became more.
+    UnpurgedTransactions => "transactions_not_purged",
     /// Rows that an UPDATE put into another block.
     RowsMoved => "rows_moved",
     /// Rows that were looked for in one block and went on, or lay, in another.

@@ -34,7 +34,8 @@ pub struct TargetDetails {
     pub data_files: Vec<PathBuf>,
     /// How the engine's clock resolves an operation, in nanoseconds.
     pub clock_resolution_ns: u64,
-    /// The plans of the SELECT and, where the engine asks, of the UPDATE as the database explains them, and whether it is the meant one.
+    /// The plan of the SELECT, with the UPDATE's where the engine asks for it, as the database explains
+    /// them, and whether they are the meant ones.
     pub plan: Option<PlanCheck>,
     /// How many times smaller sampled blocks get by LZ4; 1.0 is incompressible.
     pub compression_ratio: Option<f64>,
@@ -55,7 +56,18 @@ pub struct TargetDetails {
     /// the engine sees no files.
     #[serde(default = "data_file_kind")]
     pub data_file_kind: Option<String>,
+    /// Settings that shape a result and that few would choose for a test.
+    pub notable_settings: Vec<NotableSetting>,
     pub advice: Advice,
+}
+
+/// One setting of a target, what it does to a run, and what to do about it: two sentences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotableSetting {
+    pub effect: String,
+    pub advice: String,
+    /// It shapes only runs that update rows.
+    pub of_updates: bool,
 }
 
 /// What the only engine called it that told its kinds of files before this was recorded.
@@ -86,6 +98,10 @@ advice! {
     stop_prefetch,
     /// To keep index blocks in the cache.
     keep_cached,
+    /// To write changed blocks faster.
+    write_faster,
+    /// To remove old row versions faster.
+    purge_faster,
     /// To see who else works in the database.
     find_others,
 }

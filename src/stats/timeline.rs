@@ -224,6 +224,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn parts_sum_to_the_whole(
             ends in prop::collection::vec((0u32..20, 0u64..20 * SECOND_NS), 0..300),

@@ -316,3 +316,63 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     assert_quiet(&mut browser);
     browser.screenshot(&shot("petals-alone.png"));
 }
+
+/// A copy of a run on another host, with other figures.
+fn copied(run: &Path, to: &Path, host: &str, factor: f64) {
+    std::fs::create_dir_all(to).unwrap();
+    let text = std::fs::read_to_string(run.join("run.json")).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    record["details"]["host"]["name"] = host.into();
+    for name in ["physical_read_requests", "physical_write_requests"] {
+        for whose in ["/per_second", "/steady/per_second"] {
+            if let Some(value) = record.pointer_mut(&format!("{whose}/{name}")) {
+                *value = (value.as_f64().unwrap() * factor).into();
+            }
+        }
+    }
+    record["settings"]["price_per_month"] = 500.into();
+    std::fs::write(to.join("run.json"), record.to_string()).unwrap();
+}
+
+#[test]
+fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
+    let (work, page) = ran();
+    let run = page.parent().unwrap();
+    for (number, host) in ["rose", "lily", "tulip"].into_iter().enumerate() {
+        let to = work.path("others").join(host);
+        copied(run, &to, host, 1.0 + number as f64);
+    }
+    let told = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
+    assert_eq!(told, "gallery/index.html\n");
+    let card = work.petal(["card", "others/tulip", "--out", "gallery"]).exits(0).stdout;
+    assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");
+    let Some(mut browser) = opened(&work.path("gallery/index.html")) else { return };
+    let hosts = "[...document.querySelectorAll('#lines tbody tr')].filter(r => !r.hidden)
+        .map(r => r.cells[10].textContent.trim()).join(' ')";
+    let by_piops = "[...document.querySelectorAll('#lines th button')]
+        .find(b => b.textContent === 'peak PIOPS')";
+    browser.click(by_piops);
+    assert_eq!(browser.text(hosts), "tulip lily rose", "the most first");
+    browser.click(by_piops);
+    assert_eq!(browser.text(hosts), "rose lily tulip");
+    browser.value(
+        "(() => { const choice = document.querySelector('.filters select');
+            choice.value = 'lily'; choice.dispatchEvent(new Event('change')); return 1; })()",
+    );
+    assert_eq!(browser.text(hosts), "lily");
+    let shown = "[...document.querySelectorAll('#multiples figure')].filter(f => !f.hidden).length";
+    assert_eq!(browser.value(shown), 1, "the petals of rows that are filtered out");
+    browser.value(
+        "(() => { const words = document.querySelector('.filters input');
+            words.value = 'rose'; words.dispatchEvent(new Event('input')); return 1; })()",
+    );
+    assert_eq!(browser.text(hosts), "", "both filters hold");
+    let month = "document.querySelector('#lines thead').textContent.includes('a month for 1,000')";
+    assert_eq!(browser.value(month), true);
+    browser.open(&work.path("gallery/index.html"));
+    assert_fits(&mut browser, "gallery");
+    browser.open(&work.path("gallery/card.svg"));
+    assert_eq!(browser.text("document.documentElement.tagName"), "svg");
+    browser.screenshot(&shot("card.png"));
+    assert_quiet(&mut browser);
+}

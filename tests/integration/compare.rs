@@ -231,3 +231,47 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
     told(&[table, "--max-latency", "p99=2ms"], 2, &["op.p99=2ms"]);
     told(&[], 2, &["SIDE"]);
 }
+
+#[test]
+fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
+    let work = Workplace::new();
+    let mut table = "petal,piops\n".to_owned();
+    for (version, level) in [("1.0", 100.0), ("1.1", 101.0), ("1.2", 80.0)] {
+        for step in [-1.0, 0.0, 1.0] {
+            table.push_str(&format!("{version},{}\n", level + step));
+        }
+    }
+    work.write("nights.csv", table);
+    let history = ["history", "nights.csv", "--by", "petal"];
+    let text = work.petal(history).exits(0).stdout;
+    let row = text.lines().find(|line| line.starts_with("1.2")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    // From the six runs of both versions before it, whose mean is 100.5.
+    assert_eq!((cells[2], cells[4], cells[7]), ("80.0", "-20.4", "changed"), "{text}");
+    assert_eq!(text.matches("changed").count(), 2, "the row, and how to read it: {text}");
+    let limited = |limit: &'static str| [&history[..], &["--fail-if", limit]].concat();
+    let failed = work.petal(limited("piops < -10%")).exits(1).stdout;
+    assert!(failed.contains("FAILED") && failed.contains("1.2 -20.4 %"), "{failed}");
+    work.petal(limited("piops < -40%")).exits(0);
+    work.petal(limited("piops < -20%")).exits(4);
+    let told = work.petal([&history[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(told["series"][0]["steps"][2]["is_change"], true);
+    work.petal(["history", "nights.csv", "--metric", "nothing"]).exits(2);
+}
+
+#[test]
+fn sides_with_a_price_are_compared_by_what_their_io_costs() {
+    let work = Workplace::new();
+    let header = "sessions,piops,read_us,price_per_month\n";
+    work.write("here.csv", format!("{header}1,10000,100,900\n8,40000,450,900\n"));
+    work.write("there.csv", format!("{header}1,20000,90,1000\n8,90000,700,1000\n"));
+    let compare = ["compare", "here.csv", "there.csv", "--max-latency", "read.avg=500us"];
+    let text = work.petal(compare).exits(0).stdout;
+    let costs = text.split("PRICE OF DELIVERED").nth(1).unwrap();
+    let cell = |name: &str| {
+        let row = costs.lines().find(|line| line.starts_with(name)).unwrap();
+        row.split_whitespace().last().unwrap().to_owned()
+    };
+    // 900 for 40,000; the other side's 90,000 are too slow, its 20,000 are not.
+    assert_eq!((cell("here.csv"), cell("there.csv")), ("22.5".to_owned(), "50.0".to_owned()));
+}

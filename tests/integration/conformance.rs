@@ -13,7 +13,7 @@ use petal::engine::device::{
 use petal::engine::{self, Batch, Engine, EngineError, LoadPlan, Outcomes, Session, Silent, Stop};
 use petal::settings::url::TargetUrl;
 use petal::settings::{LoopSide, RedoStress, Settings, Verify};
-use petal::stats::counters::{Counters, IoCounts};
+use petal::stats::counters::{Counters, IoCounts, Wait};
 use petal::workload::op::{Kind, Operation};
 use petal::workload::picker::Picker;
 use petal::workload::plan::{Spot, Workload};
@@ -292,7 +292,14 @@ fn counters_only_grow_and_agree_with_the_work(target: &Target) {
     let (_work, engine) = target.loaded(2);
     let sum = |counters: Vec<Counters>| {
         let io = counters[1..].iter().fold(counters[0].io, |io, other| io.plus(&other.io));
-        (io, counters.iter().flat_map(|c| c.waits.clone()).collect::<Vec<_>>())
+        let waits = counters.into_iter().flat_map(|endpoint| {
+            let own = |mut wait: Wait| {
+                wait.name = format!("{} {}", endpoint.endpoint, wait.name);
+                wait
+            };
+            endpoint.waits.into_iter().map(own).collect::<Vec<_>>()
+        });
+        (io, waits.collect::<Vec<_>>())
     };
     let (opening, _) = sum(engine.snapshot().unwrap());
     let mut last = known(&opening);
@@ -539,6 +546,28 @@ const MYSQL_SET: Target = Target {
     ..MYSQL
 };
 
+/// A cluster of three nodes, each of them an endpoint.
+const MYSQL_CLUSTER: Target = Target {
+    is_there: || server_mysql::shared_cluster().is_some(),
+    url: |work| server_mysql::cluster_url(cluster_nodes(), &own_database(work)),
+    look: |work, schema| {
+        // From another node than the one that petal loads on.
+        let sql =
+            format!("SET SESSION wsrep_sync_wait = 7; SELECT custid, c2 FROM petal{schema}_cf1");
+        let rows = cluster_nodes()[1].sql(&own_database(work), &sql);
+        rows.into_iter().map(|row| (row[0].parse().unwrap(), row[1].clone())).collect()
+    },
+    delete_half: Some(|work| {
+        let sql = "DELETE FROM petal1_cf1 WHERE custid % 2 = 0";
+        cluster_nodes()[0].sql(&own_database(work), sql);
+    }),
+    ..MYSQL
+};
+
+fn cluster_nodes() -> &'static [server_mysql::Server] {
+    server_mysql::shared_cluster().expect("a cluster is there")
+}
+
 /// What background writers have still to write takes them a moment: looked at until it stays.
 fn device_look(work: &Workplace, schema: u32) -> BTreeMap<u64, String> {
     let mut last = device_rows(work, schema);
@@ -722,6 +751,7 @@ targets! {
     mysql_server: super::MYSQL;
     mysql_client: super::MYSQL_CLIENT;
     mysql_set: super::MYSQL_SET;
+    mysql_cluster: super::MYSQL_CLUSTER;
     device_direct: super::DEVICE;
     device_pread: super::DEVICE_PREAD;
     stand_in_of_oracle_server: super::ORACLE_WIRE;

@@ -16,7 +16,7 @@ fn load_with(url: &str, plan: &LoadPlan) {
     open_with(url, Settings::default()).load(plan, &Silent, &unlimited()).unwrap();
 }
 
-fn load(url: &str, schemas: u32) {
+pub fn load(url: &str, schemas: u32) {
     load_with(url, &LoadPlan { block_size: PAGE_BYTES, ..plan(schemas) });
 }
 

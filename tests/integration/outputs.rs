@@ -296,3 +296,23 @@ fn what_is_no_url_is_not_repeated() {
         }
     }
 }
+
+#[test]
+fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
+    use calamine::{Data, Reader as _, Xlsx};
+    let work = Workplace::new();
+    let run = run_in(&work, "petal-run-1");
+    let run = run.to_str().unwrap();
+    work.petal(["report", run, "--xlsx", "run.xlsx"]).exits(0).telling(&["run.xlsx"]);
+    let mut book: Xlsx<_> = calamine::open_workbook(work.path("run.xlsx")).unwrap();
+    let seconds = book.worksheet_range("seconds").unwrap();
+    let rows = fs::read_to_string(work.path("petal-run-1/timeline.csv")).unwrap().lines().count();
+    assert_eq!(seconds.height(), rows);
+    let numbers = seconds.rows().skip(1).flatten().filter(|cell| matches!(cell, Data::Float(_)));
+    assert!(numbers.count() > rows, "figures are texts");
+    work.petal(["report", run, "--xlsx", "run.csv"]).exits(2).telling(&["must end in .xlsx"]);
+    work.petal(["report", run, "--xlsx", "no/run.xlsx"]).exits(3).telling(&["no/run.xlsx"]);
+    let report = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
+    work.petal(["awr", &report, "--xlsx", "awr.xlsx"]).exits(0);
+    assert!(work.path("awr.xlsx").is_file() && !work.path("run.csv").exists());
+}

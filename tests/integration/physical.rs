@@ -5,8 +5,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::server_postgres;
 use crate::support::{ALONE, Mount, Workplace, findings, number, skip, until};
+use crate::{server_mysql, server_postgres};
 
 /// A run with direct I/O on a disk of its own.
 fn run_on(disk: &Mount, more: &[&str]) -> Value {
@@ -40,6 +40,28 @@ fn a_row_is_one_block_read_from_the_device() {
     let is_told = |id: &&str| id.starts_with("cached-by") || *id == "device-unseen";
     assert!(!findings(&run).iter().any(is_told), "{}", run["findings"]);
     assert_eq!(number(&run, "/per_second/physical_write_blocks"), 0.0);
+}
+
+#[test]
+fn a_page_that_a_server_reads_past_the_page_cache_is_one_read_of_the_device() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let Some(disk) = Mount::ext4(700) else { return };
+    // Data that are many times its cache.
+    let small = ["innodb-buffer-pool-size=16M", "innodb-log-file-size=64M"];
+    let server = server_mysql::Server::start_below(&disk.path(""), &small);
+    let (work, url) = (Workplace::new(), server.url("data"));
+    work.petal(["setup", "-s", "1", "--scale", "192M", "--db", &url]).exits(0);
+    let args = ["run", "-t", "2", "--update-pct", "0", "--run-time", "5", "--json", "--db", &url];
+    let run = work.petal(args).watching().exits(0).json();
+    let seen = ratio(&run, "device_read_bytes", "physical_read_bytes");
+    assert!((seen - 1.0).abs() < 0.02, "the device read {seen} times the database's bytes");
+    let pages = number(&run, "/per_second/physical_read_blocks") / rows(&run);
+    assert!((0.7..2.2).contains(&pages), "{pages} pages per row");
+    let is_told = |id: &&str| id.starts_with("cached-by") || *id == "device-unseen";
+    assert!(!findings(&run).iter().any(is_told), "{}", run["findings"]);
 }
 
 #[test]

@@ -2,40 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::SystemTime;
 
 use petal::engine::{Batch, Outcomes};
 
+use crate::certificates::certificates;
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};
 use crate::proxy::Proxy;
 use crate::server_postgres::{Server, is_there};
 use crate::support::until;
-
-/// An authority, and a server's certificate for `localhost` of it.
-fn certificates(folder: &Path) {
-    let openssl = |args: &str| {
-        let made = Command::new("openssl")
-            .args(args.split_whitespace())
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    };
-    fs::write(folder.join("leaf.conf"), "subjectAltName=DNS:localhost\n").unwrap();
-    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=ca");
-    openssl("req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost");
-    openssl(
-        "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out server.crt \
-         -days 2 -extfile leaf.conf",
-    );
-    openssl(
-        "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.crt -days 2 \
-         -subj /CN=localhost -addext subjectAltName=DNS:localhost",
-    );
-    openssl("req -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=localhost");
-    openssl("x509 -req -in old.csr -CA ca.crt -CAkey ca.key -out old.crt -days 2");
-}
 
 /// The server speaks TLS from now on, with this certificate.
 fn encrypt(server: &Server, folder: &Path, certificate: &str) {

@@ -15,23 +15,12 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::keeper::Keeper;
 use crate::server_postgres::{free_port, user_numbers};
 use crate::support::{LIMIT, Running, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "mysql";
-
-/// Runs a server until its own standard input ends, which it does with the test's process; then
-/// stops it and removes what it had.
-const KEEPER: &str = r#"
-folder=$1; shift
-"$@" >>"$folder/log" 2>&1 </dev/null &
-server=$!
-read -r how
-kill -"${how:-TERM}" "$server" 2>/dev/null
-wait "$server"
-[ "$how" = KILL ] || rm -rf "$folder"
-"#;
 
 /// Settings that make a server quick on a machine that tests share.
 const SETTINGS: [&str; 9] = [
@@ -93,9 +82,7 @@ fn as_ordinary_user(program: &Path) -> Command {
 }
 
 pub struct Server {
-    // Closed first: then the keeper ends.
-    input: Option<ChildStdin>,
-    keeper: Child,
+    keeper: Keeper,
     folder: TempDir,
     pub port: u16,
     settings: Vec<String>,
@@ -106,7 +93,11 @@ impl Server {
     /// With `name=value` settings beside a few that make it quick.
     pub fn start(settings: &[&str]) -> Self {
         // Outside of what only root may enter; short, for the socket's name.
-        let folder = tempfile::Builder::new().prefix("petal-my-").tempdir_in("/var/tmp").unwrap();
+        Self::start_below(Path::new("/var/tmp"), settings)
+    }
+
+    pub fn start_below(parent: &Path, settings: &[&str]) -> Self {
+        let folder = tempfile::Builder::new().prefix("petal-my-").tempdir_in(parent).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         if let Some((user, group)) = user_numbers(ORDINARY_USER) {
             chown(folder.path(), Some(user), Some(group)).unwrap();
@@ -127,30 +118,49 @@ impl Server {
         let made = making.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();
-        let (input, keeper) = Self::spawn(folder.path(), port, &settings);
+        let keeper = Self::spawn(folder.path(), port, &settings);
         let databases = Mutex::default();
-        let server = Self { input: Some(input), keeper, folder, port, settings, databases };
+        let server = Self { keeper, folder, port, settings, databases };
         server.wait_until_up();
         server
     }
 
-    fn spawn(folder: &Path, port: u16, settings: &[String]) -> (ChildStdin, Child) {
-        let mut command = as_ordinary_user(Path::new("/bin/sh"));
-        command.arg("-c").arg(KEEPER).arg("keeper").arg(folder);
-        command.arg(programs().unwrap().server).arg("--no-defaults");
+    fn spawn(folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let mut server = Command::new(programs().unwrap().server);
+        server.arg("--no-defaults");
         for (name, file) in [("datadir", "data"), ("socket", "s.sock"), ("pid-file", "pid")] {
-            command.arg(format!("--{name}={}/{file}", folder.display()));
+            server.arg(format!("--{name}={}/{file}", folder.display()));
         }
-        command.arg(format!("--tmpdir={}", folder.display()));
-        command.arg(format!("--port={port}")).args(settings);
-        let mut keeper = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        (keeper.stdin.take().unwrap(), keeper)
+        server.arg(format!("--tmpdir={}", folder.display()));
+        server.arg(format!("--port={port}")).args(settings);
+        // A node of a cluster without its peers may wait for them as it ends.
+        let is_node = settings.iter().any(|setting| setting == "--wsrep-on=ON");
+        let usual = if is_node { "KILL" } else { "TERM" };
+        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, usual, &server)
+    }
+
+    /// The server's process.
+    pub fn process(&self) -> i32 {
+        let text = fs::read_to_string(self.folder.path().join("process")).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    /// A file that only the server's user may read; its path.
+    pub fn secret_file(&self, name: &str, from: &Path) -> String {
+        let path = self.folder.path().join(name);
+        fs::copy(from, &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = user_numbers(ORDINARY_USER) {
+            chown(&path, Some(user), Some(group)).unwrap();
+        }
+        path.display().to_string()
+    }
+
+    /// The URL of a database over TCP, at this port, as a user without a password.
+    pub fn tcp_url(&self, database: &str, port: u16) -> String {
+        self.database(database);
+        self.sql("", "CREATE USER IF NOT EXISTS petal@'%'; GRANT ALL ON *.* TO petal@'%'");
+        format!("mysql://petal@127.0.0.1:{port}/{database}")
     }
 
     fn wait_until_up(&self) {
@@ -232,24 +242,20 @@ impl Server {
 
     /// Ends it at once, as a power cut would, and starts it again.
     pub fn crash(&mut self) {
-        self.stop("KILL");
-        let (input, keeper) = Self::spawn(self.folder.path(), self.port, &self.settings);
-        (self.input, self.keeper) = (Some(input), keeper);
+        self.keeper.stop_and_keep("KILL");
+        self.restart(&[]);
+    }
+
+    /// Starts it, when it has ended, with more settings.
+    pub fn restart(&mut self, settings: &[&str]) {
+        self.settings.extend(settings.iter().map(|setting| format!("--{setting}")));
+        self.keeper = Self::spawn(self.folder.path(), self.port, &self.settings);
         self.wait_until_up();
     }
 
-    /// Ends it by a signal: TERM cleanly, KILL at once and with its data kept.
-    pub fn stop(&mut self, how: &str) {
-        if let Some(mut input) = self.input.take() {
-            let _ = writeln!(input, "{how}");
-        }
-        let _ = self.keeper.wait();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop("TERM");
+    /// Ends it by a signal, its data kept: TERM cleanly, KILL at once.
+    pub fn stop(&mut self, signal: &str) {
+        self.keeper.stop_and_keep(signal);
     }
 }
 
@@ -265,6 +271,66 @@ impl Drop for OpenSession {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+const GALERA: &str = "/usr/lib/galera/libgalera_smm.so";
+
+/// The nodes of a Galera cluster on this host; None where it cannot be had.
+pub fn cluster(nodes: usize) -> Option<Vec<Server>> {
+    let is_debians = std::env::var_os("PETAL_TEST_MYSQL").is_none();
+    if !is_there() || !is_debians || !Path::new(GALERA).exists() {
+        skip("no Galera cluster: it needs Debian's MariaDB and galera-4");
+        return None;
+    }
+    let first = free_port();
+    let node = |number: usize| {
+        let (group, transfer, snapshot) = match number {
+            0 => (first, free_port(), free_port()),
+            _ => (free_port(), free_port(), free_port()),
+        };
+        let mut settings = vec![
+            "innodb-buffer-pool-size=64M".to_owned(),
+            "binlog-format=ROW".to_owned(),
+            "innodb-autoinc-lock-mode=2".to_owned(),
+            "wsrep-on=ON".to_owned(),
+            format!("wsrep-provider={GALERA}"),
+            format!("wsrep-cluster-name=petal{first}"),
+            format!("wsrep-node-name=node{number}"),
+            format!("wsrep-node-address=127.0.0.1:{group}"),
+            format!(
+                "wsrep-provider-options=base_port={group};\
+                 gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{transfer};\
+                 evs.keepalive_period=PT3S;evs.suspect_timeout=PT60S;evs.inactive_timeout=PT90S"
+            ),
+            "wsrep-sst-method=rsync".to_owned(),
+            format!("wsrep-sst-receive-address=127.0.0.1:{snapshot}"),
+        ];
+        settings.push(match number {
+            0 => "wsrep-cluster-address=gcomm://".to_owned(),
+            _ => format!("wsrep-cluster-address=gcomm://127.0.0.1:{first}"),
+        });
+        if number == 0 {
+            settings.push("wsrep-new-cluster".to_owned());
+        }
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        Server::start(&settings)
+    };
+    let nodes: Vec<Server> = (0..nodes).map(node).collect();
+    nodes[0].sql("", "CREATE USER petal@'%'; GRANT ALL ON *.* TO petal@'%'");
+    Some(nodes)
+}
+
+/// The URL of a database on all nodes.
+pub fn cluster_url(nodes: &[Server], database: &str) -> String {
+    nodes[0].database(database);
+    let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+    format!("mysql://petal@{}/{database}?ssl_mode=DISABLED", hosts.join(","))
+}
+
+/// A cluster of three nodes that tests share, each with a database of its own.
+pub fn shared_cluster() -> Option<&'static [Server]> {
+    static SHARED: OnceLock<Option<Vec<Server>>> = OnceLock::new();
+    SHARED.get_or_init(|| cluster(3)).as_deref()
 }
 
 /// The one that most tests share, each with a database of its own.

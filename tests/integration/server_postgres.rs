@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls};
 use tempfile::TempDir;
 
+use crate::keeper::Keeper;
 use crate::support::{LIMIT, skip};
 
 /// Who runs servers when the tests are root's.
@@ -25,22 +26,8 @@ const ORDINARY_USER: &str = "postgres";
 pub const WAITS_FOR_LOCK: &str = "wait_event_type = 'Lock'";
 pub const VACUUM_WAITS: &str = "query LIKE 'VACUUM%' AND wait_event_type = 'Lock'";
 
-/// Runs a server until its own standard input ends, which it does with the test's process; then
-/// stops it and removes what it had.
-const KEEPER: &str = r#"
-folder=$1; shift
-"$@" >>"$folder/log" 2>&1 </dev/null &
-server=$!
-read -r how
-kill -"${how:-INT}" "$server" 2>/dev/null
-wait "$server"
-[ "$how" = QUIT ] || rm -rf "$folder"
-"#;
-
 pub struct Server {
-    // Closed first: then the keeper ends.
-    input: Option<ChildStdin>,
-    keeper: Child,
+    keeper: Keeper,
     folder: TempDir,
     pub port: u16,
     settings: Vec<String>,
@@ -171,32 +158,24 @@ impl Server {
 
     fn run(folder: TempDir, settings: Vec<String>) -> Self {
         let port = free_port();
-        let (input, keeper) = Self::spawn(folder.path(), port, &settings);
+        let keeper = Self::spawn(folder.path(), port, &settings);
         let databases = Mutex::default();
-        let server = Self { input: Some(input), keeper, folder, port, settings, databases };
+        let server = Self { keeper, folder, port, settings, databases };
         server.wait_until_up();
         server
     }
 
-    fn spawn(folder: &Path, port: u16, settings: &[String]) -> (ChildStdin, Child) {
-        let mut command = as_ordinary_user(Path::new("/bin/sh"));
-        command.arg("-c").arg(KEEPER).arg("keeper").arg(folder);
-        command.arg(programs().unwrap().join("postgres")).arg("-D").arg(folder.join("data"));
-        command.arg("-k").arg(folder).arg("-p").arg(port.to_string());
+    fn spawn(folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let mut server = Command::new(programs().unwrap().join("postgres"));
+        server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+        server.args(["-p", &port.to_string()]);
         for setting in ["listen_addresses=127.0.0.1", "max_connections=400"] {
-            command.arg("-c").arg(setting);
+            server.args(["-c", setting]);
         }
         settings.iter().for_each(|setting| {
-            command.arg("-c").arg(setting);
+            server.args(["-c", setting]);
         });
-        let mut keeper = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        (keeper.stdin.take().unwrap(), keeper)
+        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, "INT", &server)
     }
 
     fn wait_until_up(&self) {
@@ -259,26 +238,13 @@ impl Server {
     /// Ends it at once, as a power cut would, and starts it again.
     pub fn crash(&mut self) {
         self.stop("QUIT");
-        (self.input, self.keeper) = {
-            let (input, keeper) = Self::spawn(self.folder.path(), self.port, &self.settings);
-            (Some(input), keeper)
-        };
+        self.keeper = Self::spawn(self.folder.path(), self.port, &self.settings);
         self.wait_until_up();
     }
 
-    /// Ends it by a signal: INT cleanly, QUIT at once and with its data kept.
-    pub fn stop(&mut self, how: &str) {
-        if let Some(mut input) = self.input.take() {
-            use std::io::Write as _;
-            let _ = writeln!(input, "{how}");
-        }
-        let _ = self.keeper.wait();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop("INT");
+    /// Ends it by a signal, its data kept: INT cleanly, QUIT at once.
+    pub fn stop(&mut self, signal: &str) {
+        self.keeper.stop_and_keep(signal);
     }
 }
 

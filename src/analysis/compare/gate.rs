@@ -28,7 +28,7 @@ pub struct Held {
 }
 
 /// The share of a change, and its interval where there is one.
-type ChangedShare = (f64, Option<(f64, f64)>);
+pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
 
 /// Holds a limit against every cell and side.
 pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
@@ -43,6 +43,11 @@ pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
             (outcome(gate, changed), format!("{place}: {}", words(changed)))
         })
         .collect();
+    worst(gate, outcomes)
+}
+
+/// What the gravest of these outcomes makes of a limit; without any it is open.
+pub(super) fn worst(gate: &Gate, outcomes: Vec<(Outcome, String)>) -> Held {
     let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
     let worst = worst.unwrap_or(Outcome::Inconclusive);
     let because = outcomes.into_iter().filter(|(outcome, _)| *outcome == worst).map(|(_, why)| why);
@@ -53,7 +58,7 @@ pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
     }
 }
 
-fn outcome(gate: &Gate, changed: Option<ChangedShare>) -> Outcome {
+pub(super) fn outcome(gate: &Gate, changed: Option<ChangedShare>) -> Outcome {
     let Some((_, Some((low, high)))) = changed else { return Outcome::Inconclusive };
     let (is_past, is_good) = match gate.side {
         Past::Below => (high < gate.share, low >= gate.share),
@@ -66,7 +71,7 @@ fn outcome(gate: &Gate, changed: Option<ChangedShare>) -> Outcome {
     }
 }
 
-fn words(changed: Option<ChangedShare>) -> String {
+pub(super) fn words(changed: Option<ChangedShare>) -> String {
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
     match changed {
         None => "not measured".to_owned(),

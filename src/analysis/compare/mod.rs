@@ -3,10 +3,12 @@
 //! before believing it. Pure functions of observations.
 //!
 //! [`cells`] matches what was varied, [`rounds`] decides whether sides ran in turn, [`notes`] says
-//! what spoils a comparison, [`gate`] holds a limit against it.
+//! what spoils a comparison, [`gate`] holds a limit against it, [`history`] follows a figure over many
+//! groups of runs.
 
 mod cells;
 pub mod gate;
+pub mod history;
 mod notes;
 mod rounds;
 mod sides;
@@ -18,8 +20,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::estimate::Estimate;
+use super::price::{self, Cost};
 use super::significance::{self, Difference, Method};
 use crate::record::observation::{Observation, metric};
+use crate::settings::objective::Objective;
 
 pub const FORMAT: &str = "petal-compare/1";
 
@@ -65,6 +69,9 @@ pub struct Comparison {
     pub differences: Vec<ContextDifference>,
     /// What a reader must know first. Each begins with the id of its finding.
     pub notes: Vec<String>,
+    /// By line and side, where PRICE_PER_MONTH is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Cost>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -172,6 +179,7 @@ pub fn compare(sides: &[Side], rules: &Rules) -> Result<Comparison, CompareError
             .map(|side| SideSummary { name: side.name.clone(), runs: side.observations.len() })
             .collect(),
         metrics,
+        costs: Vec::new(),
         cells: compared,
         differences: cells::context_differences(&sides, &keys),
         notes,
@@ -264,6 +272,13 @@ fn correct(cells: &mut [ComparedCell], metrics: &[String], sides: usize) {
 }
 
 impl Comparison {
+    /// With what each line of each side costs, of the highest load within an objective.
+    pub fn with_costs(mut self, sides: &[Side], objective: Option<&Objective>) -> Self {
+        let of = |side: &Side| price::of_side(&side.name, &side.observations, objective);
+        self.costs = sides.iter().flat_map(of).collect();
+        self
+    }
+
     /// All changes of a metric, with their cell and the name of their side.
     pub fn changes<'a>(
         &'a self,

@@ -1,7 +1,54 @@
 //! Advice: what to change in MySQL or MariaDB where a finding asks for it: sentences for the record,
 //! by which reports advise without knowing the engine.
 
-use crate::stats::target::Advice;
+use std::collections::BTreeMap;
+
+use crate::stats::target::{Advice, NotableSetting};
+
+/// Below this a server throttles its writes on any flash storage.
+const IO_CAPACITY_LOW: u64 = 1000;
+
+/// Settings that shape a result and that few would choose for a test.
+pub fn notable_settings(settings: &BTreeMap<String, String>) -> Vec<NotableSetting> {
+    let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
+    let mut notable = Vec::new();
+    let mut note = |of_updates: bool, effect: String, advice: &str| {
+        notable.push(NotableSetting { effect, advice: advice.to_owned(), of_updates });
+    };
+    let (capacity, most) = (get("innodb_io_capacity"), get("innodb_io_capacity_max"));
+    if capacity.parse().is_ok_and(|pages: u64| pages < IO_CAPACITY_LOW) {
+        note(
+            true,
+            format!(
+                "innodb_io_capacity={capacity} (max {most}): the server writes about so many changed \
+                 pages a second and no more"
+            ),
+            "Set innodb_io_capacity to the page writes a second that the device sustains, and \
+             innodb_io_capacity_max to twice that.",
+        );
+    }
+    if get("innodb_adaptive_hash_index") == "ON" {
+        note(
+            false,
+            "innodb_adaptive_hash_index=ON: cached lookups pass the upper pages of an index by, and \
+             sessions share its latches"
+                .to_owned(),
+            "Of a cached run, compare with innodb_adaptive_hash_index=OFF.",
+        );
+    }
+    let method = get("innodb_flush_method");
+    if !method.is_empty() && !method.starts_with("O_DIRECT") {
+        note(
+            false,
+            format!(
+                "innodb_flush_method={method}: pages are read and written through the page cache of \
+                 the operating system"
+            ),
+            "Start the server with innodb_flush_method=O_DIRECT.",
+        );
+    }
+    notable
+}
 
 pub fn advice() -> Advice {
     Advice {
@@ -14,6 +61,16 @@ pub fn advice() -> Advice {
         keep_cached: Some(
             "Make innodb_buffer_pool_size larger than tables and indexes, and read them once \
              before the run (WARM_UP)."
+                .to_owned(),
+        ),
+        write_faster: Some(
+            "Raise innodb_io_capacity and innodb_io_capacity_max to what the device sustains, and \
+             innodb_page_cleaners, or give the server a larger innodb_buffer_pool_size."
+                .to_owned(),
+        ),
+        purge_faster: Some(
+            "Look for a transaction that stays open for long (information_schema.innodb_trx), and \
+             raise innodb_purge_threads."
                 .to_owned(),
         ),
         find_others: Some(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::counters::is_timed;
+use super::counters::{history_length, is_timed};
 use super::errors::engine_error;
 use super::schema;
 use crate::engine::server::liveness;
@@ -81,17 +81,6 @@ fn flush(client: &mut Client, schema: u32) -> Result<(), Error> {
     let flushed = client.run(&format!("FLUSH TABLES {}_cf1 FOR EXPORT", schema::name(schema)));
     let unlocked = client.run("UNLOCK TABLES");
     flushed.and(unlocked)
-}
-
-/// Transactions whose old versions are still to be purged; None where the user may not know.
-fn history_length(client: &mut Client) -> Option<u64> {
-    let status = "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'";
-    if let Some((_, length)) = client.query::<(String, u64)>(status).ok()?.pop() {
-        return Some(length);
-    }
-    let metrics = "SELECT count FROM information_schema.innodb_metrics \
-                   WHERE name = 'trx_rseg_history_len'";
-    client.query(metrics).ok()?.pop()
 }
 
 pub struct Settling<'a> {

@@ -17,8 +17,10 @@ pub const READ_EVENT: &str = "innodb_data_file read";
 pub const WRITE_EVENT: &str = "innodb_data_file write";
 pub const LOG_EVENT: &str = "innodb_log_file sync";
 pub const ROW_LOCK_EVENT: &str = "InnoDB row lock";
+/// A node of a cluster waits for the slowest one.
+const FLOW_CONTROL_EVENT: &str = "Galera flow control";
 
-/// Cumulative status variables; numbers that go up and down are left out.
+/// Cumulative status variables, and the length of the undo history.
 const STATUS: &str = "\
 SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_ahead',
@@ -30,7 +32,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Innodb_os_log_fsyncs', 'Innodb_log_writes', 'Innodb_log_waits', 'Innodb_log_write_requests',
 'Innodb_lsn_current', 'Innodb_lsn_last_checkpoint', 'Innodb_redo_log_current_lsn',
 'Innodb_redo_log_checkpoint_lsn', 'Innodb_row_lock_waits', 'Innodb_row_lock_time',
-'Innodb_deadlocks', 'Innodb_rows_read', 'Innodb_rows_updated', 'Handler_commit', 'Handler_update',
+'Innodb_deadlocks', 'Innodb_history_list_length', 'Innodb_rows_read', 'Innodb_rows_updated', 'Handler_commit', 'Handler_update',
 'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits', 'Binlog_group_commits',
 'wsrep_local_commits', 'wsrep_local_cert_failures', 'wsrep_local_bf_aborts',
 'wsrep_flow_control_paused_ns', 'wsrep_flow_control_recv', 'wsrep_received_bytes',
@@ -42,6 +44,7 @@ SELECT event_name, count_read, sum_timer_read, count_write, sum_timer_write, cou
 FROM performance_schema.file_summary_by_event_name \
 WHERE event_name IN ('wait/io/file/innodb/innodb_data_file', 'wait/io/file/innodb/innodb_log_file')";
 
+const HISTORY: &str = "Innodb_history_list_length";
 const LOG_SYNCS: &str = "Innodb_os_log_fsyncs";
 const PS_PER_NS: u64 = 1000;
 const NS_PER_MS: u64 = 1_000_000;
@@ -62,6 +65,8 @@ struct Connected {
     client: Client,
     page_bytes: u64,
     is_timed: bool,
+    /// None where it is not known.
+    log_bytes: Option<u64>,
 }
 
 impl Connected {
@@ -71,7 +76,8 @@ impl Connected {
             .query_one("SELECT @@innodb_page_size")
             .map_err(|error| engine_error(&endpoint.name, "asking for its page size", &error))?;
         let is_timed = is_timed(&mut client);
-        Ok(Self { client, page_bytes, is_timed })
+        let log_bytes = log_bytes(&mut client);
+        Ok(Self { client, page_bytes, is_timed, log_bytes })
     }
 }
 
@@ -83,22 +89,50 @@ pub fn is_timed(client: &mut Client) -> bool {
     client.query_one::<u64>(sql).is_ok_and(|found| found > 0)
 }
 
+/// Transactions whose old versions are still to be purged; None where the user may not know.
+pub fn history_length(client: &mut Client) -> Option<u64> {
+    let status = format!("SHOW GLOBAL STATUS LIKE '{HISTORY}'");
+    if let Some((_, length)) = client.query::<(String, u64)>(&status).ok()?.pop() {
+        return Some(length);
+    }
+    let metrics = "SELECT count FROM information_schema.innodb_metrics \
+                   WHERE name = 'trx_rseg_history_len'";
+    client.query(metrics).ok()?.pop()
+}
+
+/// The size of the redo log: one number in MySQL 8.0.30 and later, files of one size before, and one
+/// file in MariaDB 10.5 and later.
+fn log_bytes(client: &mut Client) -> Option<u64> {
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+               ('innodb_redo_log_capacity', 'innodb_log_file_size', 'innodb_log_files_in_group')";
+    let rows: Vec<(String, u64)> = client.query(sql).ok()?;
+    let get = |name: &str| rows.iter().find(|row| row.0 == name).map(|row| row.1);
+    get("innodb_redo_log_capacity").or_else(|| {
+        Some(get("innodb_log_file_size")? * get("innodb_log_files_in_group").unwrap_or(1))
+    })
+}
+
 /// A checkpoint of InnoDB moves in small steps. One cycle is over when it has passed all that was in
-/// the log when the cycle began.
+/// the log when the cycle began. The log's size forced it if three quarters of the log were in use
+/// meanwhile: from about there on the server writes changed pages as fast as it can.
 #[derive(Default)]
 struct CheckpointCycles {
     begun_at: Option<u64>,
+    is_forced: bool,
     ended: u64,
+    forced: u64,
 }
 
 impl CheckpointCycles {
-    fn look(&mut self, log: u64, checkpoint: u64) -> u64 {
+    fn look(&mut self, log: u64, checkpoint: u64, log_bytes: Option<u64>) {
         let begun_at = *self.begun_at.get_or_insert(log);
+        let age = log.saturating_sub(checkpoint);
+        self.is_forced |= log_bytes.is_some_and(|bytes| age >= bytes / 4 * 3);
         if checkpoint >= begun_at && log > begun_at {
             self.begun_at = Some(log);
             self.ended += 1;
+            self.forced += u64::from(std::mem::take(&mut self.is_forced));
         }
-        self.ended
     }
 }
 
@@ -113,18 +147,17 @@ impl CounterReader {
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
             state.client = Some(Connected::new(&self.endpoint)?);
         }
-        let State { client: Some(Connected { client, page_bytes, is_timed }), cycles } =
-            &mut *state
-        else {
+        let State { client: Some(connected), cycles } = &mut *state else {
             return Err(EngineError::Database("no connection for counters".to_owned()));
         };
+        let Connected { client, page_bytes, is_timed, log_bytes } = connected;
         let failed = |error| engine_error(&self.endpoint.name, "reading counters", &error);
         let status: Vec<(String, String)> = client.query(STATUS).map_err(failed)?;
         let mut raw: BTreeMap<String, u64> = status
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
             .collect();
-        let mut waits = row_lock_waits(&raw);
+        let mut waits = status_waits(&raw);
         if *is_timed {
             let files: Vec<FileEvents> = client.query(FILES).map_err(failed)?;
             waits.extend(files.iter().flat_map(file_waits));
@@ -138,8 +171,18 @@ impl CounterReader {
             "Innodb_redo_log_checkpoint_lsn",
         ));
         if let Some((log, checkpoint)) = positions {
-            let ended = cycles.look(log, checkpoint);
-            raw.insert(CommonCounter::Checkpoints.name().to_owned(), ended);
+            cycles.look(log, checkpoint, *log_bytes);
+            raw.insert(CommonCounter::Checkpoints.name().to_owned(), cycles.ended);
+            if log_bytes.is_some() {
+                raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), cycles.forced);
+            }
+        }
+        let history = raw.remove(HISTORY).or_else(|| history_length(client));
+        for (counter, value) in [
+            (CommonCounter::UnpurgedTransactions, history),
+            (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
+        ] {
+            raw.extend(value.map(|value| (counter.name().to_owned(), value)));
         }
         let io = io_counts(&raw, *page_bytes);
         let endpoint = self.endpoint.name.clone();
@@ -190,12 +233,17 @@ fn io_counts(raw: &BTreeMap<String, u64>, page_bytes: u64) -> IoCounts {
     }
 }
 
-fn row_lock_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
-    let counted = raw.get("Innodb_row_lock_waits").zip(raw.get("Innodb_row_lock_time"));
-    let wait = counted.map(|(&waits, time_ms)| {
+/// Waits that status variables count and time.
+fn status_waits(raw: &BTreeMap<String, u64>) -> Vec<Wait> {
+    let both = |waits: &str, time: &str| raw.get(waits).copied().zip(raw.get(time).copied());
+    let row_lock = both("Innodb_row_lock_waits", "Innodb_row_lock_time").map(|(waits, time_ms)| {
         counted_wait(ROW_LOCK_EVENT, WaitClass::Application, waits, time_ms * NS_PER_MS)
     });
-    wait.into_iter().collect()
+    let flow = both("wsrep_flow_control_recv", "wsrep_flow_control_paused_ns");
+    let flow = flow.map(|(waits, time_ns)| {
+        counted_wait(FLOW_CONTROL_EVENT, WaitClass::Concurrency, waits, time_ns)
+    });
+    [row_lock, flow].into_iter().flatten().collect()
 }
 
 /// A kind of file: its name, and count and time of reads, writes and all else (syncs).
@@ -254,14 +302,24 @@ mod tests {
     #[test]
     fn a_checkpoint_cycle_ends_when_all_that_was_logged_before_it_is_behind_the_checkpoint() {
         let mut cycles = CheckpointCycles::default();
-        assert_eq!(cycles.look(100, 90), 0);
-        assert_eq!(cycles.look(200, 99), 0);
-        assert_eq!(cycles.look(300, 120), 1);
-        assert_eq!(cycles.look(400, 290), 1);
-        assert_eq!(cycles.look(500, 300), 2);
-        // Nothing is logged: no cycle begins.
-        assert_eq!(cycles.look(500, 500), 2);
-        assert_eq!(cycles.look(600, 500), 3);
+        let steps = [
+            (100, 90, 0, 0),
+            (200, 99, 0, 0),
+            (300, 120, 1, 0),
+            (400, 290, 1, 0),
+            (500, 300, 2, 0),
+            // Nothing is logged: no cycle begins.
+            (500, 500, 2, 0),
+            (600, 500, 3, 0),
+            // Three quarters of a log of 400 are in use once.
+            (900, 600, 4, 1),
+            (1000, 850, 4, 1),
+            (1100, 950, 5, 1),
+        ];
+        for (log, checkpoint, ended, forced) in steps {
+            cycles.look(log, checkpoint, Some(400));
+            assert_eq!((cycles.ended, cycles.forced), (ended, forced), "{log} {checkpoint}");
+        }
     }
 
     #[test]
@@ -273,6 +331,19 @@ mod tests {
         let counted =
             BTreeMap::from([(LOG_SYNCS.to_owned(), 7), ("Innodb_data_fsyncs".to_owned(), 9)]);
         assert_eq!(log_syncs(&counted, &[data]), None);
+    }
+
+    #[test]
+    fn row_locks_and_flow_control_are_waits_where_the_server_counts_them() {
+        let of = |names: &[(&str, u64)]| {
+            let raw = names.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let waits = status_waits(&raw).into_iter();
+            waits.map(|wait| (wait.name, wait.waits, wait.time_ns)).collect::<Vec<_>>()
+        };
+        let locks = [("Innodb_row_lock_waits", 3), ("Innodb_row_lock_time", 2)];
+        assert_eq!(of(&locks), [(ROW_LOCK_EVENT.to_owned(), Some(3), 2_000_000)]);
+        let flow = [("wsrep_flow_control_recv", 4), ("wsrep_flow_control_paused_ns", 50)];
+        assert_eq!(of(&flow), [(FLOW_CONTROL_EVENT.to_owned(), Some(4), 50)]);
     }
 
     #[test]

@@ -141,6 +141,7 @@ pub fn describe(
         },
         sync_per_commit: false,
         data_file_kind: None,
+        notable_settings: advice::notable_settings(&settings),
         advice: advice::advice(),
         checkpoint: Some(format!(
             "by the server, in small steps; a cycle is over when all pages are written that were \

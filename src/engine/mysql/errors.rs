@@ -63,6 +63,9 @@ pub fn hint(error: &Error) -> &'static str {
         let text = words(error);
         return if matches!(error, Error::Silent(_)) {
             "see whether the server is stopped, or what lies between holds its packets back"
+        } else if text.contains("not valid for name") {
+            "name the host as its certificate does (ssl_ca is known; the driver verifies the name for \
+             VERIFY_CA, too), or use ssl_mode=REQUIRED, which verifies nothing"
         } else if text.contains("ertificate") || text.contains("TLS") || text.contains("SSL") {
             "check ssl_mode and ssl_ca, or the server's certificate"
         } else if text.contains("closed") || text.contains("reset") || text.contains("eof") {

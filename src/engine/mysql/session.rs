@@ -41,6 +41,11 @@ impl MysqlSession {
                 .run(sql)
                 .map_err(|error| engine_error(&server, "preparing a session", &error))?;
         }
+        let is_node = client
+            .query::<(String, String)>("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+            .map_err(|error| engine_error(&server, "asking for its cluster", &error))?
+            .first()
+            .is_some_and(|(_, value)| value == "ON");
         let (id, killer) = (client.id(), endpoint.clone());
         let control = SessionControl::new(client.abort_handle(), move || killer.kill_query(id));
         let mut work = Work {
@@ -50,6 +55,7 @@ impl MysqlSession {
             home: seat.schema,
             metas: BTreeMap::new(),
             control,
+            is_node,
             text: UpdateText::default(),
         };
         work.meta(seat.schema)?;
@@ -58,6 +64,12 @@ impl MysqlSession {
             LoopSide::Client => Side::Client(ClientLoop::new(&mut work)?),
             LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
         };
+        if is_node {
+            // In a run a node answers as it is configured to.
+            let sql = "SET SESSION wsrep_sync_wait = DEFAULT";
+            let set = work.client.run(sql);
+            set.map_err(|error| engine_error(&work.server, "preparing a session", &error))?;
+        }
         Ok(Self { work, side })
     }
 }

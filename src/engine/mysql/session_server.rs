@@ -79,15 +79,16 @@ impl ServerLoop {
     }
 }
 
-/// A call that was killed itself: what ended before is still known, and the operation after it is the
-/// one that was cut.
+/// A call that was killed itself, or that a cluster ended: what ended before is still known, and the
+/// operation after it is the one that was cut.
 fn remains(
     work: &mut Work,
     error: &Error,
     operations: &[Operation],
 ) -> Result<Vec<Executed>, Failure> {
-    if error.code() != Some(QUERY_INTERRUPTED) {
-        return Err(work.failure(error));
+    let failure = work.failure(error);
+    if matches!(failure, Failure::Fatal(_)) {
+        return Err(failure);
     }
     // A request to cancel that comes late ends this question; the next one is answered.
     let mut answer = work.client.query_one(REMAINS);
@@ -97,7 +98,7 @@ fn remains(
     let answer: (String, String) = answer.map_err(|error| work.failure(&error))?;
     let mut executed = read(work, &answer, operations);
     if executed.len() < operations.len() {
-        executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(work.failure(error)) });
+        executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(failure) });
     }
     Ok(executed)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::client::{Client, Error};
+use super::client::{Client, Error, LOCK_TIMEOUT};
 use super::errors::{hint, hint_of, kind_of, words};
 use super::schema;
 use crate::engine::server::batch_loop::Noted;
@@ -22,6 +22,10 @@ use crate::engine::{INTERRUPTED, Result, SessionError};
 use crate::settings::{LoopSide, RedoStress};
 use crate::workload::op::Operation;
 use crate::workload::row::changed_columns;
+
+/// The code of an UPDATE that lost against another node's. petal's own UPDATEs take their locks in one
+/// order, so a deadlock on a node is such a conflict.
+const CLUSTER_CONFLICT: &str = "cluster-conflict";
 
 /// State that the engine and its sessions share.
 pub struct Shared {
@@ -41,6 +45,8 @@ pub struct Work {
     pub home: u32,
     pub metas: BTreeMap<u32, SchemaMeta>,
     pub control: Arc<SessionControl>,
+    /// The server is a node of a cluster, which ends statements that lose a conflict.
+    pub is_node: bool,
     /// The new text of an UPDATE.
     pub text: UpdateText,
 }
@@ -79,9 +85,9 @@ impl Work {
 
     /// The meaning of a failed statement.
     pub fn failure(&self, error: &Error) -> Failure {
-        let kind = error.code().map_or(StatementErrorKind::Other, kind_of);
+        let kind = error.code().map_or(StatementErrorKind::Other, |code| self.kind_of(code));
         let SessionError { code, message } = self.loss(error);
-        self.control.failure(StatementError { kind, code, message })
+        self.judged(kind, code, message)
     }
 
     /// The meaning of a failure that the routine noted.
@@ -89,8 +95,26 @@ impl Work {
         let number = noted.code.parse().unwrap_or_default();
         let message =
             format!("{}: {} ({}); {}", self.server, noted.message, noted.code, hint_of(number));
-        let (kind, code) = (kind_of(number), noted.code.to_owned());
+        self.judged(self.kind_of(number), noted.code.to_owned(), message)
+    }
+
+    fn judged(&self, kind: StatementErrorKind, code: String, message: String) -> Failure {
+        let is_conflict = self.is_node
+            && kind == StatementErrorKind::Transient
+            && code != LOCK_TIMEOUT.to_string();
+        let code = if is_conflict { CLUSTER_CONFLICT.to_owned() } else { code };
         self.control.failure(StatementError { kind, code, message })
+    }
+
+    /// The meaning of an error number here: a node interrupts a statement, where nobody else did, if
+    /// another node has changed the same rows.
+    fn kind_of(&self, code: u16) -> StatementErrorKind {
+        match kind_of(code) {
+            StatementErrorKind::Cancelled if self.is_node && !self.control.is_cancelled() => {
+                StatementErrorKind::Transient
+            }
+            kind => kind,
+        }
     }
 
     /// Why the session ends.

@@ -6,7 +6,9 @@ use crate::record::{Run, as_text};
 use crate::stats::host::Device;
 
 /// Differences in these say nothing: they are drawn, named or counted anew for each run.
-const NOT_COMPARED: [&str; 5] = ["seed", "out", "repeats", "until_steady", "external_script"];
+/// The price is a figure.
+const NOT_COMPARED: [&str; 6] =
+    ["seed", "out", "repeats", "until_steady", "external_script", super::metric::PRICE];
 
 pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
     let mut context = BTreeMap::new();

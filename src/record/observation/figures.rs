@@ -47,6 +47,7 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, f64> {
     }
     processors(run, &mut put);
     device(run, &mut put);
+    put(metric::PRICE, summary.setting_number(metric::PRICE));
     put(metric::HIT, hit_pct(&run.details.io));
     waits(run, &mut put);
     for value in run.details.hooks.iter().flat_map(|hook| &hook.values) {

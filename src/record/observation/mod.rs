@@ -47,6 +47,8 @@ pub mod metric {
     pub const DEVICE_WRITE_AWAIT: &str = "device_write_await_us";
     /// Logical reads that the database's cache served.
     pub const HIT: &str = "hit_pct";
+    /// What the platform costs a month, as PRICE_PER_MONTH says.
+    pub const PRICE: &str = "price_per_month";
     /// Reads waited for, and the time that all sessions waited for them, in published tables.
     pub const READ_WAITS: &str = "read_waits";
     pub const READ_WAIT_S: &str = "read_wait_s";

@@ -144,6 +144,10 @@ fn known(name: &str) -> Option<Column> {
         "folder" | "source" => return Some(Column::Source),
         "cell" => return Some(Column::Cell),
         "window" => return Some(Column::Window),
+        metric::PRICE => {
+            let name = name.to_owned();
+            return Some(Column::Figure { name, scale: 1.0, endpoint: None });
+        }
         _ if table::find(&name.to_uppercase()).is_some() => {
             return Some(Column::Factor(name.to_owned()));
         }

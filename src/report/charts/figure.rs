@@ -3,6 +3,7 @@
 
 use super::marker::Marker;
 use super::palette::Color;
+use super::svg::{path, pixels};
 
 /// One way to draw it, such as `linear` or `log`.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +74,24 @@ impl Series {
         );
         Self { number, name: name.to_owned(), swatch }
     }
+}
+
+/// A line in the size of a word, by places from 0 to 1 on either axis, with a ring about one of them.
+pub fn spark(places: &[(f64, f64)], ringed: Option<usize>) -> String {
+    let at = |(x, y): &(f64, f64)| (6.0 + x * 108.0, 34.0 - y * 28.0);
+    let (class, hex) = (Color::Series(0).class(), Color::Series(0).hex());
+    let line = path(places.iter().map(at));
+    let dots = places.iter().map(at).enumerate().map(|(number, (x, y))| {
+        let radius = if ringed == Some(number) { 4.0 } else { 2.0 };
+        let (x, y) = (pixels(x), pixels(y));
+        format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"f-{class}\" fill=\"{hex}\"/>")
+    });
+    format!(
+        "<svg class=\"spark\" viewBox=\"0 0 120 40\" width=\"120\" height=\"40\" \
+         aria-hidden=\"true\"><path d=\"{line}\" fill=\"none\" class=\"l-{class}\" stroke=\"{hex}\" \
+         stroke-width=\"1.8\"/>{}</svg>",
+        dots.collect::<String>()
+    )
 }
 
 fn swatch_marker(marker: Marker, color: Color, is_hollow: bool) -> String {

@@ -50,6 +50,7 @@ impl Axis {
 pub struct Frame<'a> {
     /// Unique in its page.
     pub id: &'a str,
+    /// Alone, further lines stand below it.
     pub title: &'a str,
     /// What one would say of it to somebody who does not see it.
     pub description: &'a str,
@@ -75,6 +76,8 @@ pub struct Plot {
 
 const TEXT: f64 = 12.0;
 const TITLE: f64 = 17.0;
+/// From one line below the title to the next.
+const LINE_BELOW: f64 = 16.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
@@ -108,7 +111,7 @@ impl Plot {
         let margin = if frame.shown == Use::Alone { 16.0 } else { 4.0 };
         let left = (margin + 10.0 + longest as f64 * TEXT * LETTER).max(frame.y.room);
         let top = match frame.shown {
-            Use::Alone => 72.0,
+            Use::Alone => 56.0 + LINE_BELOW * frame.title.lines().count().max(1) as f64,
             Use::Page if frame.y.title.is_empty() => 8.0,
             Use::Page => 30.0,
         };
@@ -162,8 +165,14 @@ impl Plot {
         let label = Word { anchor: Anchor::Right, ..Word::new(&x_title, Color::Text) };
         self.word(right, bottom + 32.0, label);
         if frame.shown == Use::Alone {
-            let title = Word { size: TITLE, is_bold: true, ..Word::new(frame.title, Color::Text) };
+            let mut lines = frame.title.lines();
+            let title = lines.next().unwrap_or_default();
+            let title = Word { size: TITLE, is_bold: true, ..Word::new(title, Color::Text) };
             self.word(margin, 28.0, title);
+            for (number, line) in (1..).zip(lines) {
+                let below = Word { size: 11.5, ..Word::new(line, Color::Muted) };
+                self.word(margin, 32.0 + LINE_BELOW * f64::from(number), below);
+            }
         }
         self.write("</g>");
     }

@@ -1,17 +1,20 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, or of petals from elsewhere; what a page is made of
+//! page of a run, of a sweep, of a calibration, of many records, or of petals from elsewhere; what a page is made of
 //! is in [`page`], which values its charts show in [`time`], [`bars`] and [`calibrated`].
 
 mod bars;
 mod calibrated;
 mod calibration;
+mod gallery;
 mod page;
+mod published;
 mod run;
 mod sweep;
 mod time;
 mod traces;
 
 pub use calibration::calibration;
+pub use gallery::gallery;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 

@@ -168,5 +168,65 @@
       });
     });
   });
+  // Rows are sorted by the name of a column, and filtered by those that tell kinds apart.
+  document.querySelectorAll("table.sortable").forEach(function (table) {
+    var body = table.tBodies[0], rows = Array.from(body.rows), filters = [];
+    var bar = document.createElement("div");
+    bar.className = "filters";
+    var words = bar.appendChild(document.createElement("input"));
+    words.type = "search";
+    words.placeholder = "rows with this text";
+    words.setAttribute("aria-label", words.placeholder);
+    words.addEventListener("input", filter);
+    function text(row, at) { return row.cells[at].textContent.trim(); }
+    function known(row, at) {
+      var shown = text(row, at), number = Number(shown.replace(/,/g, ""));
+      return shown === "-" || shown === "" ? null : isNaN(number) ? shown : number;
+    }
+    function order(a, b) {
+      if (a === null || b === null) return (a === null) - (b === null);
+      return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(b);
+    }
+    function filter() {
+      rows.forEach(function (row) {
+        row.hidden = row.textContent.toLowerCase().indexOf(words.value.toLowerCase()) < 0 ||
+          filters.some(function (one) {
+            return one.choice.value && text(row, one.at) !== one.choice.value;
+          });
+      });
+      document.querySelectorAll("#multiples figure").forEach(function (figure) {
+        figure.hidden = !rows.some(function (row) {
+          return !row.hidden && row.querySelector('a[href="#' + figure.id + '"]');
+        });
+      });
+    }
+    Array.from(table.tHead.rows[0].cells).forEach(function (head, at) {
+      var button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.textContent = "";
+      head.appendChild(button);
+      button.addEventListener("click", function () {
+        var is = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
+        rows.sort(function (a, b) {
+          var x = known(a, at), y = known(b, at);
+          return x === null || y === null ? order(x, y) : is * order(x, y);
+        });
+        Array.from(head.parentNode.cells).forEach(function (h) { h.removeAttribute("aria-sort"); });
+        head.setAttribute("aria-sort", is > 0 ? "ascending" : "descending");
+        rows.forEach(function (row) { body.appendChild(row); });
+      });
+      var kinds = Array.from(new Set(rows.map(function (row) { return text(row, at); })));
+      if (head.classList.contains("n") || kinds.length < 2 || kinds.length > 40) return;
+      var choice = document.createElement("select");
+      choice.setAttribute("aria-label", "Rows by " + button.textContent);
+      choice.add(new Option(button.textContent + ": all", ""));
+      kinds.filter(Boolean).sort().forEach(function (kind) { choice.add(new Option(kind, kind)); });
+      choice.addEventListener("change", filter);
+      filters.push({ at: at, choice: choice });
+      bar.appendChild(choice);
+    });
+    table.closest(".scroll").before(bar);
+  });
   addEventListener("scroll", hide, { passive: true });
 })();

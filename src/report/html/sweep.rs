@@ -216,7 +216,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         let row = of_factors.chain([repeat]).chain(figures).map(Cell::from);
         table.row(row.chain([last]));
     }
-    let table = table.captioned("Every cell, in the order of time").with_note(
+    let table = table.captioned("Every cell, in the order of time").sortable().with_note(
         "Rates and latencies of each run's steady window, but for those that the note whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
@@ -238,7 +238,7 @@ fn linked(swept: &Swept, at: usize) -> Cell {
         other => format!("report ({})", other.name()),
     };
     let link = link(&format!("{}/{NAME}", cell.folder.trim_end_matches('/')));
-    Cell { text, link: Some(link), share: None }
+    Cell { text, link: Some(link), ..Cell::default() }
 }
 
 fn settings(swept: &Swept) -> Section {

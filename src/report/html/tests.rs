@@ -7,6 +7,7 @@ use crate::analysis::petals::Petals;
 use crate::record::latency_log::{Spread, Spreads};
 use crate::record::sweep::{Sweep, Swept};
 use crate::record::{Run, Second, fixture};
+use crate::report::records::Shown;
 
 /// The page of a run without an interval log.
 fn run(seen: &Run) -> Result<String, HtmlError> {
@@ -149,6 +150,47 @@ fn ids_are_unique() {
     }
 }
 
+fn gallery_of(count: usize) -> Vec<Shown> {
+    let record = |number: usize| {
+        let shown = Shown::of_sweep(format!("results/sweep-{number}"), &swept(), None);
+        Shown { petals: made::petals(), host: format!("host{number}"), ..shown }
+    };
+    (0..count).map(record).collect()
+}
+
+#[test]
+fn a_gallery_of_two_hundred_records_stays_under_ten_megabytes() {
+    let page = gallery(&gallery_of(200), None).unwrap();
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    let lines = made::petals().lines.len();
+    assert_eq!(page.matches("class=\"spark\"").count(), 200 * lines, "a picture for each line");
+    assert_eq!(page.matches("id=\"fig-petal-").count(), 200, "small petals of each record");
+}
+
+#[test]
+fn texts_and_prices_of_a_gallery() {
+    let mut swept = hostile::sweep();
+    swept.sweep.cells.truncate(3);
+    swept.runs.truncate(3);
+    let hostile_name = || hostile::HOSTILE.to_owned();
+    let shown = Shown::of_sweep(hostile_name(), &swept, None);
+    let petals = Petals { lines: made::petals().lines, notes: Vec::new() };
+    assert_harmless(&gallery(&[Shown { petals, ..shown }], None).unwrap());
+    // A price is a column only where one is known, and of the load within the objective.
+    let mut swept = super::super::sweep::tests::swept();
+    let page = gallery(&[Shown::of_sweep("a".into(), &swept, None)], None).unwrap();
+    assert!(!page.contains("a month for 1,000 PIOPS"));
+    for run in &mut swept.runs {
+        run.summary.settings.insert("price_per_month".into(), 603.into());
+    }
+    let objective = "read.avg=200us".parse().unwrap();
+    let shown = Shown::of_sweep("a".into(), &swept, Some(&objective));
+    let page = gallery(&[shown], Some(&objective)).unwrap();
+    // 8,060 PIOPS with 4 sessions meet it, 12,060 with 16 do not.
+    assert!(page.contains("PIOPS within read.avg=200us") && page.contains("8,060"));
+    assert!(page.contains("74.8"), "603 over 8.06");
+}
+
 #[test]
 fn a_sweep_links_to_its_cells_and_names_each_lines_end() {
     let page = sweep(&swept(), &made::petals()).unwrap();
@@ -219,6 +261,7 @@ fn pages_and_drawings_are_written_to_their_end() {
         ("sweep.html".to_owned(), sweep(&swept(), &made::petals()).unwrap()),
         ("overlay.html".to_owned(), petals("Two targets", &made::overlay(), &[]).unwrap()),
     ];
+    files.push(("gallery.html".to_owned(), gallery(&gallery_of(12), None).unwrap()));
     for what in super::super::petals::ALL {
         let drawn = super::super::petals::svg(&made::petals(), what);
         files.push((format!("{}.svg", what.name), drawn));

@@ -4,6 +4,7 @@
 mod captions;
 mod look;
 pub mod scatter;
+pub mod small;
 
 use super::charts::{
     Axis, Color, Figure, Frame, Labels, Plot, Scale, Series, Use, Variant, Weight, Word,
@@ -91,6 +92,22 @@ pub fn svg(petals: &Petals, chart: &PetalChart) -> String {
     Drawing::new(petals, chart).draw(Use::Alone, false)
 }
 
+/// A smaller drawing of its own, under other words.
+pub fn svg_titled(petals: &Petals, title: &str) -> String {
+    let drawing = Drawing::new(petals, &PIOPS);
+    let (x, y) = drawing.scales(false);
+    drawing.draw_in(&Frame {
+        id: "card",
+        title,
+        description: &captions::description(petals, &PIOPS),
+        width: 820.0,
+        height: 480.0,
+        x: Axis::new(x, PIOPS.x_title),
+        y: Axis::new(y, PIOPS.y_title),
+        shown: Use::Alone,
+    })
+}
+
 /// For a page: linear and log, the series, and the table of values.
 pub fn figure(petals: &Petals, chart: &PetalChart) -> Figure {
     let drawing = Drawing::new(petals, chart);
@@ -172,13 +189,13 @@ impl<'a> Drawing<'a> {
         .collect()
     }
 
-    fn draw(&self, shown: Use, is_log: bool) -> String {
+    fn scales(&self, is_log: bool) -> (Scale, Scale) {
         // One wild interval must not squash all points into a corner: it leaves the frame.
         let most = |pick: fn(&Dot) -> f64| self.dots().map(pick).fold(0.0, f64::max) * ROOM;
         let (x_most, y_most) = (most(|dot| dot.x), most(|dot| dot.y));
         let x_values = self.dots().map(|dot| (dot.x + dot.x_half.unwrap_or(0.0)).min(x_most));
         let y_values = self.dots().map(|dot| (dot.y + dot.y_half.unwrap_or(0.0)).min(y_most));
-        let (x, y) = if is_log {
+        if is_log {
             let lower = |value: f64, half: Option<f64>| {
                 half.map(|half| value - half).filter(|&low| low > value / 2.0).unwrap_or(value)
             };
@@ -187,9 +204,13 @@ impl<'a> Drawing<'a> {
             (Scale::log(x_values.chain(x_low)), Scale::log(y_values.chain(y_low)))
         } else {
             (Scale::linear(x_values), Scale::linear(y_values))
-        };
+        }
+    }
+
+    fn draw(&self, shown: Use, is_log: bool) -> String {
+        let (x, y) = self.scales(is_log);
         let id = format!("{}-{}", self.chart.name, if is_log { "log" } else { "linear" });
-        let mut plot = Plot::new(&Frame {
+        let frame = Frame {
             id: &id,
             title: self.chart.title,
             description: &captions::description(self.petals, self.chart),
@@ -198,7 +219,12 @@ impl<'a> Drawing<'a> {
             x: Axis::new(x, self.chart.x_title),
             y: Axis::new(y, self.chart.y_title),
             shown,
-        });
+        };
+        self.draw_in(&frame)
+    }
+
+    fn draw_in(&self, frame: &Frame<'_>) -> String {
+        let mut plot = Plot::new(frame);
         let mut labels = plot.labels();
         for curve in &self.curves {
             take(&plot, &mut labels, curve, |dot| self.is_marked(curve, dot));

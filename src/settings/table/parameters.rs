@@ -215,6 +215,9 @@ pub static PARAMETERS: &[Parameter] = parameters! {
         STORAGE_CACHE(Run, Bytes) => [storage_cache: number?]
             "size of the storage's own cache as you know it: data that fits in it is not physical \
              I/O",
+        PRICE_PER_MONTH(Run, Decimal { min: 0.0, above: true }) => [price_per_month: decimal?]
+            "what the platform under test costs a month, in any currency: gallery and compare tell \
+             what 1,000 delivered I/O requests per second cost",
         CALIBRATIONS(Run, Path, default_words: Some("petal/calibrations in XDG_DATA_HOME"))
             => [calibrations: path?, shown: |settings| path_json(settings.calibrations.as_ref())]
             "folder where petal calibrate keeps what runs on the same device are compared with",

@@ -1,0 +1,55 @@
+//! `petal card`: a record as a drawing and a block of Markdown.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+
+use crate::analysis;
+use crate::report::card::{MARKDOWN_NAME, SVG_NAME, card};
+use crate::settings::printable::printable;
+
+use super::args;
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::gallery::Found;
+use super::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  petal card petal-results/sweep-sqlite-1a2b3c4d               card.svg and card.md beside the record
+  petal card DIR --out docs/images >> README.md
+
+Prints the Markdown, too. The drawing needs no other file and runs no script.";
+
+pub fn command() -> Command {
+    Command::new("card")
+        .about("Make a card of a sweep or a run for a README or a ticket: SVG and Markdown")
+        .after_help(EXAMPLES)
+        .arg(args::paths("folder", "DIR", "A sweep's or a run's folder").num_args(1))
+        .arg(args::path("out", "FOLDER", "Where card.svg and card.md are written [default: DIR]"))
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let Some(path) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
+    let mut found = Found::default();
+    found.look(path, 0, None, console);
+    let verdict = match found.runs.as_slice() {
+        [(_, run)] => Some(analysis::verdict(run).to_string()),
+        _ => None,
+    };
+    let shown = found.shown(None);
+    let [shown] = shown.as_slice() else {
+        return Err(Failure::usage(format!(
+            "{}: no sweep and no run with figures; name the folder of one",
+            path.display()
+        )));
+    };
+    let made = card(shown, verdict.as_deref());
+    let out = output::folder(matches.get_one::<PathBuf>("out").unwrap_or(path))?;
+    if let Some(svg) = &made.svg {
+        out.write_atomically(SVG_NAME, printable(svg).as_bytes())?;
+    }
+    out.write_atomically(MARKDOWN_NAME, made.markdown.as_bytes())?;
+    console.result(&made.markdown);
+    Ok(Exit::Done)
+}

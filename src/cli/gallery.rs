@@ -1,0 +1,113 @@
+//! `petal gallery`: many records on one page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Command};
+
+use crate::record::{self, Run, sweep};
+use crate::report;
+use crate::report::records::{Shown, of_runs};
+use crate::settings::objective::Objective;
+use crate::settings::printable::printable;
+
+use super::args;
+use super::console::Console;
+use super::failure::{Exit, Failure};
+use super::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  petal gallery petal-results --out gallery       every sweep and run below a folder
+  petal gallery nas/* local/* --out /var/www/petal
+  petal gallery petal-results --out gallery --max-latency op.p99=2ms
+
+Writes FOLDER/index.html: one page that fetches nothing. A sweep is a record; runs that differ in
+sessions and mix alone are one record, too. PRICE_PER_MONTH of the settings gives what 1,000
+delivered I/O requests per second cost.";
+
+const INDEX: &str = "index.html";
+/// Folders within folders.
+const DEPTH_MAX: usize = 8;
+
+pub fn command() -> Command {
+    Command::new("gallery")
+        .about("Show many sweeps and runs on one page: a table to sort and filter, petals, prices")
+        .after_help(EXAMPLES)
+        .arg(args::paths("folder", "DIR", "Sweeps, runs, or folders to look for them in"))
+        .arg(args::path("out", "FOLDER", "Where the page is written").required(true))
+        .arg(args::objective())
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let objective: Option<&Objective> = matches.get_one("objective");
+    let mut found = Found::default();
+    for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
+        found.look(path, DEPTH_MAX, objective, console);
+    }
+    let shown = found.shown(objective);
+    if shown.is_empty() {
+        return Err(Failure::usage(
+            "there is no sweep and no run with figures below these folders: name those that petal \
+             run or petal sweep wrote",
+        ));
+    }
+    let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
+    let page = report::html::gallery(&shown, objective);
+    let page = page.map_err(Failure::failed("the gallery"))?;
+    let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
+    console.result(&format!("{}\n", path.display()));
+    Ok(Exit::Done)
+}
+
+/// What was found: sweeps, and runs that no sweep holds.
+#[derive(Default)]
+pub(super) struct Found {
+    sweeps: Vec<Shown>,
+    pub(super) runs: Vec<(String, Run)>,
+}
+
+impl Found {
+    /// Adds what lies there; what cannot be read is told and passed over.
+    pub(super) fn look(
+        &mut self,
+        path: &Path,
+        depth: usize,
+        objective: Option<&Objective>,
+        console: &Console,
+    ) {
+        let name = path.display().to_string();
+        if sweep::is_one(path) {
+            match sweep::load(path) {
+                Ok(swept) => self.sweeps.push(Shown::of_sweep(name, &swept, objective)),
+                Err(error) => console.warn(&format!("skipped: {error}")),
+            }
+        } else if record::is_one(path) {
+            match report::load(path) {
+                Ok(run) => self.runs.push((name, run)),
+                Err(error) => console.warn(&format!("skipped: {error}")),
+            }
+        } else {
+            match fs::read_dir(path) {
+                Err(error) => console.warn(&format!("skipped: {name}: {error}")),
+                Ok(entries) if depth > 0 => {
+                    let entries = entries
+                        .flatten()
+                        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+                    let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+                    below.sort();
+                    below.iter().for_each(|path| self.look(path, depth - 1, objective, console));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// All of it, without what has no line.
+    pub(super) fn shown(self, objective: Option<&Objective>) -> Vec<Shown> {
+        let mut shown = self.sweeps;
+        shown.extend(of_runs(&self.runs, objective));
+        shown.retain(|record| !record.petals.lines.is_empty());
+        shown
+    }
+}

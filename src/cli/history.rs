@@ -1,0 +1,75 @@
+//! `petal history`: a figure over days, versions or settings.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ArgMatches, Command};
+
+use crate::analysis::compare::gate::{Held, Outcome};
+use crate::analysis::compare::history::{DAY, history};
+use crate::report;
+use crate::settings::gate::Gate;
+
+use super::args::{self, flag, value};
+use super::compare::load;
+use super::console::Console;
+use super::failure::{Exit, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal history nightly/*                          every figure, a row for each day
+  petal history nightly --metric piops,op_p99_us --fail-if 'piops < -5%'
+  petal history results/* --by petal               over petal's versions; also database, kernel,
+                                                   host, or any setting
+Runs, sweeps and folders of runs. Groups stand in the order in which they began; each is held against
+the runs since the last change. One run a night is enough from the fourth night on; three give each
+night an interval of its own.
+
+Exit codes: 0 done, every limit kept; 1 the newest group or the trend is past a limit with its
+whole interval; 2 usage; 3 environment; 4 inconclusive.";
+
+pub fn command() -> Command {
+    Command::new("history")
+        .about("Follow a figure over days, versions or settings, and tell where it changed")
+        .after_help(EXAMPLES)
+        .arg(args::paths("folder", "DIR", "Runs, sweeps, folders of runs, or tables of figures"))
+        .arg(
+            value("by", "FACT", "What makes a group: day, petal, database, kernel, a setting")
+                .default_value(DAY),
+        )
+        .arg(
+            value("metric", "NAME,...", "What to follow [default: piops, or the usual figures]")
+                .value_delimiter(',')
+                .action(ArgAction::Append),
+        )
+        .arg(
+            value("fail-if", "LIMIT", "Fail when the newest group, or the trend, is past it")
+                .action(ArgAction::Append)
+                .value_parser(|text: &str| text.parse::<Gate>()),
+        )
+        .arg(flag("json", "Print the history as JSON, and only it, on stdout"))
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
+    let mut seen = Vec::new();
+    for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
+        seen.extend(load(path, None)?);
+    }
+    let gates: Vec<&Gate> = matches.get_many("fail-if").unwrap_or_default().collect();
+    let asked = matches.get_many::<String>("metric").unwrap_or_default();
+    let mut metrics: Vec<String> = asked.map(|name| name.trim().to_lowercase()).collect();
+    metrics.extend(gates.iter().map(|gate| gate.metric.clone()));
+    metrics.dedup();
+    let by = matches.get_one::<String>("by").map_or(DAY.to_owned(), |by| by.trim().to_lowercase());
+    let told = history(&seen, &by, &metrics)?;
+    let held: Vec<Held> = gates.iter().map(|gate| told.hold(gate)).collect();
+    let text = match matches.get_flag("json") {
+        true => report::json::history(&told, &held).map_err(Failure::failed("the history"))?,
+        false => console.laid_out(|| report::history::render(&told, &held)),
+    };
+    console.result(&text);
+    Ok(match held.iter().map(|held| held.outcome).max() {
+        Some(Outcome::Failed) => Exit::Failed,
+        Some(Outcome::Inconclusive) => Exit::Inconclusive,
+        Some(Outcome::Passed) | None => Exit::Done,
+    })
+}

@@ -1,0 +1,101 @@
+//! A history as text: a table for each figure of each cell, a row for each group of runs.
+
+use super::compare::verdicts;
+use super::numbers::{UNKNOWN, or_dash, rate};
+use super::table::{Table, paragraph};
+use super::text::section;
+use crate::analysis::compare::ContextDifference;
+use crate::analysis::compare::gate::Held;
+use crate::analysis::compare::history::{History, Series, Shift, Step};
+
+/// What differs between two groups is told up to so many facts.
+const FACTS_MAX: usize = 4;
+
+pub fn render(history: &History, held: &[Held]) -> String {
+    let mut out = format!("petal history by {}\n", history.by);
+    verdicts(&mut out, held);
+    for series in &history.series {
+        let cell: Vec<String> = series
+            .factors
+            .iter()
+            .map(|(key, value)| format!("{} {value}", key.to_uppercase()))
+            .collect();
+        let title = [vec![series.metric.clone()], cell].concat().join(", ");
+        section(&mut out, &title, "means of runs, 95 % intervals");
+        out.push_str(&table(series, &history.by).render());
+        let told = trend(series);
+        out.push_str(&paragraph("", "  ", &told));
+        let changes = series.steps.iter().filter(|step| step.is_change);
+        changes.for_each(|step| out.push_str(&paragraph("- ", "  ", &changed(step))));
+    }
+    if !history.notes.is_empty() {
+        section(&mut out, "before you believe it", "");
+        history.notes.iter().for_each(|note| out.push_str(&paragraph("- ", "  ", note)));
+    }
+    section(&mut out, "how to read this", "");
+    for line in READING {
+        out.push_str(&paragraph("- ", "  ", line));
+    }
+    out
+}
+
+const READING: [&str; 3] = [
+    "change % is from the runs since the last change, pooled; a single run is held against how far \
+     those lie apart. `changed` is beyond chance at 5 %, corrected for the number of groups.",
+    "The trend is the straight line through the groups' means, from the first to the newest; it \
+     needs four groups.",
+    "A limit fails where the whole interval of the newest group's change, or of the trend, is past \
+     it.",
+];
+
+fn table(series: &Series, by: &str) -> Table {
+    let mut table = Table::headed(&format!("{by} | n: | mean: | +-: | change %: | from: | to: | "));
+    for step in &series.steps {
+        let half = step.figures.interval.map(|(low, high)| (high - low) / 2.0);
+        let [change, from, to] = shifted(step.shift);
+        table.row([
+            step.group.clone(),
+            step.figures.values.len().to_string(),
+            rate(step.figures.mean),
+            or_dash(half, rate),
+            change,
+            from,
+            to,
+            if step.is_change { "changed" } else { "" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn shifted(shift: Option<Shift>) -> [String; 3] {
+    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let (low, high) = shift.and_then(|shift| shift.interval).unzip();
+    [or_dash(shift, |shift| percent(shift.share)), or_dash(low, percent), or_dash(high, percent)]
+}
+
+fn trend(series: &Series) -> String {
+    match shifted(series.trend) {
+        [share, ..] if share == UNKNOWN => "trend: fewer than four groups".to_owned(),
+        [share, from, to] => format!("trend: {share} % from first to newest ({from} to {to})"),
+    }
+}
+
+/// When it changed, and what else did.
+fn changed(step: &Step) -> String {
+    let fact = |fact: &ContextDifference| {
+        let [before, after] =
+            [0, 1].map(|at| or_dash(fact.values.get(at).and_then(Option::as_deref), str::to_owned));
+        format!("{} {before} -> {after}", fact.name)
+    };
+    let mut facts: Vec<String> = step.differences.iter().take(FACTS_MAX).map(fact).collect();
+    let more = step.differences.len().saturating_sub(FACTS_MAX);
+    if more > 0 {
+        facts.push(format!("{more} more"));
+    }
+    let facts = match facts.is_empty() {
+        true => "nothing else that was recorded is different".to_owned(),
+        false => format!("what else is different: {}", facts.join("; ")),
+    };
+    let [share, ..] = shifted(step.shift);
+    format!("{}: {share} %; {facts}", step.group)
+}

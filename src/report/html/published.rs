@@ -1,0 +1,114 @@
+//! Results of the method that people published, beside a gallery's own: what each says of itself,
+//! and what keeps it from being compared.
+
+use super::super::charts::{Axis, Color, Figure, Frame, Marker, Plot, Scale, Series, Use, Variant};
+use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
+
+const TABLE: &str = include_str!("published.csv");
+const ROW_PX: f64 = 24.0;
+const OWN: &str = "this gallery";
+const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a scale \
+    to read by, no ranking. What each holds back stands among the values.";
+
+/// One published result.
+pub(super) struct Published {
+    name: String,
+    mix: String,
+    sessions: String,
+    pub(super) piops: f64,
+    read_us: Option<f64>,
+    caveat: String,
+}
+
+/// All of them, in the order of the table.
+pub(super) fn all() -> Vec<Published> {
+    let mut reader = csv::Reader::from_reader(TABLE.as_bytes());
+    let row = |row: csv::StringRecord| {
+        let text = |at: usize| row.get(at).unwrap_or_default().to_owned();
+        Some(Published {
+            name: text(0),
+            mix: text(1),
+            sessions: text(2),
+            piops: text(3).parse().ok()?,
+            read_us: text(4).parse().ok(),
+            caveat: text(5),
+        })
+    };
+    reader.records().flatten().filter_map(row).collect()
+}
+
+/// A strip: a row for each result, and one for the peaks of the gallery's own lines.
+pub(super) fn strip(own: &[(String, f64)]) -> Figure {
+    let published = all();
+    let count = published.len() as f64 + 1.0;
+    let middle = |at: usize| count - at as f64 - 0.5;
+    let names = published.iter().map(|result| format!("{}, {}", result.name, result.mix));
+    let words = std::iter::once(OWN.to_owned()).chain(names);
+    let words = words.enumerate().map(|(at, name)| (middle(at), name)).collect();
+    let (id, title) = ("published", "Physical I/O beside published figures");
+    let all_piops = published.iter().map(|result| result.piops);
+    let x = Scale::log(all_piops.chain(own.iter().map(|(_, piops)| *piops)));
+    let mut plot = Plot::new(&Frame {
+        id,
+        title,
+        description: "The most requests per second of each published result and of each line here.",
+        width: 1080.0,
+        height: 46.0 + ROW_PX * count,
+        x: Axis::new(x, "physical I/O requests per second"),
+        y: Axis { words: Some(words), ..Axis::new(Scale::between(0.0, count), "") },
+        shown: Use::Page,
+    });
+    for (row, (_, piops)) in own.iter().enumerate() {
+        let at = (*piops, middle(0));
+        plot.marker(at, Marker::Circle, Color::Series(0), false);
+        plot.hit_point(at, row, "");
+    }
+    for (number, result) in published.iter().enumerate() {
+        let at = (result.piops, middle(number + 1));
+        plot.marker(at, Marker::Diamond, Color::Series(1), true);
+        plot.hit_point(at, own.len() + number, "");
+    }
+    let of_own = own.iter().map(|(name, piops)| {
+        let unknown = || UNKNOWN.to_owned();
+        vec![name.clone(), unknown(), unknown(), rate(*piops), unknown(), OWN.to_owned()]
+    });
+    let of_published = published.iter().map(|result| {
+        let Published { name, mix, sessions, piops, read_us, caveat } = result;
+        let sessions = Some(sessions).filter(|sessions| !sessions.is_empty());
+        vec![
+            name.clone(),
+            mix.clone(),
+            or_dash(sessions, String::clone),
+            rate(*piops),
+            or_dash(*read_us, micros),
+            caveat.clone(),
+        ]
+    });
+    Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        note: NOTE.to_owned(),
+        is_wide: true,
+        variants: vec![Variant { name: "log", svg: plot.finish() }],
+        series: Vec::<Series>::new(),
+        head: ["result", "mix", "sessions", "requests/s", "read us", "to know of it"]
+            .map(str::to_owned)
+            .into(),
+        rows: of_own.chain(of_published).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table_is_a_result_with_a_caveat() {
+        let all = all();
+        assert_eq!(all.len(), TABLE.lines().count() - 1);
+        assert!(all.iter().all(|result| result.piops > 1000.0 && !result.caveat.is_empty()));
+        let drawn = strip(&[("a line".to_owned(), 5000.0)]);
+        assert_eq!(drawn.rows.len(), all.len() + 1);
+        assert!(drawn.rows[1][5].contains("one run of each"), "{:?}", drawn.rows[1]);
+    }
+}

@@ -1,0 +1,36 @@
+//! Certificates of a test's own, made by openssl. No test of its own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// An authority (`ca`); certificates for `localhost` of it (`server`), of nobody (`self`), and of the old
+/// form without alternative names (`old`); and one for a client (`client`).
+pub fn certificates(folder: &Path) {
+    let openssl = |args: &str| {
+        let made = Command::new("openssl")
+            .args(args.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    fs::write(folder.join("leaf.conf"), "subjectAltName=DNS:localhost\n").unwrap();
+    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=ca");
+    openssl("req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost");
+    openssl(
+        "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out server.crt \
+         -days 2 -extfile leaf.conf",
+    );
+    openssl(
+        "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.crt -days 2 \
+         -subj /CN=localhost -addext subjectAltName=DNS:localhost",
+    );
+    openssl("req -newkey rsa:2048 -nodes -keyout old.key -out old.csr -subj /CN=localhost");
+    openssl("x509 -req -in old.csr -CA ca.crt -CAkey ca.key -out old.crt -days 2");
+    openssl("req -newkey rsa:2048 -nodes -keyout client.key -out client.csr -subj /CN=petal");
+    openssl(
+        "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -out client.crt -days 2 \
+         -extfile leaf.conf",
+    );
+}
