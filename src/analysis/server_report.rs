@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_could_not_be_read_is_told_and_judges_nothing() {
+    fn a_report_that_could_not_be_read_is_reported_and_judges_nothing() {
         let run = run(vec![SeenReport::unread("awr.html", "it ends behind its title".into())]);
         assert_eq!(found(&run), None);
         let unknown = crate::analysis::not_judged(&run);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_run_is_told_by_its_logical_reads() {
+    fn a_cached_run_is_reported_by_its_logical_reads() {
         let mut run = fixture::mixed_run();
         run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
         assert!(verdict(&run).to_string().starts_with("logical reads 175552/s | PIOPS "));

@@ -461,7 +461,7 @@ fn other_things_are_refused_by_name() {
 }
 
 #[test]
-fn a_panic_is_told_and_does_not_spread() {
+fn a_panic_is_reported_and_does_not_spread() {
     let message = panic_message(&*catch_unwind(|| panic!("a test's own")).unwrap_err());
     assert_eq!(message, "a test's own");
 }

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_that_is_not_to_be_had_is_told_with_its_reason() {
+    fn a_ratio_that_is_not_to_be_had_is_reported_with_its_reason() {
         insta::assert_snapshot!(compresses(47.96, None), @"blocks compress 48.0 times (sampled, LZ4)");
         insta::assert_snapshot!(compresses(2.04, Some(2.0)), @"blocks compress 2.0 times (sampled, LZ4)");
         insta::assert_snapshot!(compresses(3.27, Some(2.0)), @"blocks compress 3.3 times (sampled, LZ4), not 2 as COMPRESS_RATIO asked: the free space of each block is zeros, which compress away, and its row is incompressible already");

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_of_the_folder_is_told_with_a_hint() {
+    fn a_file_in_the_way_of_the_folder_is_reported_with_a_hint() {
         let out = tempfile::tempdir().unwrap();
         let blocked = out.path().join("taken");
         fs::write(&blocked, b"mine").unwrap();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_second_is_on_disk_when_it_was_told() {
+    fn each_second_is_on_disk_when_it_was_reported() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_session_is_one_however_often_it_is_told() {
+    fn a_lost_session_is_one_however_often_it_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let opening = Opening::new(fixture::opening());
         let mut journal = Journal::begin(&Folder::open(dir.path()), &opening).unwrap();

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once_and_then_it_is_quiet() {
+    fn an_error_is_reported_once_and_then_it_is_quiet() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = LatencyLog::begin(&Folder::open(dir.path()), SystemTime::now()).unwrap();
         // /dev/full takes nothing: a disk that is full, for real.

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told_clearly() {
+    fn what_is_no_record_is_reported_clearly() {
         let dir = tempfile::tempdir().unwrap();
         let message = |path: &Path| load(path).unwrap_err().to_string();
         let empty = message(dir.path());

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_told_once_and_then_it_is_quiet() {
+    fn an_error_is_reported_once_and_then_it_is_quiet() {
         // /dev/full takes nothing: a disk that is full, for real.
         let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
         let file = AppendedFile { path: "journal.ndjson".into(), file };

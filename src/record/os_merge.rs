@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn no_overlap_is_told_with_both_spans() {
+    fn no_overlap_is_reported_with_both_spans() {
         let dir = tempfile::tempdir().unwrap();
         let path = recorded(dir.path(), 3600, 10, 0.0);
         let error = merge(&mut remote(), &path).unwrap_err().to_string();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_told_and_gives_no_totals() {
+    fn a_part_is_reported_and_gives_no_totals() {
         let dir = tempfile::tempdir().unwrap();
         let path = recorded(dir.path(), 20, 100, 0.0);
         let mut run = remote();

@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_told() {
+    fn what_is_no_sweep_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_one(dir.path()));
         for (text, word) in [("{\"format\": \"petal-sweep/9\"}", "petal-sweep/9"), ("{", "damaged")]

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_host_is_told_why_and_what_to_type() {
+    fn a_spoilt_host_is_reported_why_and_what_to_type() {
         insta::assert_snapshot!(render(&check(&spoilt())), @r"
         verdict  what                        value
         -------  --------------------------  -------------------------

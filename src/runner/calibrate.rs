@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depth_that_is_not_known_is_told_with_all_that_may_be_why() {
+    fn a_depth_that_is_not_known_is_reported_with_all_that_may_be_why() {
         let calibration = Calibration {
             status: Status::Complete,
             direct_io: DirectIo { used: true, ..DirectIo::default() },

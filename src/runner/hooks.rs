@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_script_is_told_with_its_code_and_output() {
+    fn a_failing_script_is_reported_with_its_code_and_output() {
         let (_folder, call) = call_script("echo no; exit 3", LIMIT);
         let text = call.unwrap_err().to_string();
         assert!(text.contains("exit code 3") && text.contains("hook-pre.log"), "{text}");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_cannot_be_run_is_told() {
+    fn a_script_that_cannot_be_run_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let waiting = WAITING;
         let (script, group) = (folder.path().join("none"), HookGroup::default());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_a_signal_ended_is_told() {
+    fn a_script_that_a_signal_ended_is_reported() {
         let (_folder, call) = call_script("kill -9 $$", LIMIT);
         assert!(call.unwrap_err().to_string().contains("signal 9"));
     }

@@ -235,7 +235,7 @@ fn the_file_of_a_killed_calibration_goes_with_the_next() {
 }
 
 #[test]
-fn where_io_uring_is_forbidden_calls_do_and_it_is_told() {
+fn where_io_uring_is_forbidden_calls_do_and_it_is_reported() {
     let work = Workplace::new();
     let path = work.path("cal.dat").display().to_string();
     let ended = calibrate(&work, &path, &[SHORT, &["--json"]].concat()).without_uring().exits(0);

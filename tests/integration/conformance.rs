@@ -21,7 +21,7 @@ use petal::workload::row::Filler;
 use petal::workload::seat::{Role, Seat};
 
 use crate::oracle_wire;
-use crate::oracle_wire::server::{Release, StandIn};
+use crate::oracle_wire::stand_in::{Release, StandIn};
 use crate::server_mysql;
 use crate::server_oracle;
 use crate::server_postgres;

@@ -143,7 +143,7 @@ fn the_file_behind_a_loop_device_is_in_use() {
 }
 
 #[test]
-fn a_device_that_is_too_small_is_told() {
+fn a_device_that_is_too_small_is_reported() {
     let Some(disk) = Loop::new(16) else { return };
     let work = Workplace::new();
     setup(&work, disk.device(), &[]).exits(3).telling(&["the load needs", "load less"]);
@@ -213,7 +213,7 @@ fn a_file_system_can_be_unmounted_as_soon_as_petal_has_ended() {
 }
 
 #[test]
-fn the_cost_of_checksums_is_told_and_only_where_it_was_paid() {
+fn the_cost_of_checksums_is_reported_and_only_where_it_was_paid() {
     let work = Workplace::new();
     let path = work.path("petal.dat").display().to_string();
     let url = format!("device:{path}");

@@ -71,7 +71,7 @@ fn a_disk_that_fills_up_during_a_run_loses_sessions_and_no_data() {
 }
 
 #[test]
-fn one_full_disk_among_several_schemas_is_told_with_exit_1() {
+fn one_full_disk_among_several_schemas_is_reported_with_exit_1() {
     // A schema's writers are lost; those who only read live on to the end.
     let Some(disk) = Mount::tmpfs("size=40M") else { return };
     let work = Workplace::new();
@@ -91,7 +91,7 @@ fn number_of(run: &serde_json::Value, kind: &str) -> u64 {
 }
 
 #[test]
-fn a_read_only_disk_is_told_before_anything_is_done() {
+fn a_read_only_disk_is_reported_before_anything_is_done() {
     let Some(disk) = Mount::tmpfs("size=40M") else { return };
     let work = Workplace::new();
     let url = disk.url("data");

@@ -27,7 +27,7 @@ fn is_said(run: &Value, words: &str) -> bool {
 }
 
 #[test]
-fn a_direct_read_that_fails_is_told_and_never_made_good() {
+fn a_direct_read_that_fails_is_reported_and_never_made_good() {
     if !can_trace() {
         return;
     }
@@ -50,7 +50,7 @@ fn a_direct_read_that_fails_is_told_and_never_made_good() {
 }
 
 #[test]
-fn a_checkpoint_that_fails_is_told() {
+fn a_checkpoint_that_fails_is_reported() {
     if !can_trace() {
         return;
     }

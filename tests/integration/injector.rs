@@ -191,7 +191,7 @@ impl Case {
         }
         match ended.code {
             Some(124) => Err(format!("it had not ended after {LIMIT_S} s")),
-            Some(0) if self.must_be_told() && !told.contains("io-errors") => {
+            Some(0) if self.must_be_reported() && !told.contains("io-errors") => {
                 Err("nothing is said".to_owned())
             }
             Some(0) => self.command.is_whole(work, ended),
@@ -209,7 +209,7 @@ impl Case {
         }
     }
 
-    fn must_be_told(&self) -> bool {
+    fn must_be_reported(&self) -> bool {
         let is_final =
             TOLD.iter().any(|(call, errors)| self.call == *call && errors.contains(&self.error));
         is_final && self.in_the_middle && self.command == Command::Run

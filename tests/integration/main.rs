@@ -31,6 +31,7 @@ mod mysql_broken;
 mod mysql_cluster;
 mod not_loaded;
 mod oracle;
+mod oracle_block;
 mod oracle_captures;
 mod oracle_speaks;
 mod oracle_wire;

@@ -64,7 +64,7 @@ fn aliases_come_from_tns_admin() {
 }
 
 #[test]
-fn silence_and_garbage_are_told_without_a_trace() {
+fn silence_and_garbage_are_reported_without_a_trace() {
     let work = Workplace::new();
     let silent = peer(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
@@ -76,8 +76,13 @@ fn silence_and_garbage_are_told_without_a_trace() {
         let _ = stream.write_all(&packet);
         let _ = stream.read_to_end(&mut Vec::new());
     });
+    let web = peer(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
     let not_oracle = "does not speak Oracle's protocol";
-    for (port, limit, told) in [(silent, 1, "no answer within 1 s"), (odd, 60, not_oracle)] {
+    let peers = [(silent, 1, "no answer within 1 s"), (odd, 60, not_oracle), (web, 60, not_oracle)];
+    for (port, limit, told) in peers {
         let url = format!("oracle://petal:s3cret@127.0.0.1:{port}/iops?connect_timeout={limit}");
         let ended = work.petal(["run", "--db", &url]).exits(3).telling(&[told, "connecting"]);
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::oracle_wire::server::{Fault, Release, StandIn};
+use crate::oracle_wire::capture;
+use crate::oracle_wire::stand_in::{Fault, Release, StandIn};
 use crate::support::{Workplace, count, findings};
 
 const LOOP: &str = "DECLARE ops ";
@@ -65,7 +66,7 @@ const STEPS: [(&str, Release); 7] = [
 ];
 
 #[test]
-fn silence_ends_and_garbage_at_each_step_of_the_way_in_are_told_in_words() {
+fn silence_ends_and_garbage_at_each_step_of_the_way_in_are_reported_in_words() {
     let garbage: Vec<u8> = (0..64).map(|at: u8| at.wrapping_mul(37)).collect();
     // Its length is of both kinds, its type is nobody's.
     let odd = [0, 0, 0, 32, 99].into_iter().chain([0; 27]).collect::<Vec<u8>>();
@@ -181,6 +182,45 @@ fn a_connection_that_ends_in_a_run_costs_the_session_and_no_figure() {
     let run = petal(&work, &stand_in, &["run", "--run-time", "2", "--json"]).ends().json();
     assert_eq!(run["sessions_lost"][0]["code"], "connection", "{}", run["sessions_lost"]);
     assert!(count(&run, "/ops/total") > 0);
+}
+
+#[test]
+fn a_panic_of_the_driver_costs_the_session_and_no_figure() {
+    // The header of a packet that is shorter than a header: the driver indexes past its end, and a
+    // destructor of its own panics again.
+    let short = Fault::Sends(vec![0, 0, 0, 5, 6]);
+    for (side, at) in [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")] {
+        let (stand_in, work) = loaded(Release::Free23, "1");
+        stand_in.fails_at(at, 3, short.clone());
+        let args = ["run", "--run-time", "2", "--loop", side, "--json"];
+        let ended = petal(&work, &stand_in, &args).exits(1);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        let run = ended.json();
+        let lost = &run["sessions_lost"][0];
+        assert_eq!(lost["code"], "connection");
+        let message = lost["message"].as_str().unwrap();
+        let told = ["the driver failed at the answer: index out of bounds", "packet.rs:", "report"];
+        assert!(told.iter().all(|words| message.contains(words)), "{message}");
+        assert!(count(&run, "/ops/total") > 0);
+    }
+    for statement in ["APPEND_VALUES", "DBMS_ROWID"] {
+        let (stand_in, work) = (StandIn::start(Release::Xe18), Workplace::new());
+        stand_in.fails_at(statement, 0, short.clone());
+        let setup = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).exits(3);
+        setup.telling(&["the driver failed at the answer"]);
+    }
+}
+
+#[test]
+fn a_server_that_requires_native_encryption_is_reported_with_the_way_round_it() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let mut accept = capture("free23-accept");
+    // The server wants its own encryption negotiated.
+    accept[14] |= 0x10;
+    let packet = [&[0, accept.len() as u8 + 8, 0, 0, 2, 0, 0, 0], &accept[..]].concat();
+    stand_in.fails_at("accept", 0, Fault::Sends(packet));
+    let run = petal(&work, &stand_in, &["run"]).exits(3);
+    run.telling(&["requires native network encryption", "TCPS", "SQLNET.ENCRYPTION_SERVER"]);
 }
 
 /// The driver keeps a vector of repeated columns for the rows after it. Recordings show one before

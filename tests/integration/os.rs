@@ -187,7 +187,7 @@ fn what_petal_os_recorded_is_merged_by_time() {
 }
 
 #[test]
-fn a_file_of_another_time_is_told_with_both_spans() {
+fn a_file_of_another_time_is_reported_with_both_spans() {
     let work = Workplace::loaded(1, "8M");
     let path = work.path("early.ndjson");
     let early = path.to_str().unwrap();

@@ -27,7 +27,7 @@ fn run_in(work: &Workplace, name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_told_with_exit_3() {
+fn a_result_that_cannot_be_written_is_reported_with_exit_3() {
     let work = Workplace::loaded(1, "8M");
     run_in(&work, "petal-run-1");
     let report = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
@@ -135,7 +135,7 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
 }
 
 #[test]
-fn a_run_that_goes_on_and_a_damaged_one_are_told_as_such() {
+fn a_run_that_goes_on_and_a_damaged_one_are_reported_as_such() {
     let work = Workplace::loaded(1, "8M");
     let mut run = work.petal(["run", "--run-time", "100"]).start();
     run.until("a second of a run", || !work.journal().is_empty());
@@ -156,7 +156,7 @@ fn a_run_that_goes_on_and_a_damaged_one_are_told_as_such() {
 }
 
 #[test]
-fn a_damaged_cell_of_a_sweep_is_told_and_done_again() {
+fn a_damaged_cell_of_a_sweep_is_reported_and_done_again() {
     let work = Workplace::loaded(1, "8M");
     let args =
         ["sweep", "--sessions", "1,2", "--repeats", "1", "--work-loop", "5", "--out", "swept"];

@@ -243,7 +243,7 @@ fn a_headline_that_something_moved_has_a_finding_with_the_cause() {
 }
 
 #[test]
-fn a_foreign_session_that_moves_the_headline_is_told_on_postgres() {
+fn a_foreign_session_that_moves_the_headline_is_reported_on_postgres() {
     if !is_there() {
         return;
     }

@@ -81,7 +81,7 @@ fn updates_reach_the_device_as_log_and_as_checkpoints() {
 }
 
 #[test]
-fn reads_that_the_page_cache_served_are_told() {
+fn reads_that_the_page_cache_served_are_reported() {
     let _alone = ALONE.lock();
     let Some(disk) = Mount::ext4(200) else { return };
     let work = Workplace::new();

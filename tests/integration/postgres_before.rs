@@ -85,7 +85,7 @@ fn updates_that_a_server_or_a_role_refuses_are_found_before_a_run() {
 }
 
 #[test]
-fn a_standby_that_is_promoted_is_told() {
+fn a_standby_that_is_promoted_is_reported() {
     if !is_there() {
         return;
     }

@@ -131,7 +131,7 @@ fn more_sessions_than_the_server_admits_are_refused_before_any_connects() {
 }
 
 #[test]
-fn a_role_without_privileges_runs_and_is_told_what_it_misses() {
+fn a_role_without_privileges_runs_and_is_reported_what_it_misses() {
     if !is_there() {
         return;
     }

@@ -71,7 +71,7 @@ const SHORT: [(Lock, Phase, Option<Signal>); 11] = [
 ];
 
 #[test]
-fn a_lock_of_others_is_told_and_never_makes_petal_deaf() {
+fn a_lock_of_others_is_reported_and_never_makes_petal_deaf() {
     if !is_there() {
         return;
     }

@@ -194,6 +194,20 @@ impl Server {
         text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
+    /// What a script of the client program answers, line by line.
+    pub fn script(&self, database: &str, script: &str) -> Result<Vec<String>, String> {
+        let mut command = self.client(database);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout).lines().map(str::to_owned).collect()),
+            false => Err(text(&output.stderr)),
+        }
+    }
+
     /// A session that stays open, with the statements that it was handed.
     pub fn session(&self, database: &str, sql: &str) -> OpenSession {
         let mut command = self.client(database);

@@ -487,7 +487,7 @@ fn a_server_that_dies_stops_the_sweep_and_it_goes_on_when_it_is_up_again() {
 }
 
 #[test]
-fn a_hook_that_fails_after_a_cell_keeps_it_and_is_told_by_the_exit_code() {
+fn a_hook_that_fails_after_a_cell_keeps_it_and_is_reported_by_the_exit_code() {
     let work = Workplace::loaded(1, "8M");
     let hook = work.script("hook.sh", "[ $1 != post ]");
     let script = hook.to_str().unwrap();

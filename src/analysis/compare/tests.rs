@@ -171,7 +171,7 @@ fn runs_are_matched_by_what_varies_within_a_side() {
 }
 
 #[test]
-fn a_run_that_lost_sessions_is_told() {
+fn a_run_that_lost_sessions_is_reported() {
     let short = |lost| Observation { sessions: Some(8), sessions_lost: lost, ..run(1, 5, 900.0) };
     let notes = |lost| {
         let sides = [side("a", vec![run(1, 0, 1000.0)]), side("b", vec![short(lost)])];
@@ -184,7 +184,7 @@ fn a_run_that_lost_sessions_is_told() {
 }
 
 #[test]
-fn a_run_that_did_not_visit_all_rows_is_told() {
+fn a_run_that_did_not_visit_all_rows_is_reported() {
     let short = |warning: &str| Observation {
         warnings: vec!["short-run".to_owned(), warning.to_owned()],
         ..run(1, 5, 900.0)
@@ -205,7 +205,7 @@ fn with_piops(mut seen: Observation, piops: f64) -> Observation {
 }
 
 #[test]
-fn what_spoils_a_comparison_is_told() {
+fn what_spoils_a_comparison_is_reported() {
     let of = |active: u64, elapsed_s: f64, piops: f64| Observation {
         active_bytes: Some(active << 30),
         elapsed_s: Some(elapsed_s),

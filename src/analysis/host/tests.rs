@@ -65,7 +65,7 @@ fn space_options_and_unseen_files_count() {
 }
 
 #[test]
-fn sleepy_processors_are_told_by_their_time_to_wake() {
+fn sleepy_processors_are_reported_by_their_time_to_wake() {
     let with = |latency_us| {
         let deepest_idle = Some(IdleState { name: "C6".into(), latency_us });
         verdict(&Host { deepest_idle, ..host() }, "deepest C-state")

@@ -217,7 +217,7 @@ fn figures_that_are_not_of_the_steady_window_are_named() {
 }
 
 #[test]
-fn every_piece_of_evidence_is_told() {
+fn every_piece_of_evidence_is_reported() {
     let bend_back = bent(
         &[("cpu_busy_pct", 81.0), ("wait_concurrency_pct", 3.0)],
         &[("cpu_busy_pct", 98.5), ("wait_concurrency_pct", 42.0)],

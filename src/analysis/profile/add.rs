@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_profile_lacks_is_not_in_the_sum_and_is_told() {
+    fn what_one_profile_lacks_is_not_in_the_sum_and_is_reported() {
         let whole = profile("A", vec![interval("2026-11-21T10:00:00", 3600.0, 40.0, 1.0)]);
         let mut other = profile("B", vec![interval("2026-11-21T10:00:00", 3600.0, 40.0, 1.0)]);
         other.1.intervals[0].per_second.remove(&WorkCount::Commits);

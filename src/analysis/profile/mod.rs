@@ -176,7 +176,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn gaps_one_interval_and_idleness_are_told() {
+    fn gaps_one_interval_and_idleness_are_reported() {
         let holed = profile(vec![
             interval("2026-11-22T10:00:00", 3600.0, 100.0, 1.0),
             interval("2026-11-22T13:00:00", 3600.0, 900.0, 1.0),

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_twice_counts_once_and_the_finer_is_kept() {
+    fn what_is_reported_twice_counts_once_and_the_finer_is_kept() {
         let day = interval("2026-11-22T00:00:00", 86_400.0, 5.0, 1.0);
         let parts = vec![
             part("day.txt", "ERP", "erp", vec![day]),

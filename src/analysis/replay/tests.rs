@@ -104,7 +104,7 @@ fn reads_of_an_index_are_taken_from_those_of_the_rows() {
 }
 
 #[test]
-fn a_cache_that_serves_the_reads_is_told_and_not_outrun() {
+fn a_cache_that_serves_the_reads_is_reported_and_not_outrun() {
     let tried = trial(0.01, 1.0, 400.0, RedoStress::Lite);
     let plan = planned(&busy(), Some(&tried));
     assert_eq!(plan.parameters()["SELECT_RATE"], "920");
@@ -116,7 +116,7 @@ fn a_cache_that_serves_the_reads_is_told_and_not_outrun() {
 }
 
 #[test]
-fn writes_that_are_no_whole_number_of_blocks_are_told() {
+fn writes_that_are_no_whole_number_of_blocks_are_reported() {
     let odd = profile(vec![interval(
         "2026-11-22T10:00:00",
         &[(SingleBlockReads, 500.0), (BlockWrites, 24.0), (Commits, 10.0)],

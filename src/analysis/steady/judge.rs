@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_told_with_the_longest() {
+    fn stalls_are_reported_with_the_longest() {
         let run = run_over(305, |at, ops| if [100, 200, 201, 202].contains(&at) { 0 } else { ops });
         insta::assert_snapshot!(messages(&run), @"stalls: 4 of 300 seconds ran at under half the median rate (at 100 s, 200 s, 201 s, 202 s); the longest lasted 3 s from 200 s on; nothing in the record stands out in them");
     }

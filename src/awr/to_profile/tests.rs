@@ -76,7 +76,7 @@ fn every_report_gives_a_profile_or_says_what_it_lacks() {
 }
 
 #[test]
-fn a_restart_a_lost_time_and_a_clock_set_back_are_told() {
+fn a_restart_a_lost_time_and_a_clock_set_back_are_reported() {
     let mut report = sample("awr_19c.html");
     let note = |report: &Report| part(report).input.notes.join("; ");
     assert!(!note(&report).contains("clock"), "{}", note(&report));

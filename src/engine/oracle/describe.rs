@@ -40,6 +40,7 @@ pub fn describe(
     let parameters = parameters(admin);
     let pool = buffer_pool(database, first);
     let hints = use_hints(database.link.as_mut());
+    let ignored = database.look_if_allowed("ignored_hints");
     let target = Target {
         product: support::ORACLE.product.to_owned(),
         version: version(database)?,
@@ -59,7 +60,7 @@ pub fn describe(
             settings(config, first, admin, &parameters, &files),
             vec![
                 ("buffer pool".to_owned(), format!("{pool}, by the table's BUFFER_POOL")),
-                ("hints".to_owned(), hints_words(&hints)),
+                ("hints".to_owned(), hints_words(&hints, &ignored)),
             ],
         ]
         .concat(),
@@ -238,9 +239,14 @@ fn pool_bytes(admin: &mut Database, pool: &str, block_bytes: u32) -> Option<u64>
     of(pool).filter(|bytes| *bytes > 0).or_else(|| of(DEFAULT_POOL))
 }
 
-fn hints_words(used: &Result<bool, LinkError>) -> String {
+/// Whether hints are used: what was set, and what the session says of it afterwards.
+fn hints_words(used: &Result<bool, LinkError>, ignored: &[Row]) -> String {
+    if let Some(row) = ignored.iter().find(|row| cell(row, 1) == "TRUE") {
+        return format!("ignored: {} is TRUE in the session, though petal sets it", cell(row, 0));
+    }
+    let seen = if ignored.is_empty() { "; V$PARAMETER is not visible" } else { ", as read back" };
     match used {
-        Ok(true) => "used: each session sets optimizer_ignore_hints=FALSE".to_owned(),
+        Ok(true) => format!("used: each session sets optimizer_ignore_hints=FALSE{seen}"),
         Ok(false) => "used: this version always does".to_owned(),
         Err(error) => format!("perhaps ignored: optimizer_ignore_hints cannot be set ({error})"),
     }

@@ -9,8 +9,6 @@
 //! two.
 
 use std::borrow::Cow;
-use std::sync::Once;
-use std::thread;
 use std::time::Duration;
 
 use oracledb::{AUTH_MODE_SYSDBA, BindParameters, Config, Connection, ErrorKind, ToDbValue};
@@ -22,6 +20,8 @@ use crate::engine::server::detached_worker::{Unanswered, within};
 /// Rows that a query fetches at once.
 const FETCH_ROWS: u32 = 500;
 const CONNECTING: &str = "petal connects";
+/// Where the driver panics when a server accepts a connection with native encryption alone.
+const NATIVE_ENCRYPTION: &str = "messages/connect.rs:100";
 
 pub struct Driver {
     options: Options,
@@ -29,7 +29,6 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(options: Options) -> Self {
-        prepare_process();
         Self { options }
     }
 
@@ -55,7 +54,10 @@ impl Driver {
             config = config.set_auth_mode(AUTH_MODE_SYSDBA);
         }
         if let Some(wallet) = &self.options.wallet {
-            config = config.set_wallet_location(wallet);
+            config = config.set_wallet_location(&wallet.folder);
+            if let Some(password) = &wallet.password {
+                config = config.set_wallet_password(password.expose());
+            }
         }
         let purpose = purpose.to_owned();
         let connected = within(CONNECTING, limit, move || {
@@ -72,7 +74,7 @@ impl Driver {
                 Unanswered::TooLate => {
                     format!("no answer within {} s, though it may have accepted", limit.as_secs())
                 }
-                Unanswered::Failed => "what answers there does not speak Oracle's protocol".into(),
+                Unanswered::Failed(words) => failed(&words),
             })),
         }
     }
@@ -92,17 +94,16 @@ impl Connector for Driver {
     }
 }
 
-/// Makes a panic of the driver while it connects an error, without a trace. Once in a process.
-fn prepare_process() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if thread::current().name() != Some(CONNECTING) {
-                usual(panic);
-            }
-        }));
-    });
+/// Why connecting ended in a panic of the driver.
+fn failed(words: &str) -> String {
+    match words.contains(NATIVE_ENCRYPTION) {
+        true => {
+            "the server requires native network encryption or checksums, which the driver does \
+                 not have"
+                .to_owned()
+        }
+        false => format!("what answers there does not speak Oracle's protocol ({words})"),
+    }
 }
 
 fn link_error(error: oracledb::Error) -> LinkError {

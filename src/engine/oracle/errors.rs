@@ -74,11 +74,19 @@ pub fn hint(error: &LinkError) -> &'static str {
 fn of_connection(message: &str) -> &'static str {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["tls", "certificate", "wallet", "pem file", "handshake"]) {
+    if has(&["password for wallet"]) {
+        "give the wallet's password: ORACLE_WALLET_PASSWORD, ORACLE_WALLET_PASSWORD=@FILE, or at the \
+         prompt"
+    } else if has(&["tls", "certificate", "wallet", "pem file", "handshake"]) {
         "check ?protocol=tcps, the port's protocol, ?wallet=DIR and the server's certificate"
     } else if has(&["unable to find", "no configuration directory", "invalid connect string"]) {
         "write oracle://user@host:1521/service, or name an alias of tnsnames.ora and set TNS_ADMIN \
          to its folder"
+    } else if has(&["native network encryption"]) {
+        "use TCPS: a port with TLS, ?protocol=tcps and ?wallet=DIR; or let the server accept \
+         connections without it (SQLNET.ENCRYPTION_SERVER, SQLNET.CRYPTO_CHECKSUM_SERVER)"
+    } else if has(&["driver failed"]) {
+        "the answer is none that the driver understands: docs/engines/oracle.md says what to report"
     } else if has(&["no credentials"]) {
         "give a password: ORACLE_PASSWORD, ORACLE_PASSWORD=@FILE, or at the prompt"
     } else if has(&["no answer for", "no answer in time"]) {

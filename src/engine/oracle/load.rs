@@ -10,6 +10,7 @@ use super::errors::AtPlace;
 use super::link::{Connector, Value};
 use super::meta::{self, Tables, cell, number};
 use super::session::use_hints;
+use super::sql::DataPlace;
 use super::{before_run, sql};
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
@@ -29,8 +30,7 @@ const LOG_BYTES_MIN: u64 = 1 << 30;
 pub struct Loader<'a> {
     pub connector: &'a dyn Connector,
     pub place: &'a str,
-    /// The tablespace by its name in the dictionary.
-    pub tablespace: &'a str,
+    pub data_place: DataPlace<'a>,
     pub load: Load<'a>,
 }
 
@@ -84,7 +84,7 @@ impl Loader<'_> {
             before_run::refuse_in_use(database)?;
         } else {
             let making = "making petal_meta";
-            database.execute(making, &sql::create_meta(self.tablespace))?;
+            database.execute(making, &sql::create_meta(self.data_place.tablespace))?;
             database.execute(making, &filled("comment_meta", "petal_meta"))?;
         }
         for &schema in &self.load.plan.schemas {
@@ -120,7 +120,7 @@ impl Loader<'_> {
         let filling = Filling { loader: self, schema, state };
         filling.fill(database, &tables.main, plan.rows)?;
         filling.fill(database, &tables.scan, plan.scan_rows)?;
-        let index = sql::create_index(&tables.main, plan.unique_index, self.tablespace);
+        let index = sql::create_index(&tables.main, plan.unique_index, self.data_place);
         let doing = format!("indexing {}", tables.main);
         database.execute(&doing, &index)?;
         database.execute(&doing, &filled("index_logging", &tables.main))?;
@@ -150,7 +150,7 @@ impl Loader<'_> {
         let link = &mut database.link;
         let insert = sql::section(sql::LOAD, "insert_meta");
         let delete = sql::section(sql::LOAD, "delete_meta");
-        let entries = meta::entries(self.load.plan, self.tablespace);
+        let entries = meta::entries(self.load.plan, self.data_place.tablespace);
         let mut write = || {
             for &schema in &self.load.plan.schemas {
                 let number = Value::Number(schema.into());
@@ -277,7 +277,7 @@ impl Filling<'_> {
     fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<(), EngineError> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let width = column_bytes(plan.block_size);
-        let create = sql::create_table(table, width, loader.tablespace);
+        let create = sql::create_table(table, width, loader.data_place);
         database.execute(&format!("making {table}"), &create)?;
         database.execute(&format!("marking {table}"), &filled("comment_table", table))?;
         let doing = format!("writing rows of {table}");

@@ -62,8 +62,9 @@ use driver::Driver;
 use errors::AtPlace;
 use link::Connector;
 use meta::{Meta, Tables, cell, number};
-use options::{Options, Place};
+use options::{Options, Place, Storage};
 use session::{OracleSession, SessionConfig};
+use sql::DataPlace;
 use timeouts::TimedConnector;
 
 /// The grants that petal needs, for a DBA to read and run.
@@ -77,7 +78,7 @@ pub struct Oracle {
     timed: Arc<dyn Connector>,
     endpoints: Vec<Place>,
     admin_place: Place,
-    tablespace: Option<String>,
+    storage: Storage,
     url: String,
     use_slob_schemas: bool,
     /// Schemas of the run; None: all.
@@ -96,9 +97,9 @@ impl Oracle {
     pub fn open(settings: &Settings) -> Result<Self, EngineError> {
         let options = Options::of(settings)?;
         let (endpoints, admin_place) = (options.endpoints.clone(), options.admin_place.clone());
-        let tablespace = options.tablespace.clone();
+        let storage = options.storage.clone();
         let connector: Arc<dyn Connector> = Arc::new(Driver::new(options));
-        Ok(Self::over(connector, settings, endpoints, admin_place, tablespace))
+        Ok(Self::over(connector, settings, endpoints, admin_place, storage))
     }
 
     fn over(
@@ -106,7 +107,7 @@ impl Oracle {
         settings: &Settings,
         endpoints: Vec<Place>,
         admin_place: Place,
-        tablespace: Option<String>,
+        storage: Storage,
     ) -> Self {
         let (looking, timed) = TimedConnector::pair(&connector);
         Self {
@@ -115,7 +116,7 @@ impl Oracle {
             connector,
             endpoints,
             admin_place,
-            tablespace: tablespace.map(|name| sql::dictionary_name(&name)),
+            storage,
             url: settings.db.redacted(),
             use_slob_schemas: settings.use_slob_schemas,
             schemas: settings.schemas,
@@ -171,8 +172,8 @@ impl Oracle {
 
     /// Where setup loads: as asked, else the user's default.
     fn load_tablespace(&self, database: &mut Database) -> Result<String, EngineError> {
-        if let Some(name) = &self.tablespace {
-            return Ok(name.clone());
+        if let Some(name) = &self.storage.tablespace {
+            return Ok(sql::dictionary_name(name));
         }
         let rows = database.look("asking for its tablespaces", "default_tablespace")?;
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
@@ -241,7 +242,10 @@ impl Engine for Oracle {
         load::Loader {
             connector: self.timed.as_ref(),
             place: self.place(),
-            tablespace: &tablespace,
+            data_place: DataPlace {
+                tablespace: &tablespace,
+                buffer_pool: self.storage.buffer_pool.as_deref(),
+            },
             load: Load { plan, progress, stop },
         }
         .run()

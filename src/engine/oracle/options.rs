@@ -17,7 +17,11 @@ const PORT_TLS_DEFAULT: u16 = 2484;
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// The URL user's password, or `@FILE`.
 pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
-const OPTIONS: [&str; 4] = ["connect_timeout", "protocol", "tablespace", "wallet"];
+/// The password of the wallet's key, or `@FILE`.
+const WALLET_PASSWORD_VARIABLE: &str = "ORACLE_WALLET_PASSWORD";
+const WALLET_FILE: &str = "ewallet.pem";
+const OPTIONS: [&str; 5] = ["buffer_pool", "connect_timeout", "protocol", "tablespace", "wallet"];
+const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
 
 /// One service of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +48,24 @@ pub struct Options {
     pub admin: Login,
     pub connect_timeout: Duration,
     pub tns_admin: Option<String>,
-    pub wallet: Option<String>,
-    /// Where setup loads; None: the user's default tablespace.
+    pub wallet: Option<Wallet>,
+    pub storage: Storage,
+}
+
+/// A folder with certificates, and often a key that a password encrypts.
+#[derive(Debug, Clone)]
+pub struct Wallet {
+    pub folder: String,
+    pub password: Option<Secret>,
+}
+
+/// Where and how setup makes tables.
+#[derive(Debug, Clone, Default)]
+pub struct Storage {
+    /// None: the user's default tablespace.
     pub tablespace: Option<String>,
+    /// The buffer pool of tables and indexes; None: the database's default.
+    pub buffer_pool: Option<String>,
 }
 
 /// What options come from beside the settings, so that tests have their own.
@@ -103,8 +122,11 @@ impl Options {
                 let home = (outside.environment)("ORACLE_HOME")?;
                 Some(format!("{home}/network/admin"))
             }),
-            wallet: option("wallet"),
-            tablespace: option("tablespace"),
+            wallet: option("wallet").map(|folder| wallet(folder, outside)).transpose()?,
+            storage: Storage {
+                tablespace: option("tablespace"),
+                buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
+            },
         })
     }
 }
@@ -124,6 +146,37 @@ fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
     }
 }
 
+fn buffer_pool(given: &str) -> Result<String, EngineError> {
+    let name = given.to_ascii_uppercase();
+    match POOLS.contains(&name.as_str()) {
+        true => Ok(name),
+        false => {
+            Err(refused("buffer_pool", given, "is no buffer pool", "use keep, recycle or default"))
+        }
+    }
+}
+
+/// Asks for a password only where the key is encrypted, as in Autonomous Database's wallets.
+fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet, EngineError> {
+    let file = std::path::Path::new(&folder).join(WALLET_FILE);
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let password = match (outside.environment)(WALLET_PASSWORD_VARIABLE) {
+        Some(given) => Some(given_secret(WALLET_PASSWORD_VARIABLE, &given)?),
+        None if text.contains("ENCRYPTED PRIVATE KEY") => {
+            (outside.ask)(&format!("the wallet {folder}"))
+        }
+        None => None,
+    };
+    Ok(Wallet { folder, password })
+}
+
+/// A secret of the environment: itself, or what the file holds that it names.
+fn given_secret(variable: &str, text: &str) -> Result<Secret, EngineError> {
+    Secret::given(text).map_err(|error| {
+        EngineError::Setting(format!("{variable}: {}; {}", error.rule, error.hint))
+    })
+}
+
 /// From the URL, the environment or a prompt, in this order.
 fn password(
     settings: &Settings,
@@ -135,9 +188,7 @@ fn password(
     }
     match (outside.environment)(PASSWORD_VARIABLE) {
         None => Ok((outside.ask)(user)),
-        Some(text) => Secret::given(&text).map(Some).map_err(|error| {
-            EngineError::Setting(format!("{PASSWORD_VARIABLE}: {}; {}", error.rule, error.hint))
-        }),
+        Some(text) => given_secret(PASSWORD_VARIABLE, &text).map(Some),
     }
 }
 
@@ -334,12 +385,27 @@ mod tests {
     }
 
     #[test]
+    fn a_wallets_password_is_asked_for_where_its_key_is_encrypted() {
+        let password = |key: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(WALLET_FILE), key).unwrap();
+            let url = format!("oracle://u@h/s?wallet={}", folder.path().display());
+            let wallet = options(&url, Endpoints::default()).unwrap().wallet.unwrap();
+            wallet.password.map(|password| password.expose().to_owned())
+        };
+        let asked = password("-----BEGIN ENCRYPTED PRIVATE KEY-----").unwrap();
+        assert!(asked.starts_with("asked the wallet /"), "{asked}");
+        assert_eq!(password("-----BEGIN PRIVATE KEY-----"), None);
+    }
+
+    #[test]
     fn refusals_name_key_value_rule_and_hint() {
         let refusal = |url| options(url, Endpoints::default()).unwrap_err();
         insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has connect_timeout, protocol, tablespace, wallet");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, protocol, tablespace, wallet");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, recycle or default");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));
     }
 }

@@ -144,7 +144,7 @@ impl OracleSession {
     }
 
     fn lost(&self, reason: &str) -> SessionError {
-        let code = if reason == DRIVER_FAILED { CONNECTION } else { NO_ANSWER };
+        let code = if reason.starts_with(DRIVER_FAILED) { CONNECTION } else { NO_ANSWER };
         let error = LinkError::connection(reason);
         let message = format!("{}: {error}; {}", self.place, hint(&error));
         SessionError { code: code.to_owned(), message }

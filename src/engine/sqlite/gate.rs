@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_operation_waits_no_more_and_its_wait_is_told_once() {
+    fn a_cut_operation_waits_no_more_and_its_wait_is_reported_once() {
         let cancelled = Arc::new(AtomicBool::new(false));
         let waiter = Waiter::new(Arc::default(), Arc::clone(&cancelled));
         assert!(waiter.take_wait().is_none());

@@ -63,7 +63,7 @@ mod tests {
     use crate::record::fixture;
 
     #[test]
-    fn of_several_devices_each_is_told() {
+    fn of_several_devices_each_is_reported() {
         let mut run = fixture::mixed_run();
         let host = run.details.host.as_mut().unwrap();
         let mut other = host.devices[0].clone();

@@ -22,7 +22,7 @@ fn the_table() {
 }
 
 #[test]
-fn findings_are_told_once_with_the_number_of_their_reports() {
+fn findings_are_reported_once_with_the_number_of_their_reports() {
     let mut reports: Vec<Report> =
         (0..9).map(|at| Report { file: format!("{at}.txt"), ..sample("sp_11g.txt") }).collect();
     reports.push(sample("awr_11204.txt"));

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_operations_are_told_with_their_share() {
+    fn hot_operations_are_reported_with_their_share() {
         let mut run = fixture::mixed_run();
         assert!(!ratios(&run).render().contains("hot"), "nothing was asked of it");
         let total = run.summary.ops.total;

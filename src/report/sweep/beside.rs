@@ -54,7 +54,7 @@ mod tests {
     use crate::record::fixture;
 
     #[test]
-    fn a_database_is_told_its_share_of_the_same_run_on_the_device() {
+    fn a_database_is_reported_its_share_of_the_same_run_on_the_device() {
         let database = fixture::mixed_run();
         let mut device = fixture::mixed_run();
         device.summary.engine = "device".into();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cells_warnings_are_told_once_with_their_cells() {
+    fn a_cells_warnings_are_reported_once_with_their_cells() {
         let mut swept = super::super::tests::swept();
         for (cell, run) in swept.sweep.cells.iter().zip(&mut swept.runs) {
             run.summary.findings = vec![finding("single-run", Severity::Info)];

@@ -101,7 +101,7 @@ fn both_layers_stand_side_by_side() {
 }
 
 #[test]
-fn what_was_not_read_is_told_and_a_run_without_one_says_nothing() {
+fn what_was_not_read_is_reported_and_a_run_without_one_says_nothing() {
     let mut shown = String::new();
     own_report(&mut shown, &run("STATSPACK report for\n"));
     assert!(shown.contains("statspack.txt: not read: it ends behind its title"), "{shown}");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cliff_is_told_with_what_changed() {
+    fn a_cliff_is_reported_with_what_changed() {
         let mut run = run_over(900, |at, ops| if at < 400 { ops } else { ops / 3 });
         for second in &mut run.details.timeline[400..] {
             let device = second.device.as_mut().unwrap();

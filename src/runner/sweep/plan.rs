@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_that_share_blocks_are_told() {
+    fn endpoints_that_share_blocks_are_reported() {
         let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
         assert!(nodes_share(&[of(1), of(4)], 4, 2).is_some_and(|note| note.starts_with("1 ses")));
         assert_eq!(nodes_share(&[of(2), of(4), of(5)], 4, 2), None);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn session_counts_that_do_not_fit_are_told_once() {
+    fn session_counts_that_do_not_fit_are_reported_once() {
         let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
         let notes = uneven(&[of(1), of(3), of(3), of(4), of(6), of(8)], 4);
         assert_eq!(notes.len(), 2, "{notes:?}");

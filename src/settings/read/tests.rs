@@ -247,7 +247,7 @@ fn an_empty_value_is_as_good_as_none() {
 }
 
 #[test]
-fn what_is_wrong_is_told_all_at_once_with_its_place() {
+fn what_is_wrong_is_reported_all_at_once_with_its_place() {
     let case = Case::file("UPDATE_PCT=101\nREDO_STRESS=MEDIUM\nRUN_TIME=0\nSCAN_PCT=$(x)\nif\n")
         .environment("PETAL_WORK_UNIT", "1025")
         .environment("SCALE", "12Q")

@@ -224,7 +224,7 @@ fn rows_in_force_come_from_scale_then_the_load_then_the_default() {
 }
 
 #[test]
-fn the_hot_spot_is_told_in_rows() {
+fn the_hot_spot_is_reported_in_rows() {
     let settings = run(&[("DO_HOTSPOT", "TRUE"), ("HOTSPOT_MB", "8"), ("HOTSPOT_OFFSET_MB", "16")]);
     let effective = settings.check_against(8192, Some((3072, 1))).unwrap();
     assert_eq!(effective.hot_spot, Some(HotRows { offset: 2048, rows: 1024 }));

@@ -55,7 +55,7 @@ fn every_default_and_every_example_is_accepted() {
 }
 
 #[test]
-fn every_parameter_is_told_in_full() {
+fn every_parameter_is_reported_in_full() {
     for parameter in PARAMETERS {
         assert!(parameter.meaning.len() > 10, "{}", parameter.key);
         assert!(!parameter.meaning.ends_with('.'), "{}", parameter.key);

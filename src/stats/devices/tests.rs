@@ -109,7 +109,7 @@ fn btrfs_is_counted_at_all_its_members() {
 }
 
 #[test]
-fn what_has_no_device_is_told_with_its_reason() {
+fn what_has_no_device_is_reported_with_its_reason() {
     let tree = Recorded::named("btrfs-two-disks");
     let found = tree
         .find(&["/nas/a", "/nas/b", "/container/c"], &[("/nas", (0, 52)), ("/container", (0, 53))]);
@@ -123,7 +123,7 @@ fn what_has_no_device_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_device_that_the_kernel_does_not_count_is_told() {
+fn a_device_that_the_kernel_does_not_count_is_reported() {
     let tree = Recorded::named("nvme-partitions");
     tree.write("sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1/queue/iostats", "0\n");
     let found = tree.find(&["/data/a"], &[DATA]);

@@ -206,7 +206,7 @@ fn without_a_cgroup_tree_limits_are_not_known() {
 }
 
 #[test]
-fn resyncs_are_told_by_array() {
+fn resyncs_are_reported_by_array() {
     let text = "Personalities : [raid1] [raid6]\n\
         md1 : active raid1 sdb1[1] sda1[0]\n      \
         976630464 blocks super 1.2 [2/1] [_U]\n      \

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_allowed_processors_are_summed_and_all_are_told() {
+    fn only_allowed_processors_are_summed_and_all_are_reported() {
         let cpus = Cpus::of(STAT).allow(Some(&[2, 3]));
         assert_eq!(cpus.allowed, Some(CpuTicks::from([40, 0, 20, 400, 20, 2, 3, 3])));
         assert_eq!((cpus.host.unwrap().user, cpus.each.len()), (100, 2));

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_is_told_in_bytes_and_faults_as_they_are() {
+    fn swap_is_reported_in_bytes_and_faults_as_they_are() {
         let mut read = Counts::default();
         counts("pswpin 2\npswpout 3\npgfault 77\npgmajfault 5\npgmajfault_x 9\n", &mut read);
         let page = rustix::param::page_size() as u64;

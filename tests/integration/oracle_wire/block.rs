@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::model::{Answer, Value, table_after};
-use super::server::Shared;
+use super::stand_in::Shared;
 
 /// Characters of one operation.
 const OPERATION: usize = 25;

@@ -5,18 +5,19 @@
 
 mod block;
 pub mod buffer;
+mod connection;
 pub mod logon;
 pub mod model;
 pub mod request;
 pub mod response;
-pub mod server;
+pub mod stand_in;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::support::Workplace;
-use server::{Release, StandIn};
+use stand_in::{Release, StandIn};
 
 /// A recording, by its name.
 pub fn capture(name: &str) -> Vec<u8> {

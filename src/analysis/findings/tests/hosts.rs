@@ -77,7 +77,7 @@ fn a_slower_host_is_named_from_five_percent_on() {
 }
 
 #[test]
-fn hosts_that_began_apart_or_do_not_know_it_are_told() {
+fn hosts_that_began_apart_or_do_not_know_it_are_reported() {
     gains(&["uneven-start"], changed(|hosts| hosts[3].triggered_after_s = Some(0.4)));
     let by_own_clocks = |synchronised| {
         changed(move |hosts| {

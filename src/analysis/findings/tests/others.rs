@@ -6,7 +6,7 @@ use crate::record::{Run, fixture};
 use crate::stats::os::DeviceCounts;
 
 #[test]
-fn work_of_others_in_the_database_is_told_with_its_figures() {
+fn work_of_others_in_the_database_is_reported_with_its_figures() {
     let counted = |name: &'static str, count: u64| {
         move |run: &mut Run| {
             run.summary.counters.insert(name.into(), count);
@@ -44,7 +44,7 @@ fn somebody_else_used_the_device() {
 }
 
 #[test]
-fn others_on_the_processors_are_told_before_and_during_the_run() {
+fn others_on_the_processors_are_reported_before_and_during_the_run() {
     let ticks = |user: u64| crate::stats::os::CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]);
     let run = gains(&["other-load"], |run| {
         seen(run).whole.sum.cpus.host = Some(ticks(90));

@@ -8,7 +8,7 @@ use crate::stats::target::{DirectIo, PlanCheck};
 use serde_json::json;
 
 #[test]
-fn reads_from_the_page_cache_are_told() {
+fn reads_from_the_page_cache_are_reported() {
     let buffered = |run: &mut Run, percent: u64| {
         run.details.target.direct_io = Some(DirectIo { asked: false, used: false, reason: None });
         let read_bytes = run.details.io.physical_read_bytes.unwrap() / 100 * percent;
@@ -68,7 +68,7 @@ fn a_journal_that_mixes_data_and_log_accuses_nobody() {
 }
 
 #[test]
-fn caches_that_hold_the_data_are_told() {
+fn caches_that_hold_the_data_are_reported() {
     gains(&["cached-by-storage"], |run| {
         run.summary.settings.insert("storage_cache".into(), json!(1_u64 << 40));
     });
@@ -121,7 +121,7 @@ fn a_cache_of_each_sessions_own_is_judged_by_one_session() {
 }
 
 #[test]
-fn prefetched_blocks_are_told_where_they_are_counted() {
+fn prefetched_blocks_are_reported_where_they_are_counted() {
     let prefetch = |run: &mut Run, prefetched: u64| {
         run.summary.counters.insert("blocks_read_into_cache".into(), 1000);
         run.summary.counters.insert("blocks_prefetched".into(), prefetched);

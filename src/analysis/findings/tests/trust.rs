@@ -150,7 +150,7 @@ fn stalls_name_what_stands_out() {
 }
 
 #[test]
-fn seconds_in_which_petal_did_not_run_are_told() {
+fn seconds_in_which_petal_did_not_run_are_reported() {
     let lost = |machine_s| Suspended { at_s: 3.0, lost_s: 6.1, machine_s };
     let run = gains(&["petal-suspended"], |run| {
         run.details.suspended = Some(vec![lost(0.0), Suspended { at_s: 9.0, ..lost(0.0) }]);

@@ -31,7 +31,7 @@ DELETE FROM petal_meta WHERE schema_number = :1
 -- name: create_table
 -- PCTFREE makes a block with one row full, and leaves room in it for the row to stay.
 CREATE TABLE {table} (custid NUMBER(12), {columns})
-PCTFREE 99 NOLOGGING NOCOMPRESS TABLESPACE {tablespace}
+PCTFREE 99 NOLOGGING NOCOMPRESS TABLESPACE {tablespace}{storage}
 
 -- name: comment_table
 COMMENT ON TABLE {table} IS '{mark}'
@@ -48,7 +48,7 @@ INSERT INTO {table} VALUES ({binds})
 INSERT /*+ APPEND_VALUES */ INTO {table} VALUES ({binds})
 
 -- name: create_index
-CREATE {unique}INDEX {table}_custid ON {table} (custid) NOLOGGING TABLESPACE {tablespace}
+CREATE {unique}INDEX {table}_custid ON {table} (custid) NOLOGGING TABLESPACE {tablespace}{storage}
 
 -- name: logging
 ALTER TABLE {table} LOGGING

@@ -116,6 +116,11 @@ WHERE name IN (
 ) OR name LIKE '\_%' ESCAPE '\'
 ORDER BY name
 
+-- name: ignored_hints
+-- As this session has it.
+SELECT name, value FROM v$parameter
+WHERE name IN ('optimizer_ignore_hints', 'optimizer_ignore_parallel_hints') ORDER BY name
+
 -- name: redo_logs
 SELECT TO_CHAR(COUNT(*)), TO_CHAR(MIN(bytes)), TO_CHAR(MAX(bytes)), TO_CHAR(COUNT(DISTINCT thread#))
 FROM v$log

@@ -18,6 +18,17 @@ ALTER SYSTEM CHECKPOINT
 -- name: switch_log
 ALTER SYSTEM SWITCH LOGFILE
 
+-- name: rds_checkpoint
+-- Amazon RDS has procedures in place of ALTER SYSTEM, which nobody is granted there.
+BEGIN
+    rdsadmin.rdsadmin_util.checkpoint;
+END;
+
+-- name: rds_switch_log
+BEGIN
+    rdsadmin.rdsadmin_util.switch_logfile;
+END;
+
 -- name: use_hints
 -- Autonomous Database ignores hints unless the session says otherwise. Since 18c.
 ALTER SESSION SET optimizer_ignore_hints = FALSE

@@ -161,7 +161,7 @@ fn a_load_ends_in_our_words_with_place_and_code() {
 }
 
 #[test]
-fn a_tablespace_of_another_block_size_is_told() {
+fn a_tablespace_of_another_block_size_is_reported() {
     let scripted =
         loaded().answers("FROM user_tablespaces", &[&["16384", "AUTO", "LOGGING", "NO"]]);
     let engine = engine(&scripted, &settings());
@@ -212,4 +212,18 @@ fn a_load_that_did_not_end_is_no_data_and_goes() {
     assert!(engine.loaded().unwrap().is_empty());
     let dropped = engine.drop_data().unwrap().join(" ");
     assert!(dropped.contains("petal1_cf2"), "made, not yet marked: {dropped}");
+}
+
+#[test]
+fn tables_and_indexes_go_into_the_buffer_pool_that_is_asked_for() {
+    let mut settings = settings();
+    let url = "oracle://petal:s3cret@db1/svc?buffer_pool=keep&tablespace=fast";
+    settings.db = TargetUrl::parse(url).unwrap();
+    let scripted = loaded();
+    let _ = engine(&scripted, &settings).load(&plan_of(9, false), &Silent, &unlimited());
+    let sent = scripted.sent();
+    let made = |begin: &str| sent.iter().find(|line| line.starts_with(begin)).unwrap().clone();
+    assert!(made("execute CREATE TABLE petal9_cf1").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
+    assert!(made("execute CREATE TABLE petal9_cf2").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
+    assert!(made("execute CREATE INDEX petal9").ends_with("FAST STORAGE (BUFFER_POOL KEEP)"));
 }

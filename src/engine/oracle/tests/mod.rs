@@ -2,6 +2,7 @@
 
 mod grammar;
 mod load;
+mod names;
 mod operations;
 mod parameters;
 mod reports;
@@ -36,8 +37,8 @@ fn settings() -> Settings {
 fn engine(scripted: &Scripted, settings: &Settings) -> Oracle {
     let options = Options::of(settings).unwrap();
     let connector: Arc<dyn Connector> = Arc::new(scripted.clone());
-    let tablespace = options.tablespace.clone();
-    Oracle::over(connector, settings, options.endpoints, options.admin_place, tablespace)
+    let storage = options.storage.clone();
+    Oracle::over(connector, settings, options.endpoints, options.admin_place, storage)
 }
 
 /// Schemas 1 to 3 of 2048 rows.

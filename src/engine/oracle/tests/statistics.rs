@@ -116,7 +116,12 @@ fn settling_tells_what_the_user_may_not() {
         engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
     };
     assert_eq!(settle(&loaded()), ["log switch", "checkpoint"]);
-    let done = settle(&loaded().fails("ALTER SYSTEM", 1031, "insufficient privileges"));
+    let other = loaded().fails("ALTER SYSTEM", 1031, "insufficient privileges").fails(
+        "rdsadmin",
+        6550,
+        "PLS-00201: identifier must be declared",
+    );
+    let done = settle(&other);
     assert!(done[0].starts_with("no log switch: the user may not (ORA-01031"), "{done:?}");
 }
 
@@ -207,7 +212,7 @@ fn the_version_is_the_full_one_where_the_view_has_it() {
 }
 
 #[test]
-fn hints_that_may_be_ignored_are_told() {
+fn hints_that_may_be_ignored_are_reported() {
     let told = |scripted: Scripted| {
         let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
         let hints = details.settings.into_iter().find(|(name, _)| name == "hints");
@@ -319,4 +324,32 @@ fn whether_a_clients_plain_commit_waits_is_the_instances_to_say() {
     assert_eq!(durable(with("commit_write", "BATCH,NOWAIT")), shown("commit_write=BATCH,NOWAIT"));
     let unseen = loaded().fails("v$parameter", 942, "table or view does not exist");
     assert_eq!(durable(unseen), None);
+}
+
+#[test]
+fn where_nobody_is_granted_alter_system_the_procedures_of_amazon_rds_are_called() {
+    let settled = |scripted: &Scripted| {
+        engine(scripted, &settings()).settle(&Silent, &unlimited()).unwrap().done
+    };
+    let rds = loaded().fails("ALTER SYSTEM", 1031, "insufficient privileges");
+    assert_eq!(settled(&rds), ["log switch (rdsadmin)", "checkpoint (rdsadmin)"]);
+}
+
+#[test]
+fn what_a_session_says_of_hints_is_read_back() {
+    let hints = |value: &[&[&str]]| {
+        let scripted = loaded().answers("'optimizer_ignore_hints', 'optimizer_ignore_par", value);
+        let (_, details) = engine(&scripted, &settings()).describe(3, 3).unwrap();
+        let found = details.settings.into_iter().find(|(name, _)| name == "hints");
+        found.unwrap().1
+    };
+    let both =
+        |value| [["optimizer_ignore_hints", value], ["optimizer_ignore_parallel_hints", value]];
+    let read = |value: &'static str| {
+        let both = both(value);
+        hints(&[&both[0], &both[1]])
+    };
+    assert!(read("FALSE").ends_with("optimizer_ignore_hints=FALSE, as read back"));
+    assert!(read("TRUE").starts_with("ignored: optimizer_ignore_hints is TRUE"));
+    assert!(hints(&[]).contains("V$PARAMETER is not visible"));
 }

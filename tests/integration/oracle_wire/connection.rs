@@ -3,198 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, RESEND, Reader, Writer};
 use super::logon::{self, Keys, LogOn};
-use super::model::{Answer, Row, Value, World, values};
+use super::model::{Answer, Row, Value, values};
 use super::request::{Execute, IN, OUT, Request, Requests};
 use super::response::{
     Columns, END_OF_RESPONSE, End, Outs, Rows, Values, write_parameters, write_status,
 };
+use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock};
 use super::{block, capture};
 
-pub const PASSWORD: &str = "s3cret";
 const TICK: Duration = Duration::from_millis(20);
-
-/// Which server's way of speaking the stand-in has.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Release {
-    /// Each step of log-on by itself, no end of answers, version 11 of the fields.
-    Xe18,
-    /// Three steps of log-on at once, marked ends, version 24.
-    Free23,
-}
-
-impl Release {
-    fn version(self) -> u8 {
-        match self {
-            Self::Xe18 => 11,
-            Self::Free23 => 24,
-        }
-    }
-}
-
-/// What goes wrong at a step.
-#[derive(Debug, Clone)]
-pub enum Fault {
-    /// Nothing is answered any more, and the connection stays.
-    Silence,
-    /// The connection ends.
-    Closed,
-    /// These bytes are sent instead of an answer, and nothing more.
-    Sends(Vec<u8>),
-    /// An error of the database.
-    Fails(u32, &'static str),
-    /// The statement ends when somebody cancels it or kills its session.
-    Hangs,
-}
-
-struct Rule {
-    at: String,
-    /// How often the step still goes well.
-    after: u32,
-    fault: Fault,
-}
-
-/// What others may do to a session.
-#[derive(Default)]
-pub struct Flags {
-    cancelled: AtomicBool,
-    killed: AtomicBool,
-}
-
-/// What all connections of a stand-in share.
-pub struct Shared {
-    release: Release,
-    world: Mutex<World>,
-    rules: Mutex<Vec<Rule>>,
-    sessions: Mutex<BTreeMap<u64, Arc<Flags>>>,
-    last_session: AtomicU64,
-    /// Every statement that came, with single spaces.
-    statements: Mutex<Vec<String>>,
-    /// What no server would understand; a test must find none.
-    odd: Mutex<Vec<String>>,
-    /// A row of which all changed comes without a vector, which no recording shows.
-    pub spares_vectors: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    pub fn world(&self) -> MutexGuard<'_, World> {
-        lock(&self.world)
-    }
-
-    /// The fault of a step, by its name or by what the statement contains.
-    fn fault(&self, step: &str) -> Option<Fault> {
-        let mut rules = lock(&self.rules);
-        let rule = rules.iter_mut().find(|rule| step.contains(&rule.at))?;
-        match rule.after.checked_sub(1) {
-            Some(left) => {
-                rule.after = left;
-                None
-            }
-            None => Some(rule.fault.clone()),
-        }
-    }
-
-    /// The error of the next operation of a loop, if it has one.
-    pub fn next_operation_fails(&self) -> Option<u32> {
-        let Fault::Fails(code, _) = self.fault("operation")? else { return None };
-        let mut rules = lock(&self.rules);
-        rules.retain(|rule| rule.at != "operation");
-        Some(code)
-    }
-}
-
-/// A stand-in on a port of this host, until the test's process ends.
-#[derive(Clone)]
-pub struct StandIn {
-    pub port: u16,
-    pub shared: Arc<Shared>,
-}
-
-impl StandIn {
-    pub fn start(release: Release) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let mut world = World::default();
-        for name in [
-            "session logical reads",
-            "physical reads",
-            "physical read IO requests",
-            "physical read bytes",
-            "physical writes",
-            "redo size",
-            "user commits",
-            "redo synch writes",
-            "background checkpoints completed",
-        ] {
-            world.count(name, 0);
-        }
-        let shared = Arc::new(Shared {
-            release,
-            world: Mutex::new(world),
-            rules: Mutex::default(),
-            sessions: Mutex::default(),
-            last_session: AtomicU64::new(10),
-            statements: Mutex::default(),
-            odd: Mutex::default(),
-            spares_vectors: AtomicBool::default(),
-        });
-        let serving = Arc::clone(&shared);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&serving);
-                thread::spawn(move || Connection::serve(stream, &shared));
-            }
-        });
-        Self { port, shared }
-    }
-
-    pub fn url(&self) -> String {
-        format!("oracle://petal:{PASSWORD}@127.0.0.1:{}/standin", self.port)
-    }
-
-    /// From the next time on, after `after` times that go well.
-    pub fn fails_at(&self, at: &str, after: u32, fault: Fault) -> &Self {
-        lock(&self.shared.rules).push(Rule { at: at.to_owned(), after, fault });
-        self
-    }
-
-    pub fn is_well_again(&self) {
-        lock(&self.shared.rules).clear();
-    }
-
-    pub fn statements(&self) -> Vec<String> {
-        lock(&self.shared.statements).clone()
-    }
-
-    /// Fails where a client sent what cannot be.
-    #[track_caller]
-    pub fn understood_all(&self) {
-        assert_eq!(*lock(&self.shared.odd), [""; 0]);
-    }
-
-    /// Keys of a schema with the text of c2.
-    pub fn rows(&self, schema: u32) -> BTreeMap<u64, String> {
-        let world = self.shared.world();
-        let table = &world.tables[&format!("PETAL{schema}_CF1")];
-        table.rows.iter().map(|(key, columns)| (*key, columns[0].clone())).collect()
-    }
-}
 
 /// Rows that the client has not fetched yet.
 type Open = BTreeMap<u64, (usize, std::vec::IntoIter<Row>)>;
 
-struct Connection<'a> {
+pub struct Connection<'a> {
     shared: &'a Shared,
     requests: Requests<Packets>,
     session: u64,
@@ -205,7 +34,7 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn serve(stream: TcpStream, shared: &'a Shared) {
+    pub fn serve(stream: TcpStream, shared: &'a Shared) {
         let session = shared.last_session.fetch_add(1, Ordering::Relaxed) + 1;
         let flags = Arc::<Flags>::default();
         lock(&shared.sessions).insert(session, Arc::clone(&flags));
@@ -394,7 +223,8 @@ impl<'a> Connection<'a> {
     fn statement(&mut self, execute: Execute) -> Result<(), Broken> {
         let known = self.requests.cursors.get(&execute.cursor).map(|(sql, _)| sql.clone());
         let Some(sql) = execute.sql.clone().or(known) else { return unexpected() };
-        let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        let raw = sql;
+        let sql = raw.split_whitespace().collect::<Vec<_>>().join(" ");
         lock(&self.shared.statements).push(sql.clone());
         let cursor = match execute.cursor {
             0 => {
@@ -417,7 +247,7 @@ impl<'a> Connection<'a> {
         }
         let bound = values(&execute);
         let answer = match sql.starts_with("DECLARE ops ") {
-            true => block::run(self.shared, self.session, &sql, &named(&sql, &bound)),
+            true => self.call(&raw, &sql, named(&sql, &bound)),
             false => self.administer(&sql).unwrap_or_else(|| {
                 let mut world = self.shared.world();
                 world.execute(self.session, &sql, &bound)
@@ -463,6 +293,17 @@ impl<'a> Connection<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Executes the loop, one call at a time, and keeps it for tests in this order.
+    fn call(&self, text: &str, sql: &str, binds: BTreeMap<String, Value>) -> Answer {
+        let mut calls = lock(&self.shared.calls);
+        let answer = block::run(self.shared, self.session, sql, &binds);
+        if let Answer::Outs(outs) = &answer {
+            let [ended, errors] = [outs[0].clone(), outs[1].clone()];
+            calls.push(Call { text: text.to_owned(), binds, ended, errors });
+        }
+        answer
     }
 
     /// Keeps a cursor open, with what repeated executions of it bind.

@@ -1,0 +1,198 @@
+//! The stand-in as tests see it: where it listens, what goes wrong at which step, what it was sent, and
+//! what all of its connections share. No test of its own.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::connection::Connection;
+use super::model::{Value, World};
+
+pub const PASSWORD: &str = "s3cret";
+
+/// Which server's way of speaking the stand-in has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Release {
+    /// Each step of log-on by itself, no end of answers, version 11 of the fields.
+    Xe18,
+    /// Three steps of log-on at once, marked ends, version 24.
+    Free23,
+}
+
+impl Release {
+    pub fn version(self) -> u8 {
+        match self {
+            Self::Xe18 => 11,
+            Self::Free23 => 24,
+        }
+    }
+}
+
+/// What goes wrong at a step.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// Nothing is answered any more, and the connection stays.
+    Silence,
+    /// The connection ends.
+    Closed,
+    /// These bytes are sent instead of an answer, and nothing more.
+    Sends(Vec<u8>),
+    /// An error of the database.
+    Fails(u32, &'static str),
+    /// The statement ends when somebody cancels it or kills its session.
+    Hangs,
+}
+
+struct Rule {
+    at: String,
+    /// How often the step still goes well.
+    after: u32,
+    fault: Fault,
+}
+
+/// A call of petal's loop, and what the stand-in made of it.
+#[derive(Clone)]
+pub struct Call {
+    pub text: String,
+    pub binds: BTreeMap<String, Value>,
+    pub ended: String,
+    pub errors: String,
+}
+
+/// What others may do to a session.
+#[derive(Default)]
+pub struct Flags {
+    pub cancelled: AtomicBool,
+    pub killed: AtomicBool,
+}
+
+/// What all connections of a stand-in share.
+pub struct Shared {
+    pub release: Release,
+    world: Mutex<World>,
+    rules: Mutex<Vec<Rule>>,
+    pub sessions: Mutex<BTreeMap<u64, Arc<Flags>>>,
+    pub last_session: AtomicU64,
+    /// Every statement that came, with single spaces.
+    pub statements: Mutex<Vec<String>>,
+    pub calls: Mutex<Vec<Call>>,
+    /// What no server would understand; a test must find none.
+    pub odd: Mutex<Vec<String>>,
+    /// A row of which all changed comes without a vector, which no recording shows.
+    pub spares_vectors: AtomicBool,
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// The fault of a step, by its name or by what the statement contains.
+    pub fn fault(&self, step: &str) -> Option<Fault> {
+        let mut rules = lock(&self.rules);
+        let rule = rules.iter_mut().find(|rule| step.contains(&rule.at))?;
+        match rule.after.checked_sub(1) {
+            Some(left) => {
+                rule.after = left;
+                None
+            }
+            None => Some(rule.fault.clone()),
+        }
+    }
+
+    /// The error of the next operation of a loop, if it has one.
+    pub fn next_operation_fails(&self) -> Option<u32> {
+        let Fault::Fails(code, _) = self.fault("operation")? else { return None };
+        let mut rules = lock(&self.rules);
+        rules.retain(|rule| rule.at != "operation");
+        Some(code)
+    }
+}
+
+/// A stand-in on a port of this host, until the test's process ends.
+#[derive(Clone)]
+pub struct StandIn {
+    pub port: u16,
+    pub shared: Arc<Shared>,
+}
+
+impl StandIn {
+    pub fn start(release: Release) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut world = World::default();
+        for name in [
+            "session logical reads",
+            "physical reads",
+            "physical read IO requests",
+            "physical read bytes",
+            "physical writes",
+            "redo size",
+            "user commits",
+            "redo synch writes",
+            "background checkpoints completed",
+        ] {
+            world.count(name, 0);
+        }
+        let shared = Arc::new(Shared {
+            release,
+            world: Mutex::new(world),
+            rules: Mutex::default(),
+            sessions: Mutex::default(),
+            last_session: AtomicU64::new(10),
+            statements: Mutex::default(),
+            calls: Mutex::default(),
+            odd: Mutex::default(),
+            spares_vectors: AtomicBool::default(),
+        });
+        let serving = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&serving);
+                thread::spawn(move || Connection::serve(stream, &shared));
+            }
+        });
+        Self { port, shared }
+    }
+
+    pub fn url(&self) -> String {
+        format!("oracle://petal:{PASSWORD}@127.0.0.1:{}/standin", self.port)
+    }
+
+    /// From the next time on, after `after` times that go well.
+    pub fn fails_at(&self, at: &str, after: u32, fault: Fault) -> &Self {
+        lock(&self.shared.rules).push(Rule { at: at.to_owned(), after, fault });
+        self
+    }
+
+    pub fn is_well_again(&self) {
+        lock(&self.shared.rules).clear();
+    }
+
+    pub fn statements(&self) -> Vec<String> {
+        lock(&self.shared.statements).clone()
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        lock(&self.shared.calls).clone()
+    }
+
+    /// Fails where a client sent what cannot be.
+    #[track_caller]
+    pub fn understood_all(&self) {
+        assert_eq!(*lock(&self.shared.odd), [""; 0]);
+    }
+
+    /// Keys of a schema with the text of c2.
+    pub fn rows(&self, schema: u32) -> BTreeMap<u64, String> {
+        let world = self.shared.world();
+        let table = &world.tables[&format!("PETAL{schema}_CF1")];
+        table.rows.iter().map(|(key, columns)| (*key, columns[0].clone())).collect()
+    }
+}
