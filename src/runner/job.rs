@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::engine::in_use::DataUse;
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Result};
 use crate::record::Folder;
 use crate::record::hosts::CommonStart;
 use crate::settings::Settings;
@@ -65,7 +65,7 @@ impl Job<'_> {
     }
 
     /// The database's counters; none where another host counts them.
-    pub(super) fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    pub(super) fn snapshot(&self) -> Result<Vec<Counters>> {
         if self.counts_database() { self.engine.snapshot() } else { Ok(Vec::new()) }
     }
 

@@ -7,7 +7,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::Context;
 use crate::analysis::profile::of_work::Look;
-use crate::engine::{Engine, EngineError, ProgressUnit};
+use crate::engine::{Engine, ProgressUnit, Result};
 use crate::stats::server_work::ServerWork;
 
 const POLL: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ pub fn watch(
     every: Duration,
     length: Duration,
     context: &Context<'_>,
-) -> Result<Vec<Look>, EngineError> {
+) -> Result<Vec<Look>> {
     let begun = Instant::now();
     let first = engine.server_work()?;
     let mut looks = vec![look(begun, Ok(first))];

@@ -9,18 +9,14 @@ use super::database::Database;
 use super::errors::is_missing;
 use super::sql;
 use crate::engine::in_use::DataUse;
-use crate::engine::{EngineError, Progress, ProgressUnit, Stop};
+use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::stats::target::Settled;
 
 /// Somebody else holds the lock.
 const BUSY: u32 = 54;
 
 /// Switches the log and checkpoints, where the user may.
-pub fn settle(
-    database: &mut Database,
-    progress: &dyn Progress,
-    stop: &Stop,
-) -> Result<Settled, EngineError> {
+pub fn settle(database: &mut Database, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
     let begin = Instant::now();
     let steps = [
         ("switch_log", "rds_switch_log", "log switch"),
@@ -63,13 +59,13 @@ pub struct MetaInUse {
 impl DataUse for MetaInUse {}
 
 /// Locks petal_meta for a run, in a transaction that stays open.
-pub fn begin_use(mut database: Database) -> Result<MetaInUse, EngineError> {
+pub fn begin_use(mut database: Database) -> Result<MetaInUse> {
     database.execute("marking petal_meta as in use", &sql::section(sql::LOAD, "lock_for_run"))?;
     Ok(MetaInUse { _database: Mutex::new(database) })
 }
 
 /// Refuses while a run uses petal's tables.
-pub fn refuse_in_use(database: &mut Database) -> Result<(), EngineError> {
+pub fn refuse_in_use(database: &mut Database) -> Result<()> {
     match database.link.execute(&sql::section(sql::LOAD, "lock_alone"), &[]) {
         Ok(_) => Ok(()),
         Err(error) if error.code == Some(BUSY) => Err(EngineError::Environment(format!(

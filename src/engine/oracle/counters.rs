@@ -11,7 +11,7 @@ use super::errors::{AtPlace, is_missing};
 use super::link::{Connector, Row};
 use super::meta::{cell, number};
 use super::sql;
-use crate::engine::EngineError;
+use crate::engine::Result;
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass, WaitSource};
 
 /// The waits that every engine has, by Oracle's names.
@@ -62,7 +62,7 @@ impl CounterReader {
 
     /// One set for each instance with its number. `in_full`: also what is too much for every
     /// second. Connects again if the connection was lost.
-    pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
+    pub fn read(&self, in_full: bool) -> Result<Vec<(u64, Counters)>> {
         let mut held = self.connection.lock();
         let mut connection = match held.take() {
             Some(connection) => connection,
@@ -76,7 +76,7 @@ impl CounterReader {
         Ok(counters)
     }
 
-    fn connect(&self) -> Result<Connection, EngineError> {
+    fn connect(&self) -> Result<Connection> {
         let link = self.connector.admin("petal counters");
         let link = link.at(&self.place, "connecting for statistics")?;
         let mut database = Database { link, place: self.place.clone() };
@@ -123,11 +123,7 @@ fn forget_background(counters: &mut Counters) {
 }
 
 /// The rows of one view; None where this user or version has none.
-fn view(
-    database: &mut Database,
-    file: &str,
-    section: &str,
-) -> Result<Option<Vec<Row>>, EngineError> {
+fn view(database: &mut Database, file: &str, section: &str) -> Result<Option<Vec<Row>>> {
     match database.link.query(&sql::section(file, section), &[]) {
         Ok(rows) => Ok(Some(rows)),
         Err(error) if is_missing(&error) => Ok(None),
@@ -135,7 +131,7 @@ fn view(
     }
 }
 
-fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>, EngineError> {
+fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> {
     let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
         // Nothing to see: the run has petal's own figures only.
         let endpoint = database.place.clone();

@@ -3,7 +3,7 @@
 use super::errors::engine_error;
 use super::link::{Link, LinkError, Row, Value};
 use super::sql;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 
 /// A link, and what messages call the database that it leads to.
 pub struct Database {
@@ -13,7 +13,7 @@ pub struct Database {
 
 impl Database {
     /// The rows of a section of `look.sql`.
-    pub fn look(&mut self, doing: &str, section: &str) -> Result<Vec<Row>, EngineError> {
+    pub fn look(&mut self, doing: &str, section: &str) -> Result<Vec<Row>> {
         self.query(doing, &sql::section(sql::LOOK, section), &[])
     }
 
@@ -22,16 +22,11 @@ impl Database {
         self.link.query(&sql::section(sql::LOOK, section), &[]).unwrap_or_default()
     }
 
-    pub fn query(
-        &mut self,
-        doing: &str,
-        sql: &str,
-        binds: &[Value<'_>],
-    ) -> Result<Vec<Row>, EngineError> {
+    pub fn query(&mut self, doing: &str, sql: &str, binds: &[Value<'_>]) -> Result<Vec<Row>> {
         self.link.query(sql, binds).map_err(|error| self.error(doing, &error))
     }
 
-    pub fn execute(&mut self, doing: &str, sql: &str) -> Result<(), EngineError> {
+    pub fn execute(&mut self, doing: &str, sql: &str) -> Result<()> {
         self.link.execute(sql, &[]).map(|_| ()).map_err(|error| self.error(doing, &error))
     }
 

@@ -8,10 +8,11 @@ use super::database::Database;
 use super::link::{LinkError, Row, Value};
 use super::load::redo_advice;
 use super::meta::{Meta, cell, number};
-use super::session::{SessionConfig, use_hints};
+use super::session::use_hints;
 use super::session_server::CLOCK_RESOLUTION_NS;
+use super::work::SessionConfig;
 use super::{advice, sql};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
 use crate::settings::table::support;
 use crate::stats::compression;
@@ -29,7 +30,7 @@ pub fn describe(
     metas: &[Meta],
     database: &mut Database,
     admin: &mut Database,
-) -> Result<(Target, TargetDetails), EngineError> {
+) -> Result<(Target, TargetDetails)> {
     let Some(first) = metas.first() else {
         return Err(EngineError::Data(format!(
             "{}: no petal schema is loaded there; load one (petal setup), or use SLOB's with \
@@ -208,7 +209,7 @@ fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
 }
 
 /// The release with its update, where the view has it (18c); else the base release.
-fn version(database: &mut Database) -> Result<String, EngineError> {
+fn version(database: &mut Database) -> Result<String> {
     let mut rows = database.look_if_allowed("version_full");
     if rows.first().is_none_or(|row| cell(row, 0).is_empty()) {
         rows = database.look("asking for its version", "version")?;

@@ -1,7 +1,7 @@
 //! The meaning of errors, which name service, the database's words and code, and what to do.
 
 use super::link::{LinkError, LinkErrorKind};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Result};
 
 /// A session goes on after deadlock, serialization failure, old snapshot, a row held by others.
 pub const TRANSIENT: [&str; 4] = ["ORA-00060", "ORA-08177", "ORA-01555", "ORA-00054"];
@@ -15,11 +15,11 @@ const NO_SUCH_TABLE: u32 = 942;
 
 /// Turns a [`LinkError`] into the kind on which a caller acts.
 pub trait AtPlace<T> {
-    fn at(self, place: &str, doing: &str) -> Result<T, EngineError>;
+    fn at(self, place: &str, doing: &str) -> Result<T>;
 }
 
 impl<T> AtPlace<T> for Result<T, LinkError> {
-    fn at(self, place: &str, doing: &str) -> Result<T, EngineError> {
+    fn at(self, place: &str, doing: &str) -> Result<T> {
         self.map_err(|error| engine_error(place, doing, &error))
     }
 }

@@ -17,7 +17,7 @@ use crate::engine::server::loader::{
 };
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement};
+use crate::engine::{LoadSummary, LoadedSchemaSummary, Placement, Result};
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 use crate::workload::scatter::Permutation;
 
@@ -35,7 +35,7 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    pub fn run(&self) -> Result<LoadSummary, EngineError> {
+    pub fn run(&self) -> Result<LoadSummary> {
         let mut database = self.connect("petal setup")?;
         self.check_names(&mut database)?;
         redo_advice(&mut database).iter().for_each(|line| self.load.progress.note(line));
@@ -49,13 +49,13 @@ impl Loader<'_> {
         Ok(loaded.summary())
     }
 
-    fn connect(&self, purpose: &str) -> Result<Database, EngineError> {
+    fn connect(&self, purpose: &str) -> Result<Database> {
         let link = self.connector.session(0, purpose).at(self.place, "connecting")?;
         Ok(Database { link, place: self.place.to_owned() })
     }
 
     /// Refuses names that are others', or petal's and to stay. Drops a cut-off load's tables.
-    fn check_names(&self, database: &mut Database) -> Result<(), EngineError> {
+    fn check_names(&self, database: &mut Database) -> Result<()> {
         let marked = marked_tables(database)?;
         let there = meta::own_tables(database)?;
         let complete = match meta::petals(database) {
@@ -101,7 +101,7 @@ impl Loader<'_> {
     }
 
     /// From now on the schema is not complete, and its tables are petal's before they have a mark.
-    fn forget(&self, database: &mut Database, schema: u32) -> Result<(), EngineError> {
+    fn forget(&self, database: &mut Database, schema: u32) -> Result<()> {
         let number = Value::Number(schema.into());
         let intent = [number.clone(), Value::from(meta::LOADING), Value::from("TRUE")];
         let link = &mut database.link;
@@ -111,7 +111,7 @@ impl Loader<'_> {
             .at(self.place, "writing petal_meta")
     }
 
-    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema, EngineError> {
+    fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
         let begin = Instant::now();
         let database = &mut self.connect(&format!("petal setup {schema}"))?;
         let _ = use_hints(database.link.as_mut());
@@ -146,7 +146,7 @@ impl Loader<'_> {
     }
 
     /// All schemas are proved: one transaction says so.
-    fn complete(&self, database: &mut Database) -> Result<(), EngineError> {
+    fn complete(&self, database: &mut Database) -> Result<()> {
         let link = &mut database.link;
         let insert = sql::section(sql::LOAD, "insert_meta");
         let delete = sql::section(sql::LOAD, "delete_meta");
@@ -185,7 +185,7 @@ fn filled(name: &str, table: &str) -> String {
 }
 
 /// Tables that have a name of petal's, and bear its mark or belong to a load that did not end.
-pub fn marked_tables(database: &mut Database) -> Result<Vec<String>, EngineError> {
+pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
     let query = sql::filled(sql::LOOK, "marked_tables", &[("mark", sql::MARK)]);
     let rows = database.query("looking for petal's tables", &query, &[])?;
     let there = meta::own_tables(database)?;
@@ -205,7 +205,7 @@ pub fn marked_tables(database: &mut Database) -> Result<Vec<String>, EngineError
 }
 
 /// Drops what bears the mark; petal_meta last, so that a drop that is cut off can go on.
-pub fn drop_all(database: &mut Database) -> Result<Vec<String>, EngineError> {
+pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
     let mut marked = marked_tables(database)?;
     if marked.iter().any(|table| table == "PETAL_META") {
         before_run::refuse_in_use(database)?;
@@ -220,7 +220,7 @@ pub fn drop_all(database: &mut Database) -> Result<Vec<String>, EngineError> {
     Ok(dropped)
 }
 
-pub fn placement(database: &mut Database, table: &str) -> Result<Placement, EngineError> {
+pub fn placement(database: &mut Database, table: &str) -> Result<Placement> {
     let doing = format!("counting blocks of {table}");
     let rows = database.query(&doing, &filled("placement", table), &[])?;
     let row = rows.into_iter().next().unwrap_or_default();
@@ -274,7 +274,7 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     /// Makes a table and fills it in the order of its blocks, keys scattered.
-    fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<(), EngineError> {
+    fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
         let width = column_bytes(plan.block_size);
         let create = sql::create_table(table, width, loader.data_place);

@@ -7,7 +7,7 @@ use super::link::{Row, Value};
 use super::sql;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::column_bytes;
-use crate::engine::{EngineError, LoadPlan};
+use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 
 /// The view that the sizes of petal's own tables come from.
@@ -80,7 +80,7 @@ pub fn number(row: &Row, at: usize) -> u64 {
 }
 
 /// petal's own complete schemas.
-pub fn petals(database: &mut Database) -> Result<Vec<Meta>, EngineError> {
+pub fn petals(database: &mut Database) -> Result<Vec<Meta>> {
     let tables = own_tables(database)?;
     if !tables.iter().any(|table| table == "PETAL_META") {
         return Ok(Vec::new());
@@ -99,9 +99,7 @@ pub fn petals(database: &mut Database) -> Result<Vec<Meta>, EngineError> {
 }
 
 /// What `petal_meta` says of each schema.
-fn read_entries(
-    database: &mut Database,
-) -> Result<BTreeMap<u32, BTreeMap<String, String>>, EngineError> {
+fn read_entries(database: &mut Database) -> Result<BTreeMap<u32, BTreeMap<String, String>>> {
     let mut by_schema: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for row in database.look("reading petal_meta", "read_meta")? {
         let schema = by_schema.entry(number(&row, 0) as u32).or_default();
@@ -111,19 +109,19 @@ fn read_entries(
 }
 
 /// Schemas whose load did not end.
-pub fn loading(database: &mut Database) -> Result<Vec<u32>, EngineError> {
+pub fn loading(database: &mut Database) -> Result<Vec<u32>> {
     let entries = read_entries(database)?.into_iter();
     Ok(entries.filter(|(_, values)| values.contains_key(LOADING)).map(|(n, _)| n).collect())
 }
 
 /// Tables that are petal's by their names, petal_meta among them, whole or not.
-pub fn own_tables(database: &mut Database) -> Result<Vec<String>, EngineError> {
+pub fn own_tables(database: &mut Database) -> Result<Vec<String>> {
     let rows = database.look("looking for petal's tables", "own_tables")?;
     Ok(rows.iter().map(|row| cell(row, 0).to_owned()).collect())
 }
 
 /// Bytes of the user's tables and indexes, by their names in lower case.
-pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>, EngineError> {
+pub fn segments(database: &mut Database) -> Result<BTreeMap<String, u64>> {
     let rows = database.look("asking for sizes", "segments")?;
     Ok(rows.iter().map(|row| (cell(row, 0).to_lowercase(), number(row, 1))).collect())
 }
@@ -134,7 +132,7 @@ fn petal(
     kept: &MetaValues<'_>,
     there: &[String],
     segments: &BTreeMap<String, u64>,
-) -> Result<Meta, EngineError> {
+) -> Result<Meta> {
     let tables = Tables::petals(schema);
     for table in [&tables.main, &tables.scan] {
         if !there.contains(&table.to_uppercase()) {
@@ -158,7 +156,7 @@ fn petal(
 }
 
 /// Block size of a tablespace that the user may see.
-pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32, EngineError> {
+pub fn block_bytes(database: &mut Database, tablespace: &str) -> Result<u32> {
     let query = sql::section(sql::LOOK, "tablespace");
     let rows = database.query("asking for its tablespaces", &query, &[Value::from(tablespace)])?;
     match rows.first().map(|row| number(row, 0)) {

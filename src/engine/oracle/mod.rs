@@ -5,7 +5,8 @@
 //! - `timeouts`: links that give a silent database up; `database`: a link and its place, for errors
 //! - `sql` with `sql/*.sql`: every text that is ever sent
 //! - `meta`, `load`, `slob`: the data, how it is made, its proof; SLOB's own schemas
-//! - `session` with `session_server`, `session_client`: a session, and the two sides of its loop
+//! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop; `work`:
+//!   what these share
 //! - `before_run`, `counters`, `describe`, `reports`, `statspack`: what petal reads from the database
 //!   and asks of it around a run
 //!
@@ -39,6 +40,7 @@ mod statspack;
 #[cfg(test)]
 mod tests;
 mod timeouts;
+mod work;
 
 use std::sync::Arc;
 
@@ -48,7 +50,8 @@ use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::server::loader::Load;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, ServerReport, Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, ServerReport, Session,
+    Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
@@ -63,9 +66,10 @@ use errors::AtPlace;
 use link::Connector;
 use meta::{Meta, Tables, cell, number};
 use options::{Options, Place, Storage};
-use session::{OracleSession, SessionConfig};
+use session::OracleSession;
 use sql::DataPlace;
 use timeouts::TimedConnector;
+use work::SessionConfig;
 
 /// The grants that petal needs, for a DBA to read and run.
 pub const GRANTS: &str = include_str!("../../../docs/engines/oracle-grants.sql");
@@ -94,7 +98,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub fn open(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn open(settings: &Settings) -> Result<Self> {
         let options = Options::of(settings)?;
         let (endpoints, admin_place) = (options.endpoints.clone(), options.admin_place.clone());
         let storage = options.storage.clone();
@@ -138,19 +142,19 @@ impl Oracle {
         self.endpoints.first().map_or("", |place| place.name.as_str())
     }
 
-    fn connect_first(&self) -> Result<Database, EngineError> {
+    fn connect_first(&self) -> Result<Database> {
         let link = self.timed.session(0, "petal").at(self.place(), "connecting")?;
         Ok(Database { link, place: self.place().to_owned() })
     }
 
-    fn connect_admin(&self) -> Result<Database, EngineError> {
+    fn connect_admin(&self) -> Result<Database> {
         let place = self.admin_place.name.clone();
         let link = self.timed.admin("petal").at(&place, "connecting as administrator")?;
         Ok(Database { link, place })
     }
 
     /// Every complete schema.
-    fn read_metas(&self) -> Result<Vec<Meta>, EngineError> {
+    fn read_metas(&self) -> Result<Vec<Meta>> {
         let mut database = self.connect_first()?;
         let metas = match self.use_slob_schemas {
             true => slob::schemas(&mut database)?,
@@ -160,18 +164,18 @@ impl Oracle {
         Ok(metas)
     }
 
-    fn metas(&self) -> Result<Vec<Meta>, EngineError> {
+    fn metas(&self) -> Result<Vec<Meta>> {
         let known = self.metas.lock().clone();
         known.map_or_else(|| self.read_metas(), Ok)
     }
 
     /// With sizes as they are now; but counting SLOB's keys again would read all of its indexes.
-    fn metas_now(&self) -> Result<Vec<Meta>, EngineError> {
+    fn metas_now(&self) -> Result<Vec<Meta>> {
         if self.use_slob_schemas { self.metas() } else { self.read_metas() }
     }
 
     /// Where setup loads: as asked, else the user's default.
-    fn load_tablespace(&self, database: &mut Database) -> Result<String, EngineError> {
+    fn load_tablespace(&self, database: &mut Database) -> Result<String> {
         if let Some(name) = &self.storage.tablespace {
             return Ok(sql::dictionary_name(name));
         }
@@ -179,12 +183,12 @@ impl Oracle {
         Ok(rows.first().map_or_else(String::new, |row| cell(row, 0).to_owned()))
     }
 
-    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>, EngineError> {
+    fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let counters = self.counters.read(in_full)?;
         Ok(counters::by_endpoint(counters, &self.served.lock()))
     }
 
-    fn refuse_slobs(&self, doing: &str) -> Result<(), EngineError> {
+    fn refuse_slobs(&self, doing: &str) -> Result<()> {
         match self.use_slob_schemas {
             false => Ok(()),
             true => Err(EngineError::Setting(format!(
@@ -200,7 +204,7 @@ impl Engine for Oracle {
         &support::ORACLE
     }
 
-    fn block_size(&self, asked: Option<u32>) -> Result<u32, EngineError> {
+    fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let mut database = self.connect_first()?;
         let tablespace = self.load_tablespace(&mut database)?;
         let there = meta::block_bytes(&mut database, &tablespace)?;
@@ -217,23 +221,18 @@ impl Engine for Oracle {
         row_layout::column_bytes(block_bytes)
     }
 
-    fn loaded(&self) -> Result<Vec<LoadedSchema>, EngineError> {
+    fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         Ok(self.read_metas()?.iter().map(Meta::loaded).collect())
     }
 
-    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails), EngineError> {
+    fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
         let mut metas = self.metas_now()?;
         metas.truncate(schemas as usize);
         let (mut database, mut admin) = (self.connect_first()?, self.connect_admin()?);
         describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
     }
 
-    fn load(
-        &self,
-        plan: &LoadPlan,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<LoadSummary, EngineError> {
+    fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.refuse_slobs("loads")?;
         self.block_size(Some(plan.block_size))?;
         self.counters.disconnect();
@@ -255,7 +254,7 @@ impl Engine for Oracle {
         self.endpoints.len() as u32
     }
 
-    fn sessions_max(&self) -> Result<Option<u32>, EngineError> {
+    fn sessions_max(&self) -> Result<Option<u32>> {
         // Counters, reports, the lock of a run, whoever connects between two steps, and who asks whether it lives.
         const PETALS_OWN: u64 = 5;
         let rows = self.connect_admin()?.look_if_allowed("free_sessions");
@@ -267,7 +266,7 @@ impl Engine for Oracle {
 
     /// SLOB's schemas have no petal_meta, and petal drops none of them. A database that only reads
     /// takes no locks, and cannot be loaded or dropped there either.
-    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>, EngineError> {
+    fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         const READ_ONLY: [&str; 2] = ["ORA-16000", "ORA-16456"];
         if self.use_slob_schemas {
             return Ok(Box::new(Unshared));
@@ -281,11 +280,11 @@ impl Engine for Oracle {
         }
     }
 
-    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled, EngineError> {
+    fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         before_run::settle(&mut self.connect_admin()?, progress, stop)
     }
 
-    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>, EngineError> {
+    fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         let metas = self.metas()?;
         let at = seat.endpoint as usize % self.endpoints.len().max(1);
         let place = self.endpoints.get(at).map_or("", |place| place.name.as_str());
@@ -297,20 +296,20 @@ impl Engine for Oracle {
         Ok(Box::new(session))
     }
 
-    fn snapshot(&self) -> Result<Vec<Counters>, EngineError> {
+    fn snapshot(&self) -> Result<Vec<Counters>> {
         self.read_counters(true)
     }
 
-    fn sample(&self) -> Result<Vec<Counters>, EngineError> {
+    fn sample(&self) -> Result<Vec<Counters>> {
         self.read_counters(false)
     }
 
-    fn server_work(&self) -> Result<Vec<ServerWork>, EngineError> {
+    fn server_work(&self) -> Result<Vec<ServerWork>> {
         let counters = self.counters.read(true)?;
         Ok(counters.iter().map(|(_, counters)| server_work::of_counters(counters)).collect())
     }
 
-    fn begin_report(&self) -> Result<Option<&'static str>, EngineError> {
+    fn begin_report(&self) -> Result<Option<&'static str>> {
         match reports::begin(&mut self.connect_admin()?, self.statistics) {
             Ok(begun) => {
                 *self.report.lock() = Some(begun);
@@ -322,13 +321,13 @@ impl Engine for Oracle {
         }
     }
 
-    fn end_report(&self) -> Result<Vec<ServerReport>, EngineError> {
+    fn end_report(&self) -> Result<Vec<ServerReport>> {
         let begun = self.report.lock().take();
         let Some(begun) = begun else { return Ok(Vec::new()) };
         reports::end(&mut self.connect_admin()?, &begun)
     }
 
-    fn data_bytes(&self) -> Result<Option<u64>, EngineError> {
+    fn data_bytes(&self) -> Result<Option<u64>> {
         let mut metas = self.metas_now()?;
         metas.truncate(self.schemas.map_or(usize::MAX, |schemas| schemas as usize));
         if self.use_slob_schemas {
@@ -337,7 +336,7 @@ impl Engine for Oracle {
         Ok(Some(metas.iter().map(|meta| meta.bytes + meta.index_bytes).sum()))
     }
 
-    fn placement(&self, schema: u32) -> Result<Placement, EngineError> {
+    fn placement(&self, schema: u32) -> Result<Placement> {
         let tables = match self.use_slob_schemas {
             true => Tables::slobs(schema),
             false => Tables::petals(schema),
@@ -345,7 +344,7 @@ impl Engine for Oracle {
         load::placement(&mut self.connect_first()?, &tables.main)
     }
 
-    fn drop_data(&self) -> Result<Vec<String>, EngineError> {
+    fn drop_data(&self) -> Result<Vec<String>> {
         self.refuse_slobs("drops")?;
         self.counters.disconnect();
         *self.metas.lock() = None;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use crate::engine::EngineError;
 use crate::engine::url_option;
+use crate::engine::{EngineError, Result};
 use crate::settings::printable::printable_line;
 use crate::settings::url::{Host, Secret, Server};
 use crate::settings::{Endpoints, Settings};
@@ -76,12 +76,12 @@ pub struct Outside<'a> {
 }
 
 impl Options {
-    pub fn of(settings: &Settings) -> Result<Self, EngineError> {
+    pub fn of(settings: &Settings) -> Result<Self> {
         let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self::new(settings, &Outside { environment: &environment, ask: &ask_password })
     }
 
-    pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self, EngineError> {
+    pub fn new(settings: &Settings, outside: &Outside<'_>) -> Result<Self> {
         let url = &settings.db;
         let shown = url.redacted();
         let refuse =
@@ -138,7 +138,7 @@ fn refused(key: &str, value: &str, rule: &str, hint: &str) -> EngineError {
     url_option::refused("oracle", key, value, rule, hint)
 }
 
-fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
+fn protocol(given: Option<&str>) -> Result<&'static str> {
     match given {
         None | Some("tcp") => Ok("tcp"),
         Some("tcps") => Ok("tcps"),
@@ -146,7 +146,7 @@ fn protocol(given: Option<&str>) -> Result<&'static str, EngineError> {
     }
 }
 
-fn buffer_pool(given: &str) -> Result<String, EngineError> {
+fn buffer_pool(given: &str) -> Result<String> {
     let name = given.to_ascii_uppercase();
     match POOLS.contains(&name.as_str()) {
         true => Ok(name),
@@ -157,7 +157,7 @@ fn buffer_pool(given: &str) -> Result<String, EngineError> {
 }
 
 /// Asks for a password only where the key is encrypted, as in Autonomous Database's wallets.
-fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet, EngineError> {
+fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet> {
     let file = std::path::Path::new(&folder).join(WALLET_FILE);
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let password = match (outside.environment)(WALLET_PASSWORD_VARIABLE) {
@@ -171,18 +171,14 @@ fn wallet(folder: String, outside: &Outside<'_>) -> Result<Wallet, EngineError> 
 }
 
 /// A secret of the environment: itself, or what the file holds that it names.
-fn given_secret(variable: &str, text: &str) -> Result<Secret, EngineError> {
+fn given_secret(variable: &str, text: &str) -> Result<Secret> {
     Secret::given(text).map_err(|error| {
         EngineError::Setting(format!("{variable}: {}; {}", error.rule, error.hint))
     })
 }
 
 /// From the URL, the environment or a prompt, in this order.
-fn password(
-    settings: &Settings,
-    outside: &Outside<'_>,
-    user: &str,
-) -> Result<Option<Secret>, EngineError> {
+fn password(settings: &Settings, outside: &Outside<'_>, user: &str) -> Result<Option<Secret>> {
     if let Some(password) = &settings.db.password {
         return Ok(Some(password.clone()));
     }

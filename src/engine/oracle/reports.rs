@@ -6,7 +6,7 @@ use super::errors::AtPlace;
 use super::link::{Link, LinkError, Row, Value};
 use super::meta::{cell, number};
 use super::{sql, statspack};
-use crate::engine::{EngineError, ReportContent, ServerReport};
+use crate::engine::{ReportContent, Result, ServerReport};
 use crate::settings::StatisticsType;
 
 /// Said before the first snapshot of AWR.
@@ -30,7 +30,7 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
 }
 
 /// Takes the snapshot that begins a report. Most databases have no Statspack.
-pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<Begun, EngineError> {
+pub fn begin(database: &mut Database, kind: StatisticsType) -> Result<Begun> {
     let snapshot = snapshot(database.link.as_mut(), kind)
         .at(&database.place, &format!("taking a snapshot for {}", name(kind)))?;
     Ok(Begun { kind, snapshot })
@@ -43,7 +43,7 @@ fn name(kind: StatisticsType) -> &'static str {
     }
 }
 
-pub fn end(database: &mut Database, begun: &Begun) -> Result<Vec<ServerReport>, EngineError> {
+pub fn end(database: &mut Database, begun: &Begun) -> Result<Vec<ServerReport>> {
     let (Database { link, place }, kind) = (database, begun.kind);
     let ended = snapshot(link.as_mut(), kind).and_then(|last| match kind {
         StatisticsType::Awr => awr(link.as_mut(), &begun.snapshot, &last),

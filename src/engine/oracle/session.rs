@@ -1,48 +1,27 @@
-//! One session: its link on a thread of its own, what it knows of the data, how long a call may
-//! take, what an error means to it, and on which side its loop runs.
+//! One session: its link on a thread of its own, how it is cancelled, and on which side its loop runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::errors::{AtPlace, CANCELLED, KILLED, NO_SUCH_OPTION, TRANSIENT, hint};
-use super::link::{Connector, Link, LinkError, LinkErrorKind};
+use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
+use super::link::{Connector, Link, LinkError};
 use super::meta::{Meta, cell};
 use super::session_client::ClientLoop;
 use super::session_server::ServerLoop;
 use super::sql;
+use super::work::{SessionConfig, Work};
 use crate::engine::server::detached_worker::{DRIVER_FAILED, DetachedWorker};
-use crate::engine::server::failure::{
-    CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind, not_loaded,
-};
+use crate::engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
 use crate::engine::server::liveness::{AbortHandle, SILENCE, TICK};
 use crate::engine::server::row_layout::UpdateText;
 use crate::engine::server::session::{ABORTED, Canceller, SessionControl};
-use crate::engine::{Batch, Cancel, EngineError, Session, SessionError, Stop};
-use crate::settings::{LoopSide, RedoStress};
-use crate::workload::op::Operation;
-use crate::workload::row::{Filler, changed_columns};
+use crate::engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
+use crate::settings::LoopSide;
 use crate::workload::seat::Seat;
 
 /// Before a run nobody aborts an operation: it may outlast the stop by this.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
-/// An operation of a run may outlast its stop by this; then the driver itself breaks it off.
-const CALL_GRACE: Duration = Duration::from_secs(6);
-/// A call's limit where there is no deadline.
-const CALL_MAX: Duration = Duration::from_secs(3600);
-/// The limit is set anew when it would be off by so much.
-const LIMIT_STEP: Duration = Duration::from_secs(5);
-
-/// Settings of a run that all its sessions share.
-#[derive(Debug, Clone, Copy)]
-pub struct SessionConfig {
-    pub loop_side: LoopSide,
-    pub redo_stress: RedoStress,
-    pub commit_wait: bool,
-    /// Some session does UPDATEs.
-    pub updates: bool,
-}
-
 /// A session of a run. A detached worker executes its loop: a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
@@ -64,24 +43,6 @@ enum Side {
     Client(ClientLoop),
 }
 
-/// State that both sides of the loop work with.
-pub struct Work {
-    pub link: Box<dyn Link>,
-    place: String,
-    pub config: SessionConfig,
-    /// The number of its own schema.
-    pub home: u32,
-    /// Every schema of the run: few sessions visit several each, and hot ones schema 1.
-    pub metas: Vec<Meta>,
-    control: Arc<SessionControl>,
-    /// petal asked to have it killed: its connection ends.
-    is_killed: Arc<AtomicBool>,
-    /// How long calls may take now, and since when that is set.
-    limit: Option<(Duration, Instant)>,
-    /// The new text of an UPDATE.
-    text: UpdateText,
-}
-
 impl OracleSession {
     pub fn new(
         mut link: Box<dyn Link>,
@@ -90,7 +51,7 @@ impl OracleSession {
         config: SessionConfig,
         metas: &[Meta],
         connector: &Arc<dyn Connector>,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self> {
         if !metas.iter().any(|meta| meta.about.schema == seat.schema) {
             return Err(not_loaded(place, seat.schema));
         }
@@ -214,83 +175,17 @@ impl Session for OracleSession {
     }
 }
 
-impl Work {
-    pub fn changed_columns(&self) -> usize {
-        changed_columns(self.config.redo_stress)
-    }
-
-    pub fn meta(&self, schema: u32) -> Result<&Meta, EngineError> {
-        let meta = self.metas.iter().find(|meta| meta.about.schema == schema);
-        meta.ok_or_else(|| self.not_loaded(schema))
-    }
-
-    pub fn not_loaded(&self, schema: u32) -> EngineError {
-        not_loaded(&self.place, schema)
-    }
-
-    /// Characters of each column; schemas of one target have the same.
-    pub fn width(&self) -> usize {
-        self.metas.first().map_or(1, |meta| meta.width)
-    }
-
-    /// All columns of an UPDATE hold the same text.
-    pub fn is_constant(&self) -> bool {
-        self.metas.iter().all(|meta| meta.about.filler == Filler::Constant)
-    }
-
-    /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> &str {
-        let filler = self.meta(operation.schema).map_or(Filler::Constant, |meta| meta.about.filler);
-        let width = self.width();
-        self.text.make(filler, operation.stamp, width, columns)
-    }
-
-    /// The driver breaks calls off a moment after the stop, and so finds out that nobody is there.
-    pub fn limit_calls(&mut self, stop: &Stop, now: Instant) -> Result<(), SessionError> {
-        let wanted = stop.time_left(now).map_or(CALL_MAX, |left| left + CALL_GRACE);
-        let is_close = self.limit.is_some_and(|(set, at)| {
-            set == wanted && set == CALL_MAX
-                || set >= wanted && now.duration_since(at) < LIMIT_STEP && set - wanted < LIMIT_STEP
-        });
-        if is_close {
-            return Ok(());
-        }
-        self.limit = Some((wanted, now));
-        self.link.limit(Some(wanted)).map_err(|error| self.loss(&error))
-    }
-
-    /// The meaning of a failed call.
-    pub fn failure(&self, error: &LinkError) -> Failure {
-        let SessionError { code, message } = self.loss(error);
-        let is_gone = error.kind == LinkErrorKind::Connection || error.code == Some(KILLED);
-        let is_killed = is_gone && self.is_killed.load(Ordering::Relaxed);
-        let is_cancelled = is_killed || error.code == Some(CANCELLED);
-        let kind = if is_cancelled || error.kind == LinkErrorKind::TimedOut {
-            StatementErrorKind::OverTime
-        } else if TRANSIENT.contains(&code.as_str()) {
-            StatementErrorKind::Transient
-        } else {
-            StatementErrorKind::Other
-        };
-        self.control.failure(StatementError { kind, code, message })
-    }
-
-    /// Why the session ends.
-    pub fn loss(&self, error: &LinkError) -> SessionError {
-        let message = format!("{}: {error}; {}", self.place, hint(error));
-        SessionError { code: error.name(), message }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::meta::Tables;
     use super::super::scripted::Scripted;
     use super::*;
-    use crate::engine::Outcomes;
     use crate::engine::server::meta_table::SchemaMeta;
     use crate::engine::server::scripted::operation;
+    use crate::engine::{Outcomes, Stop};
+    use crate::settings::RedoStress;
     use crate::workload::op::Kind;
+    use crate::workload::row::Filler;
     use crate::workload::seat::Role;
     use std::sync::atomic::AtomicU8;
 

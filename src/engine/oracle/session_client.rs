@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use super::link::{LinkError, Value};
 use super::meta::number;
-use super::session::Work;
 use super::sql;
+use super::work::Work;
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
 use crate::engine::server::statement_loop;
-use crate::engine::{Batch, CUT, EngineError, SessionError};
+use crate::engine::{Batch, CUT, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
 
 pub struct ClientLoop {
@@ -52,7 +52,7 @@ impl ClientLoop {
         })
     }
 
-    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements, EngineError> {
+    fn statements(&self, work: &Work, schema: u32) -> Result<&Statements> {
         self.statements.get(&schema).ok_or_else(|| work.not_loaded(schema))
     }
 

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use super::link::{LinkError, LinkErrorKind, Row, Value};
 use super::meta::cell;
-use super::session::Work;
 use super::sql;
+use super::work::Work;
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::row_layout::{STAMP_BYTES, split_stamp};
-use crate::engine::{Batch, EngineError, SessionError, Stop};
+use crate::engine::{Batch, Result, SessionError, Stop};
 use crate::workload::op::{Kind, Operation};
 
 /// The clock of SYSTIMESTAMP, where the platform has microseconds.
@@ -40,7 +40,7 @@ pub struct ServerLoop {
 
 impl ServerLoop {
     /// Makes the block in which `home` is home, unless it is there.
-    fn make_block(&mut self, work: &Work, home: u32) -> Result<(), EngineError> {
+    fn make_block(&mut self, work: &Work, home: u32) -> Result<()> {
         if let Entry::Vacant(vacant) = self.blocks.entry(home) {
             let tables = &work.meta(home)?.tables;
             let hot = work.meta(1).map_or(tables, |meta| &meta.tables);

@@ -6,9 +6,9 @@ use super::database::Database;
 use super::link::{Row, Value};
 use super::meta::{Meta, Tables, cell, number};
 use super::sql;
-use crate::engine::EngineError;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout::COLUMN_BYTES;
+use crate::engine::{EngineError, Result};
 use crate::workload::row::Filler;
 
 /// Owner, name, bytes and blocks of SLOB's tables and indexes, where the user may see them.
@@ -21,7 +21,7 @@ const COUNTED: &str =
     "the rows counted, a block each (grant SELECT on DBA_SEGMENTS for real sizes)";
 
 /// Every schema of SLOB's that the user may read.
-pub fn schemas(database: &mut Database) -> Result<Vec<Meta>, EngineError> {
+pub fn schemas(database: &mut Database) -> Result<Vec<Meta>> {
     let tables = database.look("looking for SLOB's schemas", "slob_tables")?;
     let indexes = database.look("looking for SLOB's indexes", "slob_indexes")?;
     let segments = database.look_if_allowed(OWN_SEGMENTS);
@@ -71,7 +71,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn meta(&self, database: &mut Database) -> Result<Meta, EngineError> {
+    fn meta(&self, database: &mut Database) -> Result<Meta> {
         let tables = Tables::slobs(self.schema);
         let rows = keys(database, &tables.main)?;
         let width = read(database, "slob_width", &tables.main, &[Value::Number(1)])?;
@@ -107,7 +107,7 @@ impl Found<'_> {
 
     /// The block size of the tablespace. Without a quota there it is not in USER_TABLESPACES: then
     /// the segment's, or else the database's own, which is wrong for a tablespace of another size.
-    fn block_bytes(&self, database: &mut Database) -> Result<u32, EngineError> {
+    fn block_bytes(&self, database: &mut Database) -> Result<u32> {
         let of_segment = self.segment("CF1").and_then(|row| {
             let (bytes, blocks) = (number(row, 2), number(row, 3));
             bytes.checked_div(blocks).and_then(|bytes| u32::try_from(bytes).ok())
@@ -154,13 +154,13 @@ fn read(
     section: &str,
     table: &str,
     binds: &[Value<'_>],
-) -> Result<Vec<Row>, EngineError> {
+) -> Result<Vec<Row>> {
     let query = sql::filled(sql::LOOK, section, &[("table", table)]);
     database.query(&format!("reading {table}"), &query, binds)
 }
 
 /// How many keys a table has, if they are 1 to N.
-fn keys(database: &mut Database, table: &str) -> Result<u64, EngineError> {
+fn keys(database: &mut Database, table: &str) -> Result<u64> {
     let keys = read(database, "slob_keys", table, &[])?;
     let none = Row::new();
     let keys = keys.first().unwrap_or(&none);
