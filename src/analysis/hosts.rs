@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::judgement::{Judgement, error, info, unknown, warning};
-use super::limits::PETAL_REMOTE_SHARE_MAX;
 use super::trust::ENDPOINT_SHARE_MAX;
 use crate::record::Run;
 use crate::record::hosts::{HostRun, StartedBy};
 
 /// Hosts that begin further apart drive other seconds of the run than their own.
 const START_APART_MAX_S: f64 = 0.1;
+/// petal's share of the processors that it may use on a host without the database.
+pub(super) const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 
 /// The record of one share alone is no record of the run.
 pub(super) fn one_share(run: &Run) -> Judgement {

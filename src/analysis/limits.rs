@@ -17,8 +17,6 @@ const STEAL_PERCENT_MAX: f64 = 5.0;
 const THROTTLED_SHARE_MAX: f64 = 0.50;
 /// The share of looks that found the log writer on the busiest processor.
 const LOG_WRITER_SHARE_MIN: f64 = 0.50;
-/// Petal's share of the processors that it may use.
-pub(super) const PETAL_REMOTE_SHARE_MAX: f64 = 0.90;
 /// Petal's share of the busy time, where petal and the server share full processors.
 const PETAL_LOCAL_SHARE_MAX: f64 = 0.30;
 

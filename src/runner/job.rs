@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use time::OffsetDateTime;
+
 use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError, Result};
 use crate::record::Folder;
@@ -21,7 +23,7 @@ use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
 use super::page_cache::LockedMemory;
-use super::start::Start;
+use super::peers::Together;
 use super::{RunError, Watch};
 
 /// The input of one run.
@@ -73,6 +75,18 @@ impl Job<'_> {
     pub(super) fn check_interrupted(&self) -> Result<(), RunError> {
         if self.is_interrupted() { Err(EngineError::Interrupted.into()) } else { Ok(()) }
     }
+}
+
+/// When the sessions begin.
+#[derive(Clone, Copy, Default)]
+pub enum Start<'a> {
+    /// As soon as all are connected.
+    #[default]
+    AtOnce,
+    /// At this moment: `--start-at`.
+    At(OffsetDateTime),
+    /// When all hosts are ready.
+    Together(&'a Together),
 }
 
 /// Facts known before the trigger.

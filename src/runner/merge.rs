@@ -5,11 +5,18 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
 use crate::analysis::findings;
-use crate::record::{self, Folder};
+use crate::record::{self, Folder, Run};
 use crate::report;
 
 use super::RunError;
-use super::series::Kept;
+
+/// A run that was measured, and its folder.
+pub struct Kept {
+    pub run: Run,
+    pub folder: Folder,
+    /// An error after the figures were measured: a hook, a report that could not be written.
+    pub failure: Option<RunError>,
+}
 
 /// Merges the shares in these folders into a new one below `out`. Refused shares leave no folder.
 pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<Kept, RunError> {

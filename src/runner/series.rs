@@ -17,11 +17,10 @@ use crate::workload::plan::{self, SESSIONS_MAX, Workload, seats};
 use crate::workload::share::Share;
 
 use super::hook_group::HookGroup;
-use super::job::Job;
-use super::merge::merge_into;
+use super::job::{Job, Start};
+use super::merge::{Kept, merge_into};
 use super::peers::{Plan, Together};
 use super::run::{call_hook, run as drive};
-use super::start::Start;
 use super::{Context, RunError, Subject, os_data};
 
 /// Runs on one target under the same settings.
@@ -101,14 +100,6 @@ pub fn setup_command(settings: &Settings, schemas: u32) -> String {
         "sqlite:petal-data" => format!("petal setup -s {schemas}"),
         url => format!("petal setup -s {schemas} --db {url}"),
     }
-}
-
-/// A run that was measured, and its folder.
-pub struct Kept {
-    pub run: Run,
-    pub folder: Folder,
-    /// An error after the figures were measured: a hook, a report that could not be written.
-    pub failure: Option<RunError>,
 }
 
 impl<'a> Series<'a> {

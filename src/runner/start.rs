@@ -11,12 +11,10 @@ use crate::record::hosts::{CommonStart, StartedBy};
 use crate::record::moment;
 use crate::stats::clock::ClockState;
 use crate::stats::target::TargetDetails;
-
 use crate::workload::scatter::mix;
 
 use super::RunError;
-use super::job::{Job, Prepared};
-use super::peers::Together;
+use super::job::{Job, Prepared, Start};
 
 /// The opening snapshot is taken so long before the moment.
 const SNAPSHOT_BEFORE: Duration = Duration::from_secs(2);
@@ -30,18 +28,6 @@ const AHEAD_NOTED_S: f64 = 0.1;
 
 /// The last session of another host may end so long after RUN_TIME.
 const OTHERS_LATE: Duration = Duration::from_secs(60);
-
-/// When the sessions begin.
-#[derive(Clone, Copy, Default)]
-pub enum Start<'a> {
-    /// As soon as all are connected.
-    #[default]
-    AtOnce,
-    /// At this moment: `--start-at`.
-    At(OffsetDateTime),
-    /// When all hosts are ready.
-    Together(&'a Together),
-}
 
 impl Start<'_> {
     /// Decides by which clock the start is taken; None of a run that begins at once.

@@ -17,9 +17,8 @@ use crate::workload::share::Share;
 
 use super::RunError;
 use super::hook_group::HookGroup;
-use super::job::Job;
+use super::job::{Job, Start};
 use super::run::run;
-use super::start::Start;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
