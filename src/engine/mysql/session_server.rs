@@ -97,7 +97,11 @@ fn remains(
     }
     let answer: (String, String) = answer.map_err(|error| work.failure(&error))?;
     let mut executed = read(work, &answer, operations);
-    if executed.len() < operations.len() {
+    let is_last = |last: &&mut Executed| last.rows == 0 && last.failure.is_none();
+    if let Some(last) = executed.last_mut().filter(is_last) {
+        // A cluster may end the call at the statement after the one that lost.
+        last.failure = Some(failure);
+    } else if executed.len() < operations.len() {
         executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(failure) });
     }
     Ok(executed)

@@ -148,7 +148,7 @@ impl Mpi {
         let _ = unsafe { (self.functions.lock().finalize)() };
     }
 
-    /// Asks for a request until it has ended. Not ended in time: false, and it goes on.
+    /// Asks for a request until it has ended; one that has not when the wait is over goes on.
     fn wait(&self, mut request: Handle, what: &str, wait: &Wait<'_>) -> Result<(), PeerError> {
         let mut asked = 0;
         loop {

@@ -165,7 +165,7 @@ impl World {
 
     /// Blocks but for the loop.
     fn block(&mut self, sql: &str) -> Option<Answer> {
-        if sql.contains("perfstat.statspack.snap") {
+        if sql.contains("perfstat.statspack.snap") || sql.contains("rdsadmin.") {
             let message = "line 1, column 1: PLS-00201: identifier must be declared";
             return Some(Answer::Fails(6550, message.to_owned()));
         }
