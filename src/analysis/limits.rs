@@ -248,7 +248,7 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     let is_bound = if run.details.target.local {
         is_processor_bound(run) && share > PETAL_LOCAL_SHARE_MAX
     } else {
-        share > PETAL_REMOTE_SHARE_MAX
+        share > hosts::PETAL_REMOTE_SHARE_MAX
     };
     if !is_bound {
         return Judgement::Clear;
