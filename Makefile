@@ -12,11 +12,11 @@ build:
 	$(CARGO) build --release --locked
 
 # Everything, the fast first. All of it is built at once, so that no processor waits for a compiler.
-# Most integration tests wait for servers and clocks: six at once keep two processors busy.
+# Most integration tests wait for servers and clocks: four at once keep two processors busy.
 test: check servers
 	$(CARGO) test --locked --lib --test integration --no-run
 	$(CARGO) test --locked --lib -- --include-ignored --skip mutations::fuzz
-	$(CARGO) test --locked --test integration -- --test-threads=6
+	$(CARGO) test --locked --test integration -- --test-threads=4
 
 # The whole conformance suite against a live Oracle Database, which drops the user's petal schemas:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle

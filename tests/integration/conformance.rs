@@ -222,6 +222,9 @@ fn a_latency_holds_all_rows_of_its_operation(target: &Target) {
             let share = done.ended[0].latency_ns as f64 / waited_ns;
             assert!(share <= 1.05, "{kind:?}: a latency of {share} of the time that passed");
             share_of_best = share_of_best.max(share);
+            if share_of_best > 0.5 {
+                break;
+            }
         }
         assert!(share_of_best > 0.5, "{kind:?}: {share_of_best} of the time that passed");
     }

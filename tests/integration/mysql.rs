@@ -1,6 +1,9 @@
 //! What sessions on MariaDB or MySQL do, what the server says of its pages, and what petal says when
 //! the server, a session or a lock fails it.
 
+use std::thread;
+use std::time::Duration;
+
 use petal::engine::{Batch, LoadPlan, Outcomes, Silent};
 use petal::settings::{LoopSide, RedoStress, Settings};
 use petal::workload::op::Operation;
@@ -138,8 +141,13 @@ fn an_error_costs_one_operation_and_not_the_batch() {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
         let lock = "BEGIN; SELECT custid FROM petal1_cf1 WHERE custid = 500 FOR UPDATE";
-        let holder = server.session("locks", lock);
-        until("lock", || !server.sql("", "SELECT 1 FROM information_schema.innodb_trx").is_empty());
+        let mut holder = None;
+        until("lock", || {
+            // One that meets a lock itself ends.
+            holder = Some(server.session("locks", lock));
+            thread::sleep(Duration::from_millis(500));
+            !server.sql("", "SELECT 1 FROM information_schema.innodb_trx").is_empty()
+        });
         let batch =
             [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
         let mut done = Outcomes::default();

@@ -81,6 +81,48 @@ fn as_ordinary_user(program: &Path) -> Command {
     command
 }
 
+/// An empty server's data in this folder.
+fn make_data(folder: &Path, page_size: Option<&str>) {
+    let programs = programs().expect("a server is installed");
+    let data = format!("--datadir={}/data", folder.display());
+    let mut making = as_ordinary_user(programs.install.as_ref().unwrap_or(&programs.server));
+    // The usual one is everybody's, and names in it are not unique.
+    let temporary = format!("--tmpdir={}", folder.display());
+    making.args(["--no-defaults", &data, &temporary]).args(page_size);
+    match programs.install {
+        Some(_) => making.args(["--auth-root-authentication-method=normal", "--skip-test-db"]),
+        None => making.arg("--initialize-insecure"),
+    };
+    let made = making.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// The same as a copy of data that were made once, which is gone when the test's process is.
+fn copy_data(folder: &Path) {
+    static MADE: OnceLock<(PathBuf, Keeper)> = OnceLock::new();
+    let (made, _) = MADE.get_or_init(|| {
+        let made = server_folder(Path::new("/var/tmp")).keep();
+        make_data(&made, None);
+        let mut nobody = Command::new("sleep");
+        nobody.arg("infinity");
+        let shell = as_ordinary_user(Path::new("/bin/sh"));
+        let keeper = Keeper::start(shell, &made, "TERM", &nobody);
+        (made, keeper)
+    });
+    let mut copying = as_ordinary_user(Path::new("/bin/cp"));
+    let copied = copying.arg("-a").args([made.join("data"), folder.join("data")]).output().unwrap();
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+}
+
+fn server_folder(parent: &Path) -> TempDir {
+    let folder = tempfile::Builder::new().prefix("petal-my-").tempdir_in(parent).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if let Some((user, group)) = user_numbers(ORDINARY_USER) {
+        chown(folder.path(), Some(user), Some(group)).unwrap();
+    }
+    folder
+}
+
 pub struct Server {
     keeper: Keeper,
     folder: TempDir,
@@ -97,26 +139,13 @@ impl Server {
     }
 
     pub fn start_below(parent: &Path, settings: &[&str]) -> Self {
-        let folder = tempfile::Builder::new().prefix("petal-my-").tempdir_in(parent).unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        if let Some((user, group)) = user_numbers(ORDINARY_USER) {
-            chown(folder.path(), Some(user), Some(group)).unwrap();
-        }
+        let folder = server_folder(parent);
         let settings: Vec<String> =
             SETTINGS.iter().chain(settings).map(|setting| format!("--{setting}")).collect();
-        let programs = programs().expect("a server is installed");
-        let data = format!("--datadir={}/data", folder.path().display());
-        let page = settings.iter().filter(|setting| setting.starts_with("--innodb-page-size"));
-        let mut making = as_ordinary_user(programs.install.as_ref().unwrap_or(&programs.server));
-        // The usual one is everybody's, and names in it are not unique.
-        let temporary = format!("--tmpdir={}", folder.path().display());
-        making.args(["--no-defaults", &data, &temporary]).args(page);
-        match programs.install {
-            Some(_) => making.args(["--auth-root-authentication-method=normal", "--skip-test-db"]),
-            None => making.arg("--initialize-insecure"),
-        };
-        let made = making.output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        match settings.iter().find(|setting| setting.starts_with("--innodb-page-size")) {
+            Some(page_size) => make_data(folder.path(), Some(page_size)),
+            None => copy_data(folder.path()),
+        }
         let port = free_port();
         let keeper = Self::spawn(folder.path(), port, &settings);
         let databases = Mutex::default();
