@@ -10,7 +10,7 @@ use super::client::{Client, Error, QUERY_INTERRUPTED};
 use super::errors::engine_error;
 use super::schema::{self, ROUTINE_COMMENT};
 use super::session_client::prepared;
-use super::work::Work;
+use super::work::{CLUSTER_CONFLICT, Work};
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
@@ -116,11 +116,12 @@ fn read(work: &Work, (ends, errors): &(String, String), operations: &[Operation]
         let noted = errors.next_if(|error| error.at == at);
         let latency_ns = ended.end_us.saturating_sub(begin_us) * 1000;
         begin_us = ended.end_us.max(begin_us);
-        Executed {
-            latency_ns,
-            rows: ended.rows.unwrap_or_else(|| expected(operation)),
-            failure: noted.map(|noted| work.noted(&noted)),
-        }
+        let rows = ended.rows.unwrap_or_else(|| expected(operation));
+        let failure = noted.map(|noted| work.noted(&noted));
+        // A cluster may roll an UPDATE back without an error in the routine.
+        let is_lost = work.is_node && operation.kind == Kind::Update && rows == 0;
+        let lost = || is_lost.then(|| Failure::Counted(CLUSTER_CONFLICT.into()));
+        Executed { latency_ns, rows, failure: failure.or_else(lost) }
     });
     executed.collect()
 }

@@ -25,7 +25,7 @@ use crate::workload::row::changed_columns;
 
 /// The code of an UPDATE that lost against another node's. petal's own UPDATEs take their locks in one
 /// order, so a deadlock on a node is such a conflict.
-const CLUSTER_CONFLICT: &str = "cluster-conflict";
+pub const CLUSTER_CONFLICT: &str = "cluster-conflict";
 
 /// State that the engine and its sessions share.
 pub struct Shared {
