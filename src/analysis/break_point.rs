@@ -13,42 +13,42 @@ use crate::settings::objective::Objective;
 /// The axis that multiplies the load.
 pub const AXIS: &str = "rate_scale";
 
-/// How a run bore its load.
+/// Whether a run held the load that was due.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Bore {
-    Held,
-    /// Why it was not held.
-    Failed(String),
-    /// What would have to be known to call it held.
+pub enum LoadHeld {
+    Yes,
+    /// The reason why not.
+    No(String),
+    /// The figure that is missing to call it held.
     Unknown(String),
 }
 
 /// Judges one run of an open loop.
-pub fn bore(run: &Run, objective: Option<&Objective>) -> Bore {
+pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     let summary = &run.summary;
     if summary.status != Status::Complete {
-        return Bore::Failed(format!("the run is {}", summary.status.name()));
+        return LoadHeld::No(format!("the run is {}", summary.status.name()));
     }
     if let Some(lost) = summary.sessions_lost.first() {
-        return Bore::Failed(format!(
+        return LoadHeld::No(format!(
             "{} sessions were lost, the first by {}",
             summary.sessions_lost.len(),
             lost.code
         ));
     }
     match run.details.backlog {
-        None => return Bore::Unknown("it was no open loop: nothing was due".to_owned()),
+        None => return LoadHeld::Unknown("it was no open loop: nothing was due".to_owned()),
         Some(backlog) if backlog > u64::from(summary.sessions) => {
-            return Bore::Failed(format!("{backlog} operations were due and not begun at the end"));
+            return LoadHeld::No(format!("{backlog} operations were due and not begun at the end"));
         }
         Some(_) => {}
     }
-    let Some(objective) = objective else { return Bore::Held };
+    let Some(objective) = objective else { return LoadHeld::Yes };
     let seen = Observation::of_run("", Vec::new(), run);
     match seen.metric(objective.metric()) {
-        Some(value) if objective.is_met(value) => Bore::Held,
-        Some(value) => Bore::Failed(format!("{objective} was not met: {value:.0} us")),
-        None => Bore::Unknown(format!("{objective}: the run does not tell that figure")),
+        Some(value) if objective.is_met(value) => LoadHeld::Yes,
+        Some(value) => LoadHeld::No(format!("{objective} was not met: {value:.0} us")),
+        None => LoadHeld::Unknown(format!("{objective}: the run does not tell that figure")),
     }
 }
 
@@ -89,10 +89,10 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let stated = replayed.objective.as_deref().and_then(|text| text.parse().ok());
     let objective = objective.or(stated.as_ref());
     let cells = swept.sweep.cells.iter().zip(&swept.runs);
-    let mut runs: Vec<(f64, u32, &Run, Bore)> = cells
+    let mut runs: Vec<(f64, u32, &Run, LoadHeld)> = cells
         .filter_map(|(cell, run)| {
             let scale = cell.factors.iter().find(|(key, _)| key == AXIS)?.1.parse().ok()?;
-            Some((scale, cell.repeat, run, bore(run, objective)))
+            Some((scale, cell.repeat, run, load_held(run, objective)))
         })
         .collect();
     runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -104,13 +104,14 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
     let mut failed: Vec<f64> = Vec::new();
     for round in &rounds {
         let of_round = runs.iter().filter(|(_, repeat, ..)| repeat == round);
-        let broken = of_round.clone().find(|(.., bore)| *bore != Bore::Held).map(|run| run.0);
+        let broken = of_round.clone().find(|(.., held)| *held != LoadHeld::Yes).map(|run| run.0);
         let below = |scale: &f64| broken.is_none_or(|broken| *scale < broken);
         held.push(of_round.map(|run| run.0).filter(below).reduce(f64::max));
         failed.extend(broken);
     }
     let lowest_failed = failed.iter().copied().reduce(f64::min);
-    let first_failed = runs.iter().find(|run| matches!(run.3, Bore::Failed(_) | Bore::Unknown(_)));
+    let first_failed =
+        runs.iter().find(|run| matches!(run.3, LoadHeld::No(_) | LoadHeld::Unknown(_)));
     let first = runs.first().map(|run| run.2);
     Some(BreakPoint {
         of: replayed,
@@ -123,7 +124,7 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
             .copied()
             .reduce(f64::max)
             .filter(|_| failed.len() == rounds.len()),
-        cause: first_failed.map(|(_, _, run, bore)| cause(run, bore)),
+        cause: first_failed.map(|(_, _, run, held)| cause(run, held)),
         rounds: rounds.len(),
         notes: notes(&rounds, &runs),
         steps: steps(&runs),
@@ -134,7 +135,7 @@ fn as_setting(run: &Run, key: &str) -> String {
     run.summary.setting(key).map_or_else(String::new, |value| crate::record::as_text(value, "-"))
 }
 
-fn steps(runs: &[(f64, u32, &Run, Bore)]) -> Vec<Step> {
+fn steps(runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<Step> {
     const FIGURES: [&str; 9] = [
         "ops_s",
         "piops",
@@ -147,7 +148,7 @@ fn steps(runs: &[(f64, u32, &Run, Bore)]) -> Vec<Step> {
         "update_p99_us",
     ];
     let mut steps: Vec<Step> = Vec::new();
-    for (scale, _, run, bore) in runs {
+    for (scale, _, run, held) in runs {
         if steps.last().is_none_or(|last| last.scale != *scale) {
             let step = Step {
                 scale: *scale,
@@ -160,9 +161,9 @@ fn steps(runs: &[(f64, u32, &Run, Bore)]) -> Vec<Step> {
         }
         let Some(step) = steps.last_mut() else { continue };
         step.runs += 1;
-        match bore {
-            Bore::Held => step.held += 1,
-            Bore::Failed(why) | Bore::Unknown(why) => step.reasons.push(why.clone()),
+        match held {
+            LoadHeld::Yes => step.held += 1,
+            LoadHeld::No(why) | LoadHeld::Unknown(why) => step.reasons.push(why.clone()),
         }
         let seen = Observation::of_run("", Vec::new(), run);
         for name in FIGURES {
@@ -175,11 +176,11 @@ fn steps(runs: &[(f64, u32, &Run, Bore)]) -> Vec<Step> {
 }
 
 /// The reason, then what limited the run, by the evidence that findings rest on.
-fn cause(run: &Run, bore: &Bore) -> String {
-    let why = match bore {
-        Bore::Held => String::new(),
-        Bore::Failed(why) => why.clone(),
-        Bore::Unknown(why) => format!("not known: {why}"),
+fn cause(run: &Run, held: &LoadHeld) -> String {
+    let why = match held {
+        LoadHeld::Yes => String::new(),
+        LoadHeld::No(why) => why.clone(),
+        LoadHeld::Unknown(why) => format!("not known: {why}"),
     };
     let io = |name: &str, words: &str| {
         let mean = run.headline().run.summary.io_latency_us.get(name)?.mean?;
@@ -199,7 +200,7 @@ fn micros(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, Bore)]) -> Vec<String> {
+fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, LoadHeld)]) -> Vec<String> {
     let mut notes = Vec::new();
     if rounds.len() < 3 {
         notes.push(format!(
@@ -207,7 +208,7 @@ fn notes(rounds: &[u32], runs: &[(f64, u32, &Run, Bore)]) -> Vec<String> {
             if rounds.len() == 1 { "one run" } else { "two runs" }
         ));
     }
-    let held = runs.iter().filter(|run| run.3 == Bore::Held);
+    let held = runs.iter().filter(|run| run.3 == LoadHeld::Yes);
     let warned = |id: &str| held.clone().filter(|run| run.2.summary.finding(id).is_some()).count();
     for (id, means) in [
         ("cached-by-os", "the page cache served reads, which production's storage may have served"),
@@ -360,14 +361,14 @@ mod tests {
         let strict: Objective = "read.avg=1us".parse().unwrap();
         let loose: Objective = "read.avg=10s".parse().unwrap();
         assert!(
-            matches!(bore(&run, Some(&strict)), Bore::Failed(why) if why.starts_with("read.avg=1us was not met"))
+            matches!(load_held(&run, Some(&strict)), LoadHeld::No(why) if why.starts_with("read.avg=1us was not met"))
         );
-        assert_eq!(bore(&run, Some(&loose)), Bore::Held);
+        assert_eq!(load_held(&run, Some(&loose)), LoadHeld::Yes);
         run.summary.io_latency_us.clear();
         run.summary.steady = None;
         run.details.steady = None;
-        assert!(matches!(bore(&run, Some(&loose)), Bore::Unknown(_)));
+        assert!(matches!(load_held(&run, Some(&loose)), LoadHeld::Unknown(_)));
         run.details.backlog = None;
-        assert!(matches!(bore(&run, None), Bore::Unknown(_)));
+        assert!(matches!(load_held(&run, None), LoadHeld::Unknown(_)));
     }
 }

@@ -9,6 +9,7 @@ use clap::{ArgMatches, Command};
 
 use crate::analysis::break_point;
 use crate::analysis::replay::{Asked as AskedUnits, Plan, Played};
+use crate::record::Run;
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::Swept;
@@ -276,29 +277,11 @@ fn once(
     let mut series = Series::new(context.open(&settings)?, settings, context)?;
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     series.replay = Some(plan.of.clone());
-    let mut exit = Exit::Done;
-    for repeat in 1..=series.settings.repeats {
-        let kept = series.run_once(repeat, Some("replay"))?;
-        let place = kept.folder.path().display().to_string();
-        if matches.get_flag("json") {
-            console.result(&run_command::json(&kept.run)?);
-        } else if console.is_read_at_once() && !matches.get_flag("full") {
-            console.report(|| report::text::brief(&kept.run, &place));
-            let imitated = report::replay::imitated(&kept.run).unwrap_or_default();
-            console.report(|| imitated);
-        } else {
-            console.report(|| report::text::render(&kept.run));
-        }
-        console.warn(&format!("the record is in {place}"));
-        exit = exit.max(Exit::of_run(&kept.run));
-        if let Some(failure) = kept.failure {
-            return Err(failure.into());
-        }
-        if exit == Exit::Interrupted {
-            break;
-        }
-    }
-    Ok(exit)
+    let brief = |run: &Run, place: &str| {
+        let imitated = report::replay::imitated(run).unwrap_or_default();
+        format!("{}{imitated}", report::text::brief(run, place))
+    };
+    run_command::run_repeats(&series, Some("replay"), matches, console, Some(&brief))
 }
 
 fn step_by_step(

@@ -147,19 +147,36 @@ fn run_share(
         series.join(hosts)?;
     }
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
+    let name = matches.get_one::<String>("name").map(String::as_str);
+    // The first host shows what all of them did.
+    let is_shown = hosts.is_none() || share.is_first();
+    let brief: Brief<'_> = &report::text::brief;
+    run_repeats(&series, name, matches, console, is_shown.then_some(brief))
+}
+
+/// The text of a run, and where its record is, for a person who reads it at once.
+type Brief<'a> = &'a dyn Fn(&Run, &str) -> String;
+
+/// Runs as often as REPEATS says, and shows each run; without `brief` it shows none.
+pub fn run_repeats(
+    series: &Series<'_>,
+    name: Option<&str>,
+    matches: &ArgMatches,
+    console: &Console,
+    brief: Option<Brief<'_>>,
+) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for repeat in 1..=series.settings.repeats {
-        let name = matches.get_one::<String>("name");
-        let kept = series.run_once(repeat, name.map(String::as_str))?;
+        let kept = series.run_once(repeat, name)?;
         let place = kept.folder.path().display().to_string();
-        if hosts.is_some() && !share.is_first() {
-            // The first host shows what all of them did.
-        } else if matches.get_flag("json") {
-            console.result(&json(&kept.run)?);
-        } else if console.is_read_at_once() && !matches.get_flag("full") {
-            console.report(|| report::text::brief(&kept.run, &place));
-        } else {
-            console.report(|| report::text::render(&kept.run));
+        if let Some(brief) = brief {
+            if matches.get_flag("json") {
+                console.result(&json(&kept.run)?);
+            } else if console.is_read_at_once() && !matches.get_flag("full") {
+                console.report(|| brief(&kept.run, &place));
+            } else {
+                console.report(|| report::text::render(&kept.run));
+            }
         }
         console.warn(&format!("the record is in {place}"));
         exit = exit.max(Exit::of_run(&kept.run));

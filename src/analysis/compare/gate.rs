@@ -46,7 +46,7 @@ pub fn hold(gate: &Gate, comparison: &Comparison) -> Held {
     worst(gate, outcomes)
 }
 
-/// What the gravest of these outcomes makes of a limit; without any it is open.
+/// Judges a limit by the gravest of these outcomes; without any it is open.
 pub(super) fn worst(gate: &Gate, outcomes: Vec<(Outcome, String)>) -> Held {
     let worst = outcomes.iter().map(|(outcome, _)| *outcome).max();
     let worst = worst.unwrap_or(Outcome::Inconclusive);

@@ -14,17 +14,17 @@ use crate::record::observation::Observation;
 use crate::settings::gate::Gate;
 
 pub const FORMAT: &str = "petal-history/1";
-/// What groups runs by the day on which they began.
+/// The name by which runs are grouped by the day on which they began.
 pub const DAY: &str = "day";
 
 /// All that is told of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     pub format: String,
-    /// What makes the groups: `day`, or the name of a fact.
+    /// The fact by which runs are grouped, or `day`.
     pub by: String,
     pub series: Vec<Series>,
-    /// What a reader must know first.
+    /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
 

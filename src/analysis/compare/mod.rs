@@ -67,7 +67,7 @@ pub struct Comparison {
     pub cells: Vec<ComparedCell>,
     /// Settings and environment in which the sides differ, and factors.
     pub differences: Vec<ContextDifference>,
-    /// What a reader must know first. Each begins with the id of its finding.
+    /// Facts that a reader must know first. Each begins with the id of its finding.
     pub notes: Vec<String>,
     /// By line and side, where PRICE_PER_MONTH is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]

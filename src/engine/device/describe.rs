@@ -14,7 +14,7 @@ use crate::stats::compression;
 use crate::stats::devices;
 use crate::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
 
-pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)> {
+pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
     let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
     let about = About {
         product: "Device".to_owned(),
@@ -27,7 +27,7 @@ pub fn describe(shared: &Shared, sessions: u32) -> Result<(About, TargetDetails)
     let details = TargetDetails {
         local: true,
         in_process: true,
-        settings: settings(shared, &data, &target, &backend, sessions),
+        settings: settings(shared, &data, &target, &backend),
         data_files: vec![std::path::absolute(&shared.path).unwrap_or(shared.path.clone())],
         clock_resolution_ns: 1,
         compression_ratio: compression::ratio(&sample_blocks(&target, &data)),
@@ -61,7 +61,6 @@ fn settings(
     data: &Data,
     target: &Target,
     backend: &Backend,
-    sessions: u32,
 ) -> Vec<(String, String)> {
     let kind = if target.kind == TargetKind::BlockDevice { "block device" } else { "file" };
     let verify = match shared.verify {
@@ -74,7 +73,7 @@ fn settings(
         ("target", kind.to_owned()),
         ("requests by", backend.words()),
         ("direct I/O", if target.direct.used { "on" } else { "off" }.to_owned()),
-        ("requests in flight", format!("{} in each of {sessions} sessions", shared.io_depth)),
+        ("requests in flight", format!("{} in each session", shared.io_depth)),
         ("verified", verify.to_owned()),
         ("scan requests", format_bytes(scan::SCAN_BYTES as u64)),
         ("log", format!("{}, written round and round", format_bytes(data.header.log_bytes))),

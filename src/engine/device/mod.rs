@@ -287,8 +287,8 @@ impl Engine for Device {
         Ok(loaded)
     }
 
-    fn describe(&self, _schemas: u32, sessions: u32) -> Result<(About, TargetDetails)> {
-        describe::describe(&self.shared, sessions)
+    fn describe(&self, _schemas: u32, _sessions: u32) -> Result<(About, TargetDetails)> {
+        describe::describe(&self.shared)
     }
 
     fn needs(&self, seats: &[Seat], _: u32) -> Result<Needs> {

@@ -1,6 +1,5 @@
 //! One session: its connection, and which side its loop runs on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::connect::Endpoint;
@@ -10,7 +9,7 @@ use super::session_server::ServerLoop;
 use super::session_set::SetLoop;
 use super::work::{Shared, Work};
 use crate::engine::server::liveness::TimeoutPolicy;
-use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
 use crate::settings::LoopSide;
@@ -52,11 +51,9 @@ impl MysqlSession {
             shared: Arc::clone(shared),
             client,
             server,
-            home: seat.schema,
-            metas: BTreeMap::new(),
+            schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
             control,
             is_node,
-            text: UpdateText::default(),
         };
         work.meta(seat.schema)?;
         let side = match shared.loop_side {

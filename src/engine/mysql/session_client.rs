@@ -7,7 +7,7 @@ use super::schema;
 use super::work::Work;
 use crate::engine::server::batch_loop::keys;
 use crate::engine::server::failure::Failure;
-use crate::engine::server::per_schema::PerSchema;
+use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
 use crate::engine::server::statement_loop;
 use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
@@ -27,7 +27,7 @@ impl ClientLoop {
     pub fn new(work: &mut Work) -> Result<Self> {
         let schemas = PerSchema::new(work, |work, number| {
             let name = schema::name(number);
-            let update = schema::update(&name, work.changed_columns());
+            let update = schema::update(&name, work.schemas.changed_columns());
             Ok(Statements {
                 select: prepared(work, &schema::select(&name))?,
                 scan: prepared(work, &schema::scan(&name))?,
@@ -64,7 +64,7 @@ fn count(work: &mut Work, statement: &Statement, parameters: Params) -> Result<u
 
 fn update(work: &mut Work, statement: &Statement, operation: &Operation) -> Result<u64, Failure> {
     let (first, last) = keys(operation);
-    let columns = work.changed_columns();
+    let columns = work.schemas.changed_columns();
     let text = work.update_text(operation, columns)?.as_bytes();
     let texts = text.chunks_exact((text.len() / columns).max(1));
     let mut values: Vec<Value> = texts.map(|text| Value::Bytes(text.to_vec())).collect();

@@ -15,7 +15,7 @@ use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
-use crate::engine::server::per_schema::PerSchema;
+use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
 use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
@@ -55,7 +55,7 @@ impl ServerLoop {
     }
 
     pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        let by_schema = by_schema(work.home);
+        let by_schema = by_schema(work.schemas.home);
         let split = |rest: &[Operation]| by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
     }
@@ -97,11 +97,9 @@ fn remains(
     }
     let answer: (String, String) = answer.map_err(|error| work.failure(&error))?;
     let mut executed = read(work, &answer, operations);
-    let is_last = |last: &&mut Executed| last.rows == 0 && last.failure.is_none();
-    if let Some(last) = executed.last_mut().filter(is_last) {
-        // A cluster may end the call at the statement after the one that lost.
-        last.failure = Some(failure);
-    } else if executed.len() < operations.len() {
+    // A cluster may end the call at the statement after the one that lost, which did nothing then.
+    let is_known = work.is_node && executed.last().is_some_and(|last| last.failure.is_some());
+    if !is_known && executed.len() < operations.len() {
         executed.push(Executed { latency_ns: 0, rows: 0, failure: Some(failure) });
     }
     Ok(executed)
@@ -159,7 +157,7 @@ impl Arguments {
         self.firsts.clear();
         self.fillers.clear();
         let is_heavy = work.shared.redo_stress == RedoStress::Heavy;
-        let columns = if is_constant { 1 } else { work.changed_columns() };
+        let columns = if is_constant { 1 } else { work.schemas.changed_columns() };
         let shape = |operation: &Operation| {
             let kind = match operation.kind {
                 Kind::Select => 1,

@@ -1,7 +1,6 @@
 //! One session: its connections, and which side its loop runs on. At a standby it has a second
 //! connection, to the primary, for UPDATEs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_postgres::Statement;
@@ -12,7 +11,7 @@ use super::session_client::{ClientLoop, SetLoop};
 use super::session_server::ServerLoop;
 use super::work::{Shared, Work};
 use crate::engine::server::liveness::TimeoutPolicy;
-use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
 use crate::settings::LoopSide;
@@ -68,10 +67,8 @@ impl Connected {
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
-            home: seat.schema,
-            metas: BTreeMap::new(),
+            schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
             control,
-            text: UpdateText::default(),
         };
         work.meta(seat.schema)?;
         let side = match shared.loop_side {

@@ -15,7 +15,7 @@ use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, budget_us, keys, selects_or_one, timed,
 };
 use crate::engine::server::failure::Failure;
-use crate::engine::server::per_schema::PerSchema;
+use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
 use crate::engine::server::statement_loop;
 use crate::engine::{Batch, Result, SessionError};
 use crate::workload::op::{Kind, Operation};
@@ -36,7 +36,7 @@ impl ClientLoop {
     pub fn new(work: &mut Work) -> Result<Self> {
         let schemas = PerSchema::new(work, |work, number| {
             let name = schema::name(number);
-            let update = schema::update(&name, work.changed_columns());
+            let update = schema::update(&name, work.schemas.changed_columns());
             Ok(Statements {
                 select: prepared(work, &schema::select(&name))?,
                 scan: prepared(work, &schema::scan(&name))?,
@@ -78,7 +78,7 @@ fn count(
 
 fn update(work: &mut Work, statement: &Statement, operation: &Operation) -> Result<u64, Failure> {
     let (first, last) = keys(operation);
-    let columns = work.changed_columns();
+    let columns = work.schemas.changed_columns();
     // Owned, because the connection is borrowed with it.
     let text = work.update_text(operation, columns)?.to_owned();
     let width = text.len() / columns;

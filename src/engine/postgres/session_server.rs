@@ -15,7 +15,7 @@ use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
-use crate::engine::server::per_schema::PerSchema;
+use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
 use crate::engine::server::row_layout::split_stamp;
 use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
@@ -89,7 +89,7 @@ impl ServerLoop {
     }
 
     pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        let (split, budget_max) = (by_schema(work.home), self.budget_max);
+        let (split, budget_max) = (by_schema(work.schemas.home), self.budget_max);
         batch_loop::run(&split, budget_max, batch, &mut |part| self.call(work, part))
     }
 
@@ -184,7 +184,7 @@ impl Arguments {
         // All columns alike: the stamp is enough, and the rest goes once.
         let constant =
             is_constant && work.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
-        let columns = work.changed_columns();
+        let columns = work.schemas.changed_columns();
         self.tail = None;
         for (at, operation) in operations.iter().enumerate() {
             let kind = match operation.kind {

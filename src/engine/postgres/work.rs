@@ -1,8 +1,7 @@
 //! State that every side of a session's loop works with: the connection, facts about the schemas, and
 //! what an error means to the session.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,13 +16,10 @@ use crate::engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
 use crate::engine::server::meta_table::SchemaMeta;
-use crate::engine::server::per_schema::SchemaWork;
-use crate::engine::server::row_layout::UpdateText;
+use crate::engine::server::per_schema::{KnownSchemas, SchemaWork};
 use crate::engine::server::session::SessionControl;
 use crate::engine::{INTERRUPTED, Result, SessionError};
 use crate::settings::{LoopSide, RedoStress};
-use crate::workload::op::Operation;
-use crate::workload::row::changed_columns;
 
 /// Serialization failure, deadlock, lock timeout: a session goes on after these.
 pub const TRANSIENT: &[&str] = &["40001", "40P01", LOCK_TIMEOUT];
@@ -42,44 +38,21 @@ pub struct Shared {
 pub struct Work {
     pub shared: Arc<Shared>,
     pub client: Client,
-    /// The number of the session's own schema.
-    pub home: u32,
-    pub metas: BTreeMap<u32, SchemaMeta>,
+    pub schemas: KnownSchemas,
     pub control: Arc<SessionControl>,
-    /// The new text of an UPDATE.
-    pub text: UpdateText,
 }
 
 impl SchemaWork for Work {
-    fn home(&self) -> u32 {
-        self.home
+    fn schemas(&mut self) -> &mut KnownSchemas {
+        &mut self.schemas
     }
 
-    fn check_loaded(&mut self, schema: u32) -> Result<()> {
-        self.meta(schema).map(|_| ())
+    fn read_meta(&mut self, number: u32) -> Result<SchemaMeta> {
+        schema::read_meta(&mut self.client, number)
     }
 }
 
 impl Work {
-    /// Facts about a schema, read when they are first needed.
-    pub fn meta(&mut self, number: u32) -> Result<&SchemaMeta> {
-        match self.metas.entry(number) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(schema::read_meta(&mut self.client, number)?)),
-        }
-    }
-
-    pub fn changed_columns(&self) -> usize {
-        changed_columns(self.shared.redo_stress)
-    }
-
-    /// The new text of an UPDATE's columns, `columns` of them.
-    pub fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
-        let meta = self.meta(operation.schema)?;
-        let (filler, width) = (meta.filler, meta.column_bytes());
-        Ok(self.text.make(filler, operation.stamp, width, columns))
-    }
-
     /// The meaning of a failed statement.
     pub fn failure(&self, error: &Error) -> Failure {
         let SessionError { code, message } = self.loss(error);

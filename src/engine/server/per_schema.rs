@@ -1,18 +1,60 @@
-//! Statements that a session prepared for each schema that it visits.
+//! Schemas that a session visits: what is known of each, the texts of its UPDATEs, and the statements
+//! prepared for it.
 
 use std::collections::BTreeMap;
 
+use super::meta_table::SchemaMeta;
+use super::row_layout::UpdateText;
 use crate::engine::Result;
+use crate::settings::RedoStress;
+use crate::workload::op::Operation;
+use crate::workload::row::changed_columns;
 
-/// The state of a session that prepares statements.
-pub trait SchemaWork {
-    /// The number of the session's own schema.
-    fn home(&self) -> u32;
-
-    /// Refuses a schema that is not loaded.
-    fn check_loaded(&mut self, schema: u32) -> Result<()>;
+/// Schemas that a session has visited.
+pub struct KnownSchemas {
+    /// The number of the session's own.
+    pub home: u32,
+    metas: BTreeMap<u32, SchemaMeta>,
+    redo_stress: RedoStress,
+    text: UpdateText,
 }
 
+impl KnownSchemas {
+    pub fn new(home: u32, redo_stress: RedoStress) -> Self {
+        Self { home, metas: BTreeMap::new(), redo_stress, text: UpdateText::default() }
+    }
+
+    /// Columns that an UPDATE changes.
+    pub fn changed_columns(&self) -> usize {
+        changed_columns(self.redo_stress)
+    }
+}
+
+/// The state of a session that visits schemas.
+pub trait SchemaWork {
+    fn schemas(&mut self) -> &mut KnownSchemas;
+
+    /// Refuses a schema that is not loaded.
+    fn read_meta(&mut self, schema: u32) -> Result<SchemaMeta>;
+
+    /// Facts about a schema, read when they are first needed.
+    fn meta(&mut self, schema: u32) -> Result<&SchemaMeta> {
+        let meta = match self.schemas().metas.get(&schema) {
+            Some(known) => known.clone(),
+            None => self.read_meta(schema)?,
+        };
+        Ok(self.schemas().metas.entry(schema).or_insert(meta))
+    }
+
+    /// The new text of an UPDATE's columns, `columns` of them.
+    fn update_text(&mut self, operation: &Operation, columns: usize) -> Result<&str> {
+        let meta = self.meta(operation.schema)?;
+        let (filler, width) = (meta.filler, meta.column_bytes());
+        Ok(self.schemas().text.make(filler, operation.stamp, width, columns))
+    }
+}
+
+/// Statements for each schema that a session visits.
 pub struct PerSchema<W, T> {
     prepare: fn(&mut W, u32) -> Result<T>,
     known: BTreeMap<u32, T>,
@@ -22,7 +64,8 @@ impl<W: SchemaWork, T: Clone> PerSchema<W, T> {
     /// Prepares the session's own schema at once.
     pub fn new(work: &mut W, prepare: fn(&mut W, u32) -> Result<T>) -> Result<Self> {
         let mut all = Self { prepare, known: BTreeMap::new() };
-        all.get(work, work.home())?;
+        let home = work.schemas().home;
+        all.get(work, home)?;
         Ok(all)
     }
 
@@ -31,7 +74,7 @@ impl<W: SchemaWork, T: Clone> PerSchema<W, T> {
         if let Some(known) = self.known.get(&schema) {
             return Ok(known.clone());
         }
-        work.check_loaded(schema)?;
+        work.meta(schema)?;
         let prepared = (self.prepare)(work, schema)?;
         self.known.insert(schema, prepared.clone());
         Ok(prepared)

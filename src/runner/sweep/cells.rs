@@ -7,7 +7,7 @@ use super::super::{Context, RunError};
 use super::folder::SweepFolder;
 use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
-use crate::analysis::break_point::{self, Bore};
+use crate::analysis::break_point::{self, LoadHeld};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Failure, SweepCell};
 use crate::record::{Run, Status};
@@ -123,9 +123,9 @@ fn skip_higher_steps(
     if !held.sweep.plan.step_by_step {
         return Ok(());
     }
-    let why = match break_point::bore(run, planned.objective.as_ref()) {
-        Bore::Held => return Ok(()),
-        Bore::Failed(why) | Bore::Unknown(why) => why,
+    let why = match break_point::load_held(run, planned.objective.as_ref()) {
+        LoadHeld::Yes => return Ok(()),
+        LoadHeld::No(why) | LoadHeld::Unknown(why) => why,
     };
     let CellRun { number, repeat } = cell_run;
     let higher = number + 1..=planned.cells.len() as u32;
