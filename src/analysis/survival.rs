@@ -196,15 +196,11 @@ impl<'a> Survival<'a> {
         }
     }
 
-    fn lost_row(
-        &self,
-        (schema, key): (u32, u64),
-        commit: &Acknowledged,
-        last_ns: u64,
-    ) -> LostRow {
-        let trigger = self.ledger.trigger_utc_us.and_then(|us| {
-            OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok()
-        });
+    fn lost_row(&self, (schema, key): (u32, u64), commit: &Acknowledged, last_ns: u64) -> LostRow {
+        let trigger = self
+            .ledger
+            .trigger_utc_us
+            .and_then(|us| OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok());
         let since = Duration::nanoseconds(commit.end_ns.cast_signed());
         let at = trigger.and_then(|trigger| trigger.checked_add(since));
         let held = self.held.get(&schema).and_then(|rows| rows.get(key as usize - 1));

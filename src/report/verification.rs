@@ -86,7 +86,9 @@ fn notes(found: &Verification) -> Vec<String> {
     if !found.ledger_is_whole {
         let torn = match found.ledger_torn_bytes {
             0 => String::new(),
-            bytes => format!(" Its last {} bytes are a record cut off, and left out.", whole(bytes)),
+            bytes => {
+                format!(" Its last {} bytes are a record cut off, and left out.", whole(bytes))
+            }
         };
         notes.push(format!(
             "The ledger does not end as one of a run that ended by itself: petal or its host was \

@@ -187,9 +187,8 @@ impl<'a> Series<'a> {
         let workload = workload.of_cell(cell);
         let plan = seats(&self.settings, schemas, self.engine.endpoints());
         let (path, sessions) = (self.ledger.as_deref(), plan.len() as u32);
-        let begin = |path| {
-            ledger::begin(path, self.engine.as_ref(), &self.settings, &workload, sessions)
-        };
+        let begin =
+            |path| ledger::begin(path, self.engine.as_ref(), &self.settings, &workload, sessions);
         let ledger = path.map(begin).transpose();
         if ledger.is_err() {
             folder.remove_if_empty();

@@ -71,8 +71,7 @@ impl SessionLoop<'_> {
         outcomes.ended.reserve(BATCH_OPERATIONS_MAX);
         let mut pending: Option<Step> = None;
         let mut batch_size = 1;
-        let batch_target =
-            if self.ledger.is_some() { BATCH_TARGET_LEDGER } else { BATCH_TARGET };
+        let batch_target = if self.ledger.is_some() { BATCH_TARGET_LEDGER } else { BATCH_TARGET };
         let mut begun = 0;
         let mut flushed_ns = 0;
         loop {

@@ -11,8 +11,7 @@ use crate::support::{Ended, Workplace, count};
 use crate::{server_mysql, server_postgres};
 
 /// UPDATEs of eight rows each on two schemas of 1,024 rows.
-const UPDATES: [&str; 8] =
-    ["run", "-s", "2", "--update-pct", "90", "--work-unit", "8", "--ledger"];
+const UPDATES: [&str; 8] = ["run", "-s", "2", "--update-pct", "90", "--work-unit", "8", "--ledger"];
 
 fn loaded(url: &str) -> Workplace {
     let work = Workplace::new();
@@ -94,8 +93,7 @@ fn changed(work: &Workplace, schema: u32, keys: std::ops::Range<u64>) -> u64 {
 fn sqlite_keeps_what_it_acknowledged_when_petal_is_killed() {
     let work = loaded("sqlite:petal-data");
     let before = rusqlite_rows(&work);
-    let mut running =
-        work.petal(run("sqlite:petal-data", "2", &["--run-time", "100"])).start();
+    let mut running = work.petal(run("sqlite:petal-data", "2", &["--run-time", "100"])).start();
     running.until("some hundred commits", || length(&work) > 20_000);
     running.kill();
     let found = verified(&work, &[], 0);
@@ -246,7 +244,8 @@ fn a_failover_loses_what_was_not_yet_copied_and_nothing_of_what_was() {
     primary.client("over").batch_execute(NOTE_STAMPS).unwrap();
     let (behind, copied) = (primary.standby(), primary.standby());
     // One session in each schema: no two commits overlap, and every lost one can be told.
-    let mut running = work.petal(run(&url, "1", &["--run-time", "100", "--loop", "client"])).start();
+    let mut running =
+        work.petal(run(&url, "1", &["--run-time", "100", "--loop", "client"])).start();
     running.until("some hundred commits", || length(&work) > 20_000);
     // One standby stands still, as on a network that is cut; for the other each commit waits.
     reconfigure(&mut behind.client("postgres"), "ALTER SYSTEM SET primary_conninfo = ''");

@@ -38,9 +38,8 @@ fn judged(ledger: &Ledger, rows: &[Option<(u32, u64)>]) -> Verification {
     let stamps = RunStamps::of_mask(ledger.header.stamp_mask);
     for (row, key) in rows.iter().zip(1..) {
         let loaded = load_stamp(1, key);
-        let row = row.map_or(loaded, |(session, sequence)| {
-            stamps.stamp(Version { session, sequence })
-        });
+        let row =
+            row.map_or(loaded, |(session, sequence)| stamps.stamp(Version { session, sequence }));
         survival.found(1, key, Ok(RowStamps { row, rest: loaded }));
     }
     survival.judge("db", None)
@@ -85,11 +84,8 @@ fn a_session_works_in_order_however_loose_its_bounds_are() {
 
 #[test]
 fn a_version_that_was_never_acknowledged_is_allowed_while_it_may_have_been_in_flight() {
-    let commits = vec![
-        commit(1, 3, 1, (10, 20)),
-        commit(2, 7, 1, (50, 60)),
-        commit(1, 9, 3, (30, 40)),
-    ];
+    let commits =
+        vec![commit(1, 3, 1, (10, 20)), commit(2, 7, 1, (50, 60)), commit(1, 9, 3, (30, 40))];
     let ledger = ledger(commits);
     let rest = [Some((1, 9)), Some((1, 9))];
     // Nothing of its session came later: it may be the last of all.

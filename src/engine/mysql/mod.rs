@@ -48,8 +48,8 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader, Session,
-    Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};

@@ -1,9 +1,9 @@
 //! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way there.
 
 use crate::engine::FoundRow;
+pub use crate::workload::row::STAMP_BYTES;
 use crate::workload::row::{COLUMNS, Filler};
 use crate::workload::version::read_stamps;
-pub use crate::workload::row::STAMP_BYTES;
 
 /// Bytes of each of the 19 columns: a row of them leaves room in its block for new versions of it.
 pub const COLUMN_BYTES: usize = 128;

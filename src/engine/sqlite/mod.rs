@@ -41,8 +41,8 @@ use crate::engine::in_use::DataUse;
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::Load;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader, Session,
-    Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings};

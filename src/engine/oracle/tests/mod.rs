@@ -105,7 +105,8 @@ fn plan_of(schema: u32, replace: bool) -> LoadPlan {
         degree: 1,
         unique_index: false,
         filler: Filler::Random,
-        seed: 1, id: 7,
+        seed: 1,
+        id: 7,
         replace,
     }
 }

@@ -27,7 +27,10 @@ fn rows_come_back_with_their_stamps_or_what_is_wrong_with_them() {
     assert!(found[1].stamps.as_ref().unwrap_err().starts_with("torn"));
     let sent = scripted.sent();
     let asked = sent.last().unwrap();
-    assert!(asked.ends_with("c20 FROM petal2_cf1 t WHERE custid BETWEEN :1 AND :2 [8, 9]"), "{asked}");
+    assert!(
+        asked.ends_with("c20 FROM petal2_cf1 t WHERE custid BETWEEN :1 AND :2 [8, 9]"),
+        "{asked}"
+    );
 }
 
 #[test]
