@@ -74,6 +74,7 @@ fn whole_loop() -> Duration {
         loaded: engine.loaded().unwrap(),
         folder: None,
         os_data: None,
+        ledger: None,
         signals: Arc::default(),
         hooks: HookGroup::default(),
         watch: &Silent,
