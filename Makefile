@@ -23,7 +23,7 @@ test:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
 test-oracle:
 	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
-	$(CARGO) test --locked --test integration oracle_ -- --ignored
+	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1
 
 # What tests start privately, from Debian's packages, where it is missing.
 servers:
