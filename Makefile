@@ -24,7 +24,7 @@ test:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
 test-oracle:
 	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
-	$(CARGO) test --locked --test integration what_a_live_database_proves -- --ignored --nocapture
+	$(CARGO) test --locked --test integration what_a_live_database_proves -- --ignored
 	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1
 
 # What tests start privately, from Debian's packages, where it is missing.

@@ -3,6 +3,7 @@
 //! with it; `make test` tries it on the stand-in, and that a check that fails is told as such.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -25,6 +26,8 @@ struct CheckList {
     /// The text to send back.
     report: String,
     failed: u32,
+    /// Shows a line to who waits.
+    show: fn(&str),
 }
 
 impl CheckList {
@@ -58,7 +61,7 @@ impl CheckList {
         for seen in seen.lines().filter(|seen| !seen.trim().is_empty()) {
             write!(line, "\n                {seen}").unwrap();
         }
-        eprintln!("{line}");
+        (self.show)(&line);
         writeln!(self.report, "{}", self.hide(&line)).unwrap();
     }
 
@@ -112,14 +115,19 @@ fn went_well(ended: Ended) -> Ended {
     ended
 }
 
+/// Past the test harness's capture.
+fn show(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 /// Does all checks; how many failed, and the text to send back.
-fn check_all(url: String, hold_rows: HoldRows<'_>) -> (u32, String) {
+fn check_all(url: String, hold_rows: HoldRows<'_>, show: fn(&str)) -> (u32, String) {
     let password = TargetUrl::parse(&url).unwrap().password.expect("a password in the URL");
     let password = password.expose().to_owned();
     let (login, place) = url.split_once('@').unwrap();
     let url = format!("{}@{place}", login.rsplit_once(':').unwrap().0);
     let mut list =
-        CheckList { work: Workplace::new(), url, password, report: String::new(), failed: 0 };
+        CheckList { work: Workplace::new(), url, password, report: String::new(), failed: 0, show };
     let proof = |ended: Ended| went_well(ended).stdout;
     list.check("it connects, and nothing of an earlier petal is left", |list| {
         proof(list.petal("drop"))
@@ -181,12 +189,12 @@ fn check_all(url: String, hold_rows: HoldRows<'_>) -> (u32, String) {
 #[test]
 #[ignore = "needs a live Oracle Database: make test-oracle"]
 fn what_a_live_database_proves() {
-    let (failed, report) = check_all(server_oracle::url(), &server_oracle::hold_rows);
+    let (failed, report) = check_all(server_oracle::url(), &server_oracle::hold_rows, show);
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/oracle-checks.txt");
     let head =
         format!("petal {} with Oracle Database: {failed} failed\n", env!("CARGO_PKG_VERSION"));
     std::fs::write(&file, head + &report).unwrap();
-    eprintln!("Please send back {}: no host, no password is in it.", file.display());
+    show(&format!("Please send back {}: no host, no password is in it.", file.display()));
     assert_eq!(failed, 0);
 }
 
@@ -195,7 +203,7 @@ fn what_a_live_database_proves() {
 fn the_check_list_tells_what_was_proved_and_what_failed() {
     let stand_in = StandIn::start(Release::Free23);
     let hold = || -> Box<dyn std::any::Any> { Box::new(()) };
-    let (failed, report) = check_all(stand_in.url(), &hold);
+    let (failed, report) = check_all(stand_in.url(), &hold, |_| ());
     let verdicts = |verdict| report.lines().filter(|line| line.starts_with(verdict)).count();
     assert_eq!((failed, verdicts("FAILED"), verdicts("PROVED")), (1, 1, 10), "{report}");
     assert!(
