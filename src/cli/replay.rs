@@ -310,7 +310,9 @@ fn step_by_step(
             ..plan.of.clone()
         }),
     };
-    let (swept, exit, folder) = sweep_command::sweep_into(&request, console)?;
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let (swept, exit, folder) = sweep_command::sweep_into(&request, &context)?;
     let found = write(&swept, objective.as_ref(), given, &folder, console)?;
     match found {
         Some(text) if !matches.get_flag("json") => console.report(|| text),

@@ -52,6 +52,7 @@ mod postgres_silence;
 mod postgres_tls;
 mod postgres_way_in;
 mod proxy;
+mod ranks;
 mod rows;
 mod sandbox;
 mod secrets;
