@@ -4,7 +4,7 @@
 //!
 //! `cargo bench --bench hosts`: time and memory are to grow as the hosts do.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

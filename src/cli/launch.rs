@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use crate::runner::Context;
 use crate::runner::peers::mpi::{LIBRARY, Mpi};
 use crate::runner::peers::{Summed, Together, Told};
+use crate::settings::argv;
 
 use super::console::Console;
 use super::failure::{Exit, Failure};
@@ -48,12 +49,19 @@ pub fn with_hosts(
     if let Err(failure) = &exit {
         hosts.call_off(&failure.message);
     }
-    // Ranks part in order when every one of them comes to it. One that does not is ended by the
-    // launcher, which sees this one end without parting.
     if hosts.part() {
         mpi.leave();
+        return exit;
     }
-    exit
+    // One of them does not come to it: the launcher ends what is left, and this petal with it.
+    let exit = exit.unwrap_or_else(|failure| {
+        console
+            .error(&argv::without_secrets(&failure.message, &env::args_os().collect::<Vec<_>>()));
+        failure.exit
+    });
+    let exit = console.exit(exit);
+    mpi.abort(exit as u8);
+    Ok(exit)
 }
 
 /// True of the petal that speaks for all that a launcher started; the others only work.

@@ -207,12 +207,14 @@ fn a_rank_with_a_full_disk_is_in_the_record_as_far_as_it_came() {
 
 #[test]
 fn a_rank_that_never_comes_is_named_and_a_signal_ends_the_wait() {
-    let ranks = Ranks::on_a_device(2);
+    let ranks = Ranks::on_a_device(3);
     let own = |rank| if rank == 1 { vec!["--no-such-flag".into()] } else { Vec::new() };
     let mut started = ranks.start(&["run", "--run-time", "2"], own);
-    started[0].until_it_says("share 2 of 2: is not ready yet; the others wait for it");
+    started[0].until_it_says("share 2 of 3: is not ready yet; the others wait for it");
     started[0].signal(Signal::INT);
-    ended(started).remove(0).exited(130);
+    // The first one has the launcher end the third, which would wait for the second.
+    let codes: Vec<Option<i32>> = ended(started).into_iter().map(|rank| rank.code).collect();
+    assert_eq!(codes, [Some(130), Some(2), Some(9)]);
     assert!(ranks.work.runs().is_empty());
 }
 

@@ -326,7 +326,11 @@ impl Together {
     /// another one that is gone.
     pub fn part(&self) -> bool {
         // The first host has merged and written by now, for which the others wait.
-        let limit = if self.is_first() { self.limits.part } else { self.limits.ready };
+        let limit = match self.is_first() {
+            true if self.signals() > 0 => WORD_LIMIT,
+            true => self.limits.part,
+            false => self.limits.ready,
+        };
         !self.is_lost() && self.wait(limit, 2, |wait| self.peers.barrier(wait)).is_ok()
     }
 
@@ -385,7 +389,8 @@ impl Together {
             }
             self.say(0, Tag::Record, &[], wait)
         };
-        Self::wait_on(self.limits.record, send)
+        // The first host may wait for a script before it takes it.
+        Self::wait_on(self.limits.ready, send)
     }
 
     /// The records of all other hosts, in folders below this one; and why one of them is missing.
