@@ -143,7 +143,10 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
     match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
         Some(entry) => {
-            let console = console.clone().with_metrics(metrics::of(matches)?);
+            launch::check(name)?;
+            // Of several ranks, which may be on one host, the first one serves the sum of all.
+            let metrics = if launch::is_first() { metrics::of(matches)? } else { None };
+            let console = console.clone().with_metrics(metrics);
             (entry.run)(matches, &console)
         }
         None => Err(Failure::usage(format!("there is no command {name}"))),

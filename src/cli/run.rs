@@ -1,8 +1,6 @@
 //! `petal run`: one run, or REPEATS of them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 
 use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
@@ -12,8 +10,9 @@ use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::record::moment::exact;
 use crate::report;
+use crate::runner::Context;
 use crate::runner::job::Start;
-use crate::runner::peers::{Summed, Together, Told};
+use crate::runner::peers::Together;
 use crate::runner::series::Series;
 use crate::runner::start;
 use crate::settings::SCHEMAS_MAX;
@@ -25,7 +24,7 @@ use crate::workload::share::Share;
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{launch, metrics, signals, source};
+use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,28 +101,17 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let signals = signals::count()?;
-    let Some(launched) = launch::join(&signals)? else {
-        return run_share(matches, console, &signals, None);
-    };
-    let hosts = &launched.hosts;
-    let console = if hosts.share().is_first() { console.clone() } else { Console::new(true) };
-    let exit = run_share(matches, &console, &signals, Some(hosts));
-    if let Err(failure) = &exit {
-        hosts.call_off(&failure.message);
-    }
-    launched.leave();
-    exit
+    launch::with_hosts(console, |context, console| run_share(matches, context, console))
 }
 
 /// What this host does of a run: all of it, a share, or its part among hosts that speak with each
 /// other.
 fn run_share(
     matches: &ArgMatches,
+    context: &Context<'_>,
     console: &Console,
-    signals: &Arc<AtomicU8>,
-    hosts: Option<&Together>,
 ) -> Result<Exit, Failure> {
+    let hosts = context.hosts;
     let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
@@ -138,17 +126,7 @@ fn run_share(
         // The same on every host, and another one for another start.
         settings.seed.get_or_insert_with(|| start::seed(at));
     }
-    let mut context = source::context(signals, console);
-    let (summed, told) = (
-        hosts.map(|hosts| Summed::new(hosts, console)),
-        hosts.map(|hosts| Told { hosts, shown: console }),
-    );
-    match (&summed, &told) {
-        (Some(summed), _) if share.is_first() => context.watch = summed,
-        (_, Some(told)) => context.watch = told,
-        _ => {}
-    }
-    let mut series = Series::new(context.open(&settings)?, settings, &context)?;
+    let mut series = Series::new(context.open(&settings)?, settings, context)?;
     (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
     if let Some(hosts) = hosts {
         series.join(hosts)?;

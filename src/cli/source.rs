@@ -78,5 +78,5 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
 pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> Context<'a> {
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));
-    Context { caller: Caller { signals: signals.clone(), note }, watch: console }
+    Context { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
 }

@@ -82,6 +82,8 @@ pub struct Context<'a> {
     /// The signals that end it, and where an engine notes whom it waits for.
     pub caller: Caller,
     pub watch: &'a dyn Watch,
+    /// The hosts that do the work together, where there are several.
+    pub hosts: Option<&'a peers::Together>,
 }
 
 impl Context<'_> {

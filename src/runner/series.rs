@@ -1,6 +1,6 @@
 //! Runs on one target under the same settings: driven, judged, written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rand::TryRng as _;
@@ -143,12 +143,13 @@ impl<'a> Series<'a> {
     /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
     /// with each other the first one merges what all of them did.
     pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+        let path = folder.path().to_owned();
         let Start::Together(hosts) = self.start else {
-            return self.run_here(folder, cell, repeat);
+            return self.run_here(folder, &path, cell, repeat);
         };
         hosts.begin();
         if !self.share.is_first() {
-            let mut kept = self.run_here(folder, cell, repeat)?;
+            let mut kept = self.run_here(folder, &path, cell, repeat)?;
             let sent = hosts.send_record(&kept.folder);
             kept.failure = kept.failure.or(sent.err().map(RunError::from));
             return Ok(kept);
@@ -160,7 +161,7 @@ impl<'a> Series<'a> {
                 return Err(error.into());
             }
         };
-        let ran = self.run_here(own, cell, repeat);
+        let ran = self.run_here(own, &path, cell, repeat);
         if ran.is_err() {
             folder.remove_if_empty();
         }
@@ -180,8 +181,15 @@ impl<'a> Series<'a> {
         Ok(Kept { failure: failure.or(merged.failure), ..merged })
     }
 
-    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep.
-    fn run_here(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep. `shown` is the
+    /// folder of the run on all hosts.
+    fn run_here(
+        &self,
+        folder: Folder,
+        shown: &Path,
+        cell: u32,
+        repeat: u32,
+    ) -> Result<Kept, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
         let workload = workload.of_cell(cell);
@@ -210,7 +218,7 @@ impl<'a> Series<'a> {
             hooks: HookGroup::default(),
             watch: self.context.watch,
         };
-        let run = record::sweep::run_name(folder.path(), cell);
+        let run = record::sweep::run_name(shown, cell);
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
         let driven = drive(&job);

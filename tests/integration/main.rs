@@ -55,6 +55,7 @@ mod postgres_silence;
 mod postgres_tls;
 mod postgres_way_in;
 mod proxy;
+mod ranks;
 mod rows;
 mod sandbox;
 mod secrets;
