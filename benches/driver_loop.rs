@@ -123,6 +123,7 @@ fn driven(share: Share, start: Start<'_>, watch: &dyn Watch) -> Duration {
         loaded: engine.loaded().unwrap(),
         folder: None,
         os_data: None,
+        ledger: None,
         signals: Arc::default(),
         hooks: HookGroup::default(),
         watch,

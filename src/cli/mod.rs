@@ -29,6 +29,7 @@ mod setup;
 mod signals;
 mod source;
 mod sweep;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -54,6 +55,7 @@ Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
   petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
+  petal verify run1.ledger                         did every acknowledged commit survive a cut?
   petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
   petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
   petal gallery petal-results --out page           all results on one page
@@ -80,6 +82,7 @@ const ENTRIES: &[Entry] = &[
     #[cfg(feature = "device")]
     Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
+    Entry { command: verify::command, run: verify::run },
     Entry { command: compare::command, run: compare::run },
     Entry { command: history::command, run: history::run },
     Entry { command: awr::command, run: awr::run },

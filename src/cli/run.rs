@@ -34,6 +34,7 @@ Examples:
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -s 4 --rate 500                    open loop: response time from the intended start
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
+  petal run --update-pct 100 --ledger /elsewhere/run1.ledger   then cut it, and petal verify
   petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
@@ -87,6 +88,12 @@ pub fn command() -> Command {
             )
             .value_parser(start_at),
         )
+        .arg(args::path(
+            "ledger",
+            "FILE",
+            "Write down which commits are acknowledged, on another machine than the one that may \
+             be cut; afterwards: petal verify FILE",
+        ))
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
@@ -125,6 +132,8 @@ fn run_share(
         series.join(hosts)?;
     }
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
+    series.ledger = matches.get_one::<PathBuf>("ledger").cloned();
+    check_ledger(&series, hosts)?;
     let name = matches.get_one::<String>("name").map(String::as_str);
     // The first host shows what all of them did.
     let is_shown = hosts.is_none() || share.is_first();
@@ -260,6 +269,30 @@ fn check_hosts(
         }
         (None, None) => Ok(()),
     }
+}
+
+/// A ledger is of one run, which writes, on one host.
+fn check_ledger(series: &Series<'_>, hosts: Option<&Together>) -> Result<(), Failure> {
+    let Some(path) = &series.ledger else { return Ok(()) };
+    let refused = |why: String| Err(Failure::usage(format!("--ledger {}: {why}", path.display())));
+    if hosts.is_some() {
+        return refused(
+            "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \
+             for each host"
+                .to_owned(),
+        );
+    }
+    if series.settings.repeats > 1 {
+        let repeats = series.settings.repeats;
+        return refused(format!(
+            "REPEATS={repeats}: a ledger is of one run; call petal once for each, with a file for \
+             each"
+        ));
+    }
+    if series.settings.only_reads() {
+        return refused("the run only reads and commits nothing; raise UPDATE_PCT".to_owned());
+    }
+    Ok(())
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.

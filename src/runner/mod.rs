@@ -10,6 +10,7 @@ mod deltas;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;
+mod ledger;
 mod limits;
 pub mod load;
 pub mod merge;
@@ -35,6 +36,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;
+pub mod verify;
 mod watching;
 
 use std::sync::Arc;

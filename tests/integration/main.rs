@@ -24,6 +24,7 @@ mod injector;
 mod json;
 mod keeper;
 mod killed_at_end;
+mod ledger;
 mod limits;
 mod metrics;
 mod mysql;

@@ -29,6 +29,7 @@ mod options;
 mod page_layout;
 mod placement;
 mod plan;
+mod rows;
 mod schema;
 mod server_work;
 mod servers;
@@ -47,7 +48,8 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, Session, Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
@@ -262,6 +264,10 @@ impl Engine for Mysql {
     fn placement(&self, schema: u32) -> Result<Placement> {
         let (mut client, server) = self.connect_first()?;
         placement::count(&mut client, server, &schema::name(schema))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::MysqlRows::open(self.first()?, schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
