@@ -164,6 +164,8 @@ common_counters! {
     LogResetFailures => "wal_reset_failures",
     LogBytesMax => "wal_bytes_max",
     Vacuums => "vacuums",
+    /// How often the log went on to another of its files.
+    LogSwitches => "log_switches",
     /// Waits of sessions for a block of the cache that is free to take another.
     FreeBlockWaits => "free_block_waits",
     /// Transactions whose old row versions are kept: by how many these became more.
