@@ -11,6 +11,7 @@ use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
 use super::client::{Client, Error};
 use super::errors::{engine_error, words};
 use super::options::{Address, Options, SslMode, TlsOptions};
+use super::storage::Storage;
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
@@ -37,6 +38,8 @@ pub struct Endpoint {
     /// How to connect; the second way where the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
     connect_timeout: Duration,
+    /// The one that a load makes its tables with.
+    pub storage: Storage,
     /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
     /// Whose signals end waiting, once that is known.
@@ -53,6 +56,7 @@ impl Endpoint {
             address: address.clone(),
             ways: ways(options, address),
             connect_timeout: options.connect_timeout,
+            storage: options.storage,
             is_silent: Arc::default(),
             caller: Arc::default(),
         });
