@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test package test-oracle servers grammar check check-features build docs bench clean
+.PHONY: demo test package release-notes test-oracle servers grammar check check-features build docs bench clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -23,7 +23,7 @@ test:
 # PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
 test-oracle:
 	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
-	$(CARGO) test --locked --test integration oracle_ -- --ignored
+	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1
 
 # What tests start privately, from Debian's packages, where it is missing.
 servers:
@@ -47,6 +47,10 @@ check-features:
 # A .deb and a .tar.gz in target/package; GLIBC=2.28 make package: for older systems.
 package:
 	sh scripts/package.sh
+
+# The notes of a version, of the newest where none is named: make release-notes VERSION=0.1.0
+release-notes:
+	@awk -v named="$(VERSION)" '/^## / { on = named ? $$2 == named : !seen; seen = 1 } on' CHANGELOG.md
 
 # What the loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
 # per second.

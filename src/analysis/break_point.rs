@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::estimate::Estimate;
 use super::verdict::verdict;
 use crate::record::observation::Observation;
 use crate::record::replay::ReplayOf;
@@ -77,6 +78,9 @@ pub struct BreakPoint {
     /// The lowest scale that some round did not hold, and the lowest that no round held.
     pub fails: Option<f64>,
     pub fails_always: Option<f64>,
+    /// The 95 % interval of the scale at which a round breaks, steps and rounds in it. None under
+    /// three rounds, and where a round held all that was tried.
+    pub interval: Option<(f64, f64)>,
     /// Why the lowest failing runs failed, and what limited them.
     pub cause: Option<String>,
     pub notes: Vec<String>,
@@ -124,11 +128,24 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
             .copied()
             .reduce(f64::max)
             .filter(|_| failed.len() == rounds.len()),
+        interval: interval(&held, &failed),
         cause: first_failed.map(|(_, _, run, held)| cause(run, held)),
         rounds: rounds.len(),
         notes: notes(&rounds, &runs),
         steps: steps(&runs),
     })
+}
+
+/// A round breaks between what it held, or nothing, and what it did not. The interval goes from the
+/// lower end of the interval of the one to the upper end of the interval of the other.
+fn interval(held: &[Option<f64>], failed: &[f64]) -> Option<(f64, f64)> {
+    if held.len() != failed.len() {
+        return None;
+    }
+    let held = held.iter().map(|scale| scale.unwrap_or(0.0)).collect();
+    let (low, _) = Estimate::of(held)?.interval?;
+    let (_, high) = Estimate::of(failed.to_vec())?.interval?;
+    Some((low.max(0.0), high))
 }
 
 fn as_setting(run: &Run, key: &str) -> String {
@@ -248,6 +265,10 @@ impl BreakPoint {
             (Some(first), _) => format!("at {first}x"),
             (None, _) => String::new(),
         };
+        let range = match self.interval_words() {
+            Some(interval) => format!("{range}, breaks at {interval} (95 %)"),
+            None => range,
+        };
         match (self.holds, self.fails) {
             (None, None) => "no run ended: nothing is known".to_owned(),
             (None, Some(_)) => format!(
@@ -265,6 +286,14 @@ impl BreakPoint {
                 room(holds)
             ),
         }
+    }
+}
+
+impl BreakPoint {
+    /// Such as `1.2x to 2.8x`.
+    pub fn interval_words(&self) -> Option<String> {
+        let short = |scale: f64| (scale * 100.0).round() / 100.0;
+        self.interval.map(|(low, high)| format!("{}x to {}x", short(low), short(high)))
     }
 }
 
@@ -312,6 +341,7 @@ mod tests {
             cells: kept,
             failures: Vec::new(),
             skipped: Vec::new(),
+            replay: None,
         };
         Swept { sweep, runs }
     }
@@ -337,6 +367,36 @@ mod tests {
             [(2, 2), (2, 1), (1, 0)]
         );
         assert!(found.notes[0].starts_with("two runs of each step"));
+    }
+
+    #[test]
+    fn three_rounds_give_an_interval_that_holds_steps_and_rounds() {
+        let round = |repeat: u32, breaks: f64| {
+            let backlog = move |scale: f64| if scale < breaks { 0 } else { 9999 };
+            [1.0, 2.0, 3.0]
+                .into_iter()
+                .filter(move |scale| *scale <= breaks)
+                .map(move |scale| (scale, repeat, backlog(scale)))
+        };
+        let rounds = |breaks: &[f64]| {
+            let cells: Vec<_> =
+                (1..).zip(breaks).flat_map(|(repeat, at)| round(repeat, *at)).collect();
+            of(&swept(&cells), None).unwrap()
+        };
+        let alike = rounds(&[3.0, 3.0, 3.0]);
+        assert_eq!(alike.interval, Some((2.0, 3.0)));
+        assert!(
+            alike.line().contains("fails at 3x, breaks at 2x to 3x (95 %)"),
+            "{}",
+            alike.line()
+        );
+        let (low, high) = rounds(&[2.0, 3.0, 3.0, 3.0]).interval.unwrap();
+        // Means of 1.75 and 2.75, a standard error of 0.25, t of 3.18.
+        assert!((low - 0.954).abs() < 0.01 && (high - 3.546).abs() < 0.01, "{low} to {high}");
+        // A round that breaks below the lowest step.
+        assert_eq!(rounds(&[1.0, 1.0, 1.0]).interval, Some((0.0, 1.0)));
+        assert_eq!(rounds(&[3.0, 3.0]).interval, None);
+        assert_eq!(rounds(&[3.0, 3.0, 3.5]).interval, None, "a round held all");
     }
 
     #[test]

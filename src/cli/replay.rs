@@ -2,7 +2,7 @@
 //! held any more.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
@@ -12,11 +12,11 @@ use crate::analysis::replay::{Asked as AskedUnits, Plan, Played};
 use crate::record::Run;
 use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
-use crate::record::sweep::Swept;
+use crate::record::sweep::{Axis, Plan as SweepPlan};
 use crate::report;
 use crate::runner::replay::{self, Request as Replay};
 use crate::runner::series::Series;
-use crate::runner::sweep::Request;
+use crate::runner::sweep::{Replayed, Request};
 use crate::runner::{Context, RunError};
 use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
@@ -39,7 +39,8 @@ Examples:
                                                     will it fit, and with how much room?
   petal compare old-array new-array                 the folders of two such replays, side by side
 
-The profile is of petal profile. Data must be loaded (petal setup), larger than the target's caches
+The profile is of petal profile. The same command goes on with steps that
+were stopped or killed. Data must be loaded (petal setup), larger than the target's caches
 where production's reads came from storage. docs/recipes/will-it-fit.md goes through an example.";
 
 /// What a profile says: flags and files that set it too would contradict it.
@@ -101,6 +102,10 @@ pub fn command() -> Command {
                 .conflicts_with("objective"),
         )
         .arg(flag("dry-run", "Show how the profile becomes operations, without trial and run"))
+        .arg(
+            flag("fresh", "Begin the steps anew; what is in their folder is kept beside it")
+                .requires("scale"),
+        )
         .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
         .arg(flag(
             "full",
@@ -145,7 +150,6 @@ fn scales(text: &str) -> Result<Vec<f64>, String> {
 /// A command line, read.
 struct Given {
     profile: Profile,
-    profile_path: PathBuf,
     flags: BTreeMap<&'static str, String>,
     conf: Option<PathBuf>,
     schemas: Option<u32>,
@@ -213,7 +217,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         settings: &base,
         with_plan: &with_plan,
     };
-    let plan = replay::fit(&request, &ground, &context)?;
+    let asked = replay::untried(&request, &ground)?;
+    let objective = objective(matches, &asked)?;
+    let dir = steps_dir(matches, &given, &base, &asked);
+    let goes_on = dir.as_ref().filter(|_| !is_dry && !matches.get_flag("fresh"));
+    let kept = match goes_on {
+        Some(dir) => replay::kept(&asked, dir, objective.as_ref())?,
+        None => None,
+    };
+    let plan = match kept {
+        Some(plan) => {
+            console.warn("these steps were begun before: their trials are not made again");
+            plan
+        }
+        None => replay::fit(&request, &ground, &context)?,
+    };
     let shown = report::replay::plan(&plan);
     match matches.get_flag("json") && !is_dry {
         true => shown.lines().for_each(|line| console.warn(line)),
@@ -222,11 +240,32 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     if is_dry {
         return Ok(Exit::Done);
     }
-    let objective = objective(matches, &plan)?;
-    match matches.get_one::<Vec<f64>>("scale").map_or(&[1.0][..], Vec::as_slice) {
-        [scale] => once(matches, &given, (&plan, *scale), &context, console),
-        scales => step_by_step(matches, &given, (&plan, scales), objective, console),
+    match (matches.get_one::<Vec<f64>>("scale").map_or(&[1.0][..], Vec::as_slice), dir) {
+        ([scale], _) => once(matches, &given, (&plan, *scale), &context, console),
+        (scales, dir) => step_by_step(matches, &given, (&plan, scales, dir), objective, console),
     }
+}
+
+/// The folder of a replay step by step: the one that was named, else one named after what was asked,
+/// so that the same command finds it again; None of a single multiple.
+fn steps_dir(
+    matches: &ArgMatches,
+    given: &Given,
+    base: &Settings,
+    asked: &Plan,
+) -> Option<PathBuf> {
+    let scales = matches.get_one::<Vec<f64>>("scale").filter(|scales| scales.len() > 1)?;
+    if let Some(out) = given.flags.get("OUT").filter(|out| !out.is_empty()) {
+        return Some(out.into());
+    }
+    let values = scales.iter().map(f64::to_string).collect();
+    let mut settings = base.record_map();
+    ["out", "repeats", "seed"].iter().for_each(|key| drop(settings.remove(*key)));
+    settings.insert("load".to_owned(), format!("{:?}", asked.of).into());
+    let axes = vec![Axis { key: break_point::AXIS.to_owned(), values }];
+    let same = SweepPlan { axes, settings, ..SweepPlan::default() };
+    let name = format!("replay-{}-{:08x}", base.db.scheme, same.fingerprint() >> 32);
+    Some(base.out.join(name))
 }
 
 fn given(matches: &ArgMatches) -> Result<Given, Failure> {
@@ -239,10 +278,9 @@ fn given(matches: &ArgMatches) -> Result<Given, Failure> {
             parameter.flag()
         )));
     }
-    let profile_path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
+    let path = matches.get_one::<PathBuf>("profile").cloned().unwrap_or_default();
     Ok(Given {
-        profile: crate::analysis::profile::resummarise(profile::load(&profile_path)?),
-        profile_path,
+        profile: crate::analysis::profile::resummarise(profile::load(&path)?),
         flags,
         conf: matches.get_one::<PathBuf>("conf").cloned(),
         schemas: matches.get_one("schemas").copied(),
@@ -287,52 +325,42 @@ fn once(
 fn step_by_step(
     matches: &ArgMatches,
     given: &Given,
-    (plan, scales): (&Plan, &[f64]),
+    (plan, scales, dir): (&Plan, &[f64], Option<PathBuf>),
     objective: Option<Objective>,
     console: &Console,
 ) -> Result<Exit, Failure> {
     let mut flags = given.flags(Some(plan));
     let scales: Vec<String> = scales.iter().map(f64::to_string).collect();
     flags.insert("RATE_SCALE", scales.join(","));
-    let dir = flags.remove("OUT").filter(|out| !out.is_empty()).map(PathBuf::from);
+    flags.remove("OUT");
     let targets: Vec<String> = flags.remove("DB").into_iter().collect();
     let request = Request {
         asked: Asked { flags, sessions: None, targets },
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,
         load: false,
-        fresh: false,
+        fresh: matches.get_flag("fresh"),
         again_failed: false,
         os_data: matches.get_one("os-data").cloned(),
         objective: objective.clone(),
-        replay: Some(ReplayOf {
-            objective: objective.as_ref().map(ToString::to_string),
-            ..plan.of.clone()
+        replay: Some(Replayed {
+            of: ReplayOf {
+                objective: objective.as_ref().map(ToString::to_string),
+                ..plan.of.clone()
+            },
+            profile: &given.profile,
         }),
     };
     let (swept, exit, folder) = sweep_command::sweep_into(&request, console)?;
-    let found = write(&swept, objective.as_ref(), given, &folder, console)?;
-    match found {
-        Some(text) if !matches.get_flag("json") => console.report(|| text),
+    match break_point::of(&swept, objective.as_ref()) {
+        Some(found) if !matches.get_flag("json") => {
+            let page = folder.join(report::FIT_HTML_NAME);
+            console.warn(&format!("the answer as a page is {}", page.display()));
+            console.report(|| report::replay::break_point(&found));
+        }
         _ => console.result(&sweep_command::json(&swept)?),
     }
     Ok(exit)
-}
-
-/// Leaves the answer beside the sweep's own report, with the profile. Returns it as text.
-fn write(
-    swept: &Swept,
-    objective: Option<&Objective>,
-    given: &Given,
-    folder: &Path,
-    console: &Console,
-) -> Result<Option<String>, Failure> {
-    let Some(found) = break_point::of(swept, objective) else { return Ok(None) };
-    let written = report::write_fit(folder, &found, &given.profile, &given.profile_path)?;
-    if let Some(page) = written.first() {
-        console.warn(&format!("the answer as a page is {}", page.display()));
-    }
-    Ok(Some(report::replay::break_point(&found)))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::analysis::findings;
 use crate::analysis::petals::Petals;
+use crate::analysis::{break_point, findings};
 use crate::awr::to_record;
 use crate::record::calibration::Calibration;
 use crate::record::{self, Folder, RecordError, Run, calibration, sweep};
@@ -307,7 +307,9 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         console.result(&super::sweep::json(&swept)?);
     } else {
         let petals = Petals::of(&swept.observations()).with_objective(objective);
-        console.report(|| report::sweep::render(&swept, &petals, objective));
+        let fit = break_point::of(&swept, objective);
+        let fit = fit.map(|found| report::replay::break_point(&found) + "\n").unwrap_or_default();
+        console.report(|| fit + &report::sweep::render(&swept, &petals, objective));
     }
     Ok(exit)
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::observation::Observation;
+use super::replay::ReplayOf;
 use super::{Folder, RecordError, Run, Status, as_text, format};
 
 pub const FORMAT: &str = "petal-sweep/1";
@@ -100,6 +101,9 @@ pub struct Sweep {
     /// Cells that are not run, because a lower step of their round was not held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Failure>,
+    /// The load that the cells imitate, as it was fitted to the target before the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayOf>,
 }
 
 /// A sweep with the records of its cells, as reports need it.
@@ -394,6 +398,7 @@ mod tests {
             cells: Vec::new(),
             failures: Vec::new(),
             skipped: Vec::new(),
+            replay: None,
         }
     }
 

@@ -34,10 +34,9 @@ pub mod workbook;
 use std::path::{Path, PathBuf};
 
 use crate::analysis;
-use crate::analysis::break_point::BreakPoint;
+use crate::analysis::break_point::{self, BreakPoint};
 use crate::analysis::petals::Petals;
 use crate::record::calibration::Calibration;
-use crate::record::profile::Profile;
 use crate::record::sweep::Swept;
 use crate::record::{self, Folder, RecordError, Run, latency_log};
 use crate::settings::objective::Objective;
@@ -87,32 +86,30 @@ pub fn write_sweep(
         let name = format!("{}.svg", chart.name);
         written.push(folder.write_atomically(&name, printable(&drawn).as_bytes())?);
     }
+    if let Some(found) = break_point::of(swept, objective) {
+        written.extend(write_fit(folder, &found)?);
+    }
     Ok(written)
 }
 
 pub const FIT_HTML_NAME: &str = "will-it-fit.html";
-pub const FIT_TEXT_NAME: &str = "will-it-fit.txt";
+const FIT_TEXT_NAME: &str = "will-it-fit.txt";
+const FIT_SVG_NAME: &str = "will-it-fit.svg";
 
-/// Writes the break point of a replay into the folder of its sweep, with the profile beside it, and
-/// returns the paths.
-pub fn write_fit(
-    folder: &Path,
-    found: &BreakPoint,
-    profile: &Profile,
-    profile_path: &Path,
-) -> Result<Vec<PathBuf>, RecordError> {
-    let folder = Folder::open(folder);
-    let page = made(&folder, FIT_HTML_NAME, "the answer as a page", html::fit(found, profile))?;
+/// Writes the break point of a replay into the folder of its sweep, and returns the paths. The page
+/// needs the profile that lies there.
+fn write_fit(folder: &Folder, found: &BreakPoint) -> Result<Vec<PathBuf>, RecordError> {
     let text = replay::break_point(found);
-    Ok(vec![
-        folder.write_atomically(FIT_HTML_NAME, printable(&page).as_bytes())?,
-        folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?,
-        folder.write_atomically(
-            "will-it-fit.svg",
-            printable(&html::fit_svg(found, profile)).as_bytes(),
-        )?,
-        folder.write_atomically("profile.json", &profile.text(profile_path)?)?,
-    ])
+    let mut written = vec![folder.write_atomically(FIT_TEXT_NAME, printable(&text).as_bytes())?];
+    let path = folder.path().join(record::profile::NAME);
+    if path.is_file() {
+        let profile = analysis::profile::resummarise(record::profile::load(&path)?);
+        let page = made(folder, FIT_HTML_NAME, "the answer as a page", html::fit(found, &profile))?;
+        let drawn = html::fit_svg(found, &profile);
+        written.push(folder.write_atomically(FIT_HTML_NAME, printable(&page).as_bytes())?);
+        written.push(folder.write_atomically(FIT_SVG_NAME, printable(&drawn).as_bytes())?);
+    }
+    Ok(written)
 }
 
 /// Writes every report of a calibration into its folder, and returns their paths.

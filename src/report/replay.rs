@@ -142,12 +142,14 @@ fn named(figures: &BTreeMap<String, f64>, name: &str) -> Option<f64> {
 
 /// Several platforms under the same load, a row each.
 pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
-    let mut table = Table::of_figures("platform | holds | fails at | room | limited by");
+    let mut table =
+        Table::of_figures("platform | holds | fails at | breaks at, 95 % | room | limited by");
     for (name, found) in found {
         table.row([
             name.clone(),
             or_dash(found.holds, |scale| format!("{scale}x")),
             or_dash(found.fails, |scale| format!("{scale}x")),
+            found.interval_words().unwrap_or_else(|| "-".to_owned()),
             or_dash(found.holds, |scale| format!("{:.1}", scale - 1.0)),
             or_dash(found.cause.as_deref(), |cause| {
                 // The column says it.

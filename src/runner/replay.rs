@@ -1,6 +1,7 @@
 //! The plan of a replay, fitted to its target by short trials: how many blocks the target reads and
 //! writes for a row, and how much it logs, is known when it was tried.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::series::{Series, UsedData};
@@ -10,6 +11,9 @@ use crate::analysis::replay::{Asked, Ground, Plan, Played, plan};
 use crate::engine::EngineError;
 use crate::record::Status;
 use crate::record::profile::Profile;
+use crate::record::replay::ReplayOf;
+use crate::record::sweep::{self, Sweep};
+use crate::settings::objective::Objective;
 use crate::settings::{Settings, WarmUp};
 
 /// What the first trial corrects, the second confirms.
@@ -56,15 +60,13 @@ pub fn fit(
     ground: &Ground,
     context: &Context<'_>,
 ) -> Result<Plan, RunError> {
-    let planned = |length: Duration, trial: Option<&Measured>| {
-        plan(request.profile, (request.played, length), ground, request.asked, trial)
-            .map_err(|error| RunError::Setting(error.to_string()))
-    };
+    let planned =
+        |length: Duration, trial: Option<&Measured>| planned(request, ground, length, trial);
     let mut found: Option<Measured> = None;
     let mut tried = planned(request.trial, None)?;
     let trials = if request.trial.is_zero() { 0 } else { TRIALS_MAX };
     for _ in 0..trials {
-        found = Some(trial(request, &tried, context)?);
+        found = Some(trial(request, &tried, context)?.after(found.as_ref()));
         let corrected = planned(request.trial, found.as_ref())?;
         let is_same = is_close(&tried, &corrected);
         tried = corrected;
@@ -73,6 +75,65 @@ pub fn fit(
         }
     }
     planned(request.settings.run_time, found.as_ref())
+}
+
+/// The plan before any trial.
+pub fn untried(request: &Request<'_>, ground: &Ground) -> Result<Plan, RunError> {
+    planned(request, ground, request.settings.run_time, None)
+}
+
+/// The plan with which the sweep in `dir` was begun, so that its trials need not be made again; None
+/// where none was begun there. Refuses the folder of another load, and of another objective.
+pub fn kept(
+    asked: &Plan,
+    dir: &Path,
+    objective: Option<&Objective>,
+) -> Result<Option<Plan>, RunError> {
+    if !sweep::is_one(dir) {
+        return Ok(None);
+    }
+    let begun: Sweep = sweep::read(dir)?;
+    let Some(of) = begun.replay else { return Ok(None) };
+    let load = |of: &ReplayOf| (of.database.clone(), of.time.clone(), of.per_second.clone());
+    if load(&of) != load(&asked.of) {
+        return Err(RunError::Setting(format!(
+            "{}: replays another load, {}, {}; name another folder with --out, or begin anew with \
+             --fresh",
+            dir.display(),
+            of.database,
+            of.time
+        )));
+    }
+    let objective = objective.map(ToString::to_string);
+    if of.objective != objective {
+        let shown = |objective: Option<String>| objective.unwrap_or_else(|| "none".to_owned());
+        return Err(RunError::Setting(format!(
+            "{}: its steps were judged by the objective {}, not {}; petal report {0} --max-latency \
+             judges them by another one; else name another folder with --out, or begin anew with \
+             --fresh",
+            dir.display(),
+            shown(of.objective),
+            shown(objective),
+        )));
+    }
+    let plan = asked.with_parameters(&begun.plan.settings).ok_or_else(|| {
+        RunError::Environment(format!(
+            "{}: its sweep.json does not tell the rates that were replayed; name another folder \
+             with --out, or begin anew with --fresh",
+            dir.display()
+        ))
+    })?;
+    Ok(Some(Plan { of, ..plan }))
+}
+
+fn planned(
+    request: &Request<'_>,
+    ground: &Ground,
+    length: Duration,
+    trial: Option<&Measured>,
+) -> Result<Plan, RunError> {
+    plan(request.profile, (request.played, length), ground, request.asked, trial)
+        .map_err(|error| RunError::Setting(error.to_string()))
 }
 
 fn trial(request: &Request<'_>, plan: &Plan, context: &Context<'_>) -> Result<Measured, RunError> {

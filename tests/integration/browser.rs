@@ -352,6 +352,23 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     let card = work.petal(["card", "others/tulip", "--out", "gallery"]).exits(0).stdout;
     assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");
     let Some(mut browser) = opened(&work.path("gallery/index.html")) else { return };
+    // A chart far down is built when the reader comes near.
+    let built = "document.querySelectorAll('#multiples .plot').length";
+    let text = std::fs::read_to_string(work.path("gallery/index.html")).unwrap();
+    assert_eq!(text.matches("<noscript>").count(), 3);
+    browser.window(1280, 200);
+    browser.open(&work.path("gallery/index.html"));
+    browser.value("document.querySelector('#fig-petal-2').scrollIntoView({behavior: 'instant'})");
+    browser.until(&format!("{built} === 3"));
+    browser.point_at("document.querySelector('#fig-petal-2 .hit')");
+    assert!(tip(&mut browser).contains("PIOPS"), "the values of a chart that was built later");
+    browser.window(1280, 100);
+    browser.open(&work.path("gallery/index.html"));
+    browser.prefers("light", "print");
+    browser.until(&format!("{built} === 3"));
+    browser.prefers("light", "screen");
+    browser.window(1280, 900);
+    browser.open(&work.path("gallery/index.html"));
     let hosts = "[...document.querySelectorAll('#lines tbody tr')].filter(r => !r.hidden)
         .map(r => r.cells[10].textContent.trim()).join(' ')";
     let by_piops = "[...document.querySelectorAll('#lines th button')]

@@ -149,6 +149,11 @@ impl Browser {
         value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
     }
 
+    /// Waits until an expression is true.
+    pub fn until(&mut self, expression: &str) {
+        crate::support::until(expression, || self.value(expression) == true);
+    }
+
     pub fn window(&mut self, width: u32, height: u32) {
         self.call(
             "Emulation.setDeviceMetricsOverride",

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use crate::oracle_wire::capture;
-use crate::oracle_wire::stand_in::{Fault, Release, StandIn};
+use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn};
 use crate::support::{Workplace, count, findings};
 
 const LOOP: &str = "DECLARE ops ";
@@ -37,6 +37,45 @@ fn a_load_a_run_and_a_check_go_through() {
         assert!(stand_in.shared.world().tables.is_empty());
         stand_in.understood_all();
     }
+}
+
+#[test]
+fn a_schema_loads_in_ranges_and_the_others_are_copies_of_it() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let url = format!("{}?further_schemas=copy", stand_in.url());
+    let args = ["setup", "-s", "3", "--scale", "8M", "--load-parallel-degree", "3", "--db", &url];
+    work.petal(args).exits(0).telling(&["are copies of the first one"]);
+    let first = stand_in.rows(1);
+    assert!(first.keys().copied().eq(1..=1024));
+    for schema in [2, 3] {
+        let copied = stand_in.rows(schema);
+        let differ = copied.iter().filter(|(key, text)| first.get(key) != Some(text)).count();
+        assert_eq!((copied.len(), differ), (1024, 1), "all but the first row is copied");
+    }
+    let sent = stand_in.statements();
+    let count = |begin: &str| sent.iter().filter(|sql| sql.starts_with(begin)).count();
+    // The first row, and a range of 341 for each of three sessions.
+    assert_eq!(count("INSERT INTO petal1_cf1 VALUES"), 4);
+    assert_eq!(count("INSERT INTO petal2_cf1 VALUES"), 1);
+    assert_eq!(count("INSERT /*+ APPEND */ INTO petal2_cf1 SELECT"), 1);
+    stand_in.understood_all();
+}
+
+/// How far the texts of a call reach, as docs/engines/oracle.md has it.
+#[test]
+fn a_call_holds_thirteen_heavy_updates_of_random_text() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let setup = ["setup", "-s", "1", "--scale", "8M", "--obfuscate-columns", "true"];
+    petal(&work, &stand_in, &setup).exits(0);
+    let args = ["run", "--update-pct", "100", "--redo-stress", "heavy", "--work-unit", "1"];
+    petal(&work, &stand_in, &[&args[..], &["--work-loop", "500"]].concat()).exits(0);
+    let of = |call: &Call, name: &str| call.binds[name].clone();
+    let calls = stand_in.calls();
+    assert_eq!(calls.iter().map(|call| of(call, "TOTAL").number()).max(), Some(13));
+    // Nineteen columns of 128 characters each, of 32,000.
+    let longest = calls.iter().map(|call| of(call, "FILLERS").text().len()).max();
+    assert_eq!(longest, Some(13 * 19 * 128));
+    stand_in.understood_all();
 }
 
 #[test]
@@ -100,7 +139,8 @@ fn a_load_that_meets_an_error_says_which_and_leaves_nothing() {
     for (statement, code, message, hint) in at {
         let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
         stand_in.fails_at(statement, 0, Fault::Fails(code, message));
-        let ended = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).ends();
+        let one = ["setup", "-s", "1", "--scale", "8M", "--load-parallel-degree", "1"];
+        let ended = petal(&work, &stand_in, &one).ends();
         assert!([Some(1), Some(3)].contains(&ended.code), "{}", ended.stderr);
         ended.telling(&[&format!("ORA-{code:05}: {message}"), hint]);
         stand_in.is_well_again();
@@ -203,7 +243,7 @@ fn a_panic_of_the_driver_costs_the_session_and_no_figure() {
         assert!(told.iter().all(|words| message.contains(words)), "{message}");
         assert!(count(&run, "/ops/total") > 0);
     }
-    for statement in ["APPEND_VALUES", "DBMS_ROWID"] {
+    for statement in ["INSERT INTO petal1", "DBMS_ROWID"] {
         let (stand_in, work) = (StandIn::start(Release::Xe18), Workplace::new());
         stand_in.fails_at(statement, 0, short.clone());
         let setup = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).exits(3);

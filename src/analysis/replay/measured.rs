@@ -40,9 +40,28 @@ pub struct Measured {
     /// Blocks written, and bytes of log, for each row that UPDATEs changed.
     pub writes_per_row: Option<f64>,
     pub redo_per_row: Option<f64>,
+    /// Bytes of log for a row in an earlier trial, with the other REDO_STRESS.
+    pub other_redo_per_row: Option<f64>,
 }
 
 impl Measured {
+    /// With what an earlier trial found of the other REDO_STRESS.
+    pub fn after(self, earlier: Option<&Self>) -> Self {
+        let of_other = earlier.and_then(|earlier| match earlier.redo_stress == self.redo_stress {
+            true => earlier.other_redo_per_row,
+            false => earlier.redo_per_row,
+        });
+        Self { other_redo_per_row: of_other, ..self }
+    }
+
+    /// Bytes of log for each row that UPDATEs changed; None of a kind that was not tried.
+    pub fn redo_of(&self, redo_stress: RedoStress) -> Option<f64> {
+        match redo_stress == self.redo_stress {
+            true => self.redo_per_row,
+            false => self.other_redo_per_row,
+        }
+    }
+
     /// Of its steady window: at first no write is due, for a cache takes them.
     pub fn of(run: &Run) -> Self {
         let run = &*run.headline().run;
@@ -64,6 +83,7 @@ impl Measured {
             }),
             writes_per_row: per(io.physical_write_blocks, rows.update),
             redo_per_row: per(io.redo_bytes, rows.update),
+            other_redo_per_row: None,
         }
     }
 
@@ -116,6 +136,7 @@ mod tests {
             reads: read_cost(20, 1000, 100),
             writes_per_row: Some(0.1),
             redo_per_row: Some(300.0),
+            other_redo_per_row: None,
         };
         assert_eq!((found.usable_reads(), found.usable_writes_per_row()), (None, None));
     }

@@ -7,6 +7,10 @@ mod words;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use crate::record::as_text;
 use crate::record::profile::{Interval, Profile};
 use crate::record::replay::ReplayOf;
 use crate::settings::RedoStress;
@@ -248,8 +252,13 @@ fn redo_stress(
     let of_trial = trial.and_then(|trial| Some((trial.redo_stress, trial.redo_per_row?)));
     let bytes = |redo_stress: RedoStress| {
         let guess = redo_guess(redo_stress, ground);
-        let factor = of_trial.map_or(1.0, |(tried, found)| found / redo_guess(tried, ground));
-        guess * factor * f64::from(update_work_unit)
+        // The kinds differ by their columns; what else is logged, such as whole pages, both log.
+        let by_columns = |(tried, found): (RedoStress, f64)| {
+            (found + guess - redo_guess(tried, ground)).max(guess)
+        };
+        let found = trial.and_then(|trial| trial.redo_of(redo_stress));
+        let per_row = found.or(of_trial.map(by_columns)).unwrap_or(guess);
+        per_row * f64::from(update_work_unit)
     };
     let far = |redo_stress| (bytes(redo_stress) / wanted).ln().abs();
     match far(RedoStress::Heavy) < far(RedoStress::Lite) {
@@ -285,12 +294,7 @@ fn expected(
     }
     let per_row = [
         (WorkCount::BlockWrites, trial.writes_per_row, updated),
-        // The other kind of UPDATE was tried: nothing is known of this one.
-        (
-            WorkCount::RedoBytes,
-            trial.redo_per_row.filter(|_| trial.redo_stress == plan.redo_stress),
-            updated,
-        ),
+        (WorkCount::RedoBytes, trial.redo_of(plan.redo_stress), updated),
     ];
     for (figure, found, rows) in per_row {
         expected.extend(found.map(|found| (figure, found * rows)));
@@ -320,6 +324,24 @@ impl Plan {
             ("UPDATE_RATE", self.update_rate.to_string()),
             ("SCAN_RATE", self.scan_rate.to_string()),
         ])
+    }
+
+    /// The plan with parameters as a record shows them: what a trial corrected in another call. What
+    /// the target should do is not known then. None where one of them is missing.
+    pub fn with_parameters(&self, settings: &Map<String, Value>) -> Option<Self> {
+        let text = |key: &str| Some(as_text(settings.get(key)?, ""));
+        let rate = |key: &str| RateOverTime::parse(&text(key)?);
+        let unit = |key: &str| text(key)?.parse().ok();
+        Some(Self {
+            work_unit: unit("work_unit")?,
+            update_work_unit: unit("update_work_unit")?,
+            redo_stress: RedoStress::deserialize(settings.get("redo_stress")?).ok()?,
+            select_rate: rate("select_rate")?,
+            update_rate: rate("update_rate")?,
+            scan_rate: rate("scan_rate")?,
+            expected: BTreeMap::new(),
+            of: self.of.clone(),
+        })
     }
 }
 

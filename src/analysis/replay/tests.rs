@@ -56,6 +56,7 @@ fn trial(reads: f64, writes: f64, redo: f64, redo_stress: RedoStress) -> Measure
         reads: Some(ReadCost { per_row: reads, per_operation: 0.0 }),
         writes_per_row: Some(writes),
         redo_per_row: Some(redo),
+        other_redo_per_row: None,
     }
 }
 
@@ -141,6 +142,25 @@ fn more_redo_takes_all_columns_and_scans_need_a_table() {
     let plan = plan(&busy(), time, &bare, Asked::default(), None).unwrap();
     assert!(plan.scan_rate.is_zero());
     assert!(plan.of.not_imitated.iter().any(|line| line.contains("100.0 blocks/s, are left out")));
+}
+
+#[test]
+fn the_kind_of_update_whose_redo_is_nearer_is_taken_by_trials_of_both() {
+    let mut paged = busy();
+    paged.intervals[1].per_second.insert(RedoBytes, 50.0 * 8.0 * 2500.0);
+    // Guessed from the columns alone it is HEAVY. A trial of it finds page images beside them, which
+    // the other kind logs, too.
+    assert_eq!(planned(&paged, None).redo_stress, RedoStress::Heavy);
+    let heavy = trial(1.0, 1.0, 4000.0, RedoStress::Heavy);
+    let second = planned(&paged, Some(&heavy));
+    assert_eq!((second.redo_stress, second.ratio(RedoBytes)), (RedoStress::Lite, None));
+    let lite = trial(1.0, 1.0, 2400.0, RedoStress::Lite).after(Some(&heavy));
+    let last = planned(&paged, Some(&lite));
+    assert_eq!((last.redo_stress, last.ratio(RedoBytes)), (RedoStress::Lite, Some(0.96)));
+    // It logs much less than its columns told: the kind that was tried before is nearer.
+    let less = trial(1.0, 1.0, 500.0, RedoStress::Lite).after(Some(&heavy));
+    let last = planned(&paged, Some(&less));
+    assert_eq!((last.redo_stress, last.ratio(RedoBytes)), (RedoStress::Heavy, Some(1.6)));
 }
 
 #[test]

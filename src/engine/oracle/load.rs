@@ -2,16 +2,21 @@
 //! statistics and proof. Rows of `petal_meta`, written for all schemas in one transaction at the
 //! end, make them complete. A load that is cut off leaves marked tables without such rows, which
 //! nobody takes for data and the next setup or drop removes.
+//!
+//! Where there are more connections than schemas, ranges of one are loaded at once. Direct path locks
+//! a table for one session: ranges go by plain INSERTs. Or the database copies the first schema.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use super::database::Database;
 use super::errors::AtPlace;
 use super::link::{Connector, Value};
 use super::meta::{self, Tables, cell, number};
-use super::session::use_hints;
+use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
 use super::{before_run, sql};
+use crate::engine::server::liveness::{self, AbortHandle};
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
@@ -26,11 +31,16 @@ const ROWS_PER_CALL: u64 = 500;
 /// Redo logs below this switch too often for a test.
 const LOG_BYTES_MIN: u64 = 1 << 30;
 
+const COPIES: &str = "the further schemas are copies of the first one: their rows hold the same texts, \
+    which storage that deduplicates may keep once";
+
 /// One load under way.
 pub struct Loader<'a> {
     pub connector: &'a dyn Connector,
     pub place: &'a str,
     pub data_place: DataPlace<'a>,
+    /// The first schema is loaded, and the database makes the others of it.
+    pub copies_schemas: bool,
     pub load: Load<'a>,
 }
 
@@ -39,10 +49,21 @@ impl Loader<'_> {
         let mut database = self.connect("petal setup")?;
         self.check_names(&mut database)?;
         redo_advice(&mut database).iter().for_each(|line| self.load.progress.note(line));
+        drop(database);
         self.load.show_loading();
-        let loaded = self.load.run(
+        let plan = self.load.plan;
+        let (first, further) = plan.schemas.split_at(plan.schemas.len().min(1));
+        let rounds: &[&[u32]] = match self.copies_schemas {
+            true => &[first, further],
+            false => &[&plan.schemas],
+        };
+        if self.copies_schemas && !further.is_empty() {
+            self.load.progress.note(COPIES);
+        }
+        let loaded = self.load.run_in_rounds(
+            rounds,
             &|schema, state| self.load_schema(schema, state),
-            || self.complete(&mut database),
+            || self.complete(),
             || self.clean_up(),
         )?;
         // Schemas are indexed while others load: phases have no times of their own.
@@ -113,13 +134,48 @@ impl Loader<'_> {
 
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<LoadedSchema> {
         let begin = Instant::now();
-        let database = &mut self.connect(&format!("petal setup {schema}"))?;
-        let _ = use_hints(database.link.as_mut());
-        let plan = self.load.plan;
-        let tables = Tables::petals(schema);
+        let (plan, tables) = (self.load.plan, Tables::petals(schema));
         let filling = Filling { loader: self, schema, state };
-        filling.fill(database, &tables.main, plan.rows)?;
-        filling.fill(database, &tables.scan, plan.scan_rows)?;
+        let first = plan.schemas.first().filter(|&&first| self.copies_schemas && first != schema);
+        let source = first.map(|&first| Tables::petals(first));
+        let source = source.as_ref();
+        filling.fill(&tables.main, source.map(|source| &*source.main), plan.rows)?;
+        filling.fill(&tables.scan, source.map(|source| &*source.scan), plan.scan_rows)?;
+        self.connected(schema, state, |database| {
+            let (summary, durable) = (self.finish(database, &tables, schema, state)?, None);
+            let seconds = begin.elapsed().as_secs_f64();
+            Ok(LoadedSchema { summary: LoadedSchemaSummary { seconds, ..summary }, durable })
+        })
+    }
+
+    /// Works on a connection of its own. When the load is over, the database is asked to cancel the
+    /// statement under way, which may be an index, a copy or a proof of a terabyte.
+    fn connected<T>(
+        &self,
+        schema: u32,
+        state: &LoadState<'_>,
+        work: impl FnOnce(&mut Database) -> Result<T>,
+    ) -> Result<T> {
+        let mut database = self.connect(&format!("petal setup {schema}"))?;
+        let _ = use_hints(database.link.as_mut());
+        let statements = CancelStatements::of(database.link.as_mut());
+        let cancel = || statements.send(self.connector, || ());
+        let is_over = || state.is_over();
+        liveness::until_over(&AbortHandle::new(), &cancel, &is_over, &|| (), || work(&mut database))
+    }
+
+    /// Makes index and statistics of a schema's rows, and proves one row per block.
+    fn finish(
+        &self,
+        database: &mut Database,
+        tables: &Tables,
+        schema: u32,
+        state: &LoadState<'_>,
+    ) -> Result<LoadedSchemaSummary> {
+        let plan = self.load.plan;
+        for table in [&tables.main, &tables.scan] {
+            database.execute(&format!("finishing {table}"), &filled("logging", table))?;
+        }
         let index = sql::create_index(&tables.main, plan.unique_index, self.data_place);
         let doing = format!("indexing {}", tables.main);
         database.execute(&doing, &index)?;
@@ -136,18 +192,17 @@ impl Loader<'_> {
         let segments = meta::segments(database)?;
         let size = |name: &str| segments.get(name).copied().unwrap_or(0);
         let index_bytes = size(&format!("{}_custid", tables.main));
-        let summary = LoadedSchemaSummary {
+        Ok(LoadedSchemaSummary {
             schema: SchemaMeta::of_plan(plan, schema).loaded(size(&tables.main), index_bytes),
             scan_bytes: size(&tables.scan),
-            seconds: begin.elapsed().as_secs_f64(),
+            seconds: 0.0,
             placement,
-        };
-        Ok(LoadedSchema { summary, durable: None })
+        })
     }
 
-    /// All schemas are proved: one transaction says so.
-    fn complete(&self, database: &mut Database) -> Result<()> {
-        let link = &mut database.link;
+    /// All schemas are proved: one transaction says so, of a session that was not idle for hours.
+    fn complete(&self) -> Result<()> {
+        let link = &mut self.connect("petal setup")?.link;
         let insert = sql::section(sql::LOAD, "insert_meta");
         let delete = sql::section(sql::LOAD, "delete_meta");
         let entries = meta::entries(self.load.plan, self.data_place.tablespace);
@@ -273,37 +328,84 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Makes a table and fills it in the order of its blocks, keys scattered.
-    fn fill(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
+    /// Makes a table and fills it, keys scattered: by one session in the order of its blocks, by
+    /// several at once, or from `source` in the database.
+    fn fill(&self, table: &str, source: Option<&str>, rows: u64) -> Result<()> {
+        let (loader, state) = (self.loader, self.state);
+        let is_parted = source.is_none() && state.sessions > 1;
+        loader.connected(self.schema, state, |database| {
+            self.create(database, table, rows)?;
+            match source {
+                _ if is_parted => Ok(()),
+                Some(source) => self.copy(database, table, source, rows),
+                None => self.write(database, table, rows, 1..rows),
+            }
+        })?;
+        if !is_parted {
+            return Ok(());
+        }
+        state.in_ranges(1..rows, |range| {
+            loader
+                .connected(self.schema, state, |database| self.write(database, table, rows, range))
+        })
+    }
+
+    /// Makes a table with its first row, which sets how many a block may take.
+    fn create(&self, database: &mut Database, table: &str, rows: u64) -> Result<()> {
         let (loader, plan) = (self.loader, self.loader.load.plan);
-        let width = column_bytes(plan.block_size);
-        let create = sql::create_table(table, width, loader.data_place);
+        let create = sql::create_table(table, column_bytes(plan.block_size), loader.data_place);
         database.execute(&format!("making {table}"), &create)?;
         database.execute(&format!("marking {table}"), &filled("comment_table", table))?;
+        if rows == 0 {
+            return Ok(());
+        }
+        self.write(database, table, rows, 0..1)?;
+        database.execute(&format!("preparing {table}"), &filled("minimize", table))
+    }
+
+    /// Writes the rows of these places: by direct path where one session writes all but the first.
+    fn write(
+        &self,
+        database: &mut Database,
+        table: &str,
+        rows: u64,
+        places: Range<u64>,
+    ) -> Result<()> {
+        let (loader, plan) = (self.loader, self.loader.load.plan);
         let doing = format!("writing rows of {table}");
         let keys = Permutation::new(rows.max(1), plan.seed);
-        let mut made = Rows::new(self.schema, plan.filler, width);
-        let insert = sql::insert("insert_rows", table);
-        let mut at = 0;
-        while at < rows {
+        let mut made = Rows::new(self.schema, plan.filler, column_bytes(plan.block_size));
+        let is_direct = self.state.sessions == 1 && places.start > 0;
+        let insert = sql::insert(if is_direct { "insert_direct" } else { "insert_rows" }, table);
+        let mut at = places.start;
+        while at < places.end {
             self.state.go_on()?;
-            // The first row alone: it sets how many a block may take.
-            let count = if at == 0 { 1 } else { ROWS_PER_CALL.min(rows - at) };
+            let count = ROWS_PER_CALL.min(places.end - at);
             made.make((at..at + count).map(|row| keys.apply(row) + 1));
             let binds = made.binds();
             let link = &mut database.link;
-            let sent = match at {
-                0 => link.execute(&sql::insert("insert_first", table), &binds[0]).map(|_| ()),
-                _ => link.execute_many(&insert, &binds).map(|_| ()),
+            let sent = match binds.as_slice() {
+                [row] => link.execute(&insert, row),
+                rows => link.execute_many(&insert, rows),
             };
-            sent.and_then(|()| link.commit()).at(loader.place, &doing)?;
-            if at == 0 {
-                database.execute(&format!("preparing {table}"), &filled("minimize", table))?;
-            }
+            sent.and_then(|_| link.commit()).at(loader.place, &doing)?;
             loader.load.progress.advance(count * u64::from(plan.block_size));
             at += count;
         }
-        database.execute(&format!("finishing {table}"), &filled("logging", table))
+        Ok(())
+    }
+
+    /// Copies the rows that are not there yet, all but the first, inside the database.
+    fn copy(&self, database: &mut Database, table: &str, source: &str, rows: u64) -> Result<()> {
+        let (loader, plan) = (self.loader, self.loader.load.plan);
+        let first = Permutation::new(rows.max(1), plan.seed).apply(0) + 1;
+        let copy = sql::filled(sql::LOAD, "copy_rows", &[("table", table), ("source", source)]);
+        let link = &mut database.link;
+        let copied = link.execute(&copy, &[Value::Number(first.cast_signed())]);
+        let copied = copied.and_then(|_| link.commit());
+        copied.at(loader.place, &format!("copying {source} to {table}"))?;
+        loader.load.progress.advance(rows.saturating_sub(1) * u64::from(plan.block_size));
+        Ok(())
     }
 }
 

@@ -50,8 +50,8 @@ use crate::engine::in_use::{DataUse, Unshared};
 use crate::engine::server::loader::Load;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, ServerReport, Session,
-    Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, ServerReport,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
@@ -232,6 +232,12 @@ impl Engine for Oracle {
         describe::describe(&self.url, self.config, &metas, &mut database, &mut admin)
     }
 
+    /// A loading connection has three threads: the loader, the driver's and the one that cancels.
+    fn load_needs(&self, plan: &LoadPlan) -> Needs {
+        let connections = u64::from(plan.degree);
+        Needs { files: connections, threads: 3 * connections, ..Needs::default() }
+    }
+
     fn load(&self, plan: &LoadPlan, progress: &dyn Progress, stop: &Stop) -> Result<LoadSummary> {
         self.refuse_slobs("loads")?;
         self.block_size(Some(plan.block_size))?;
@@ -245,6 +251,7 @@ impl Engine for Oracle {
                 tablespace: &tablespace,
                 buffer_pool: self.storage.buffer_pool.as_deref(),
             },
+            copies_schemas: self.storage.copies_schemas,
             load: Load { plan, progress, stop },
         }
         .run()

@@ -20,7 +20,8 @@ pub const PASSWORD_VARIABLE: &str = "ORACLE_PASSWORD";
 /// The password of the wallet's key, or `@FILE`.
 const WALLET_PASSWORD_VARIABLE: &str = "ORACLE_WALLET_PASSWORD";
 const WALLET_FILE: &str = "ewallet.pem";
-const OPTIONS: [&str; 5] = ["buffer_pool", "connect_timeout", "protocol", "tablespace", "wallet"];
+const OPTIONS: [&str; 6] =
+    ["buffer_pool", "connect_timeout", "further_schemas", "protocol", "tablespace", "wallet"];
 const POOLS: [&str; 3] = ["DEFAULT", "KEEP", "RECYCLE"];
 
 /// One service of the run.
@@ -66,6 +67,8 @@ pub struct Storage {
     pub tablespace: Option<String>,
     /// The buffer pool of tables and indexes; None: the database's default.
     pub buffer_pool: Option<String>,
+    /// The database copies the first schema into the others; else each is loaded by petal.
+    pub copies_schemas: bool,
 }
 
 /// What options come from beside the settings, so that tests have their own.
@@ -126,6 +129,7 @@ impl Options {
             storage: Storage {
                 tablespace: option("tablespace"),
                 buffer_pool: option("buffer_pool").map(|name| buffer_pool(&name)).transpose()?,
+                copies_schemas: copies_schemas(option("further_schemas").as_deref())?,
             },
         })
     }
@@ -153,6 +157,14 @@ fn buffer_pool(given: &str) -> Result<String> {
         false => {
             Err(refused("buffer_pool", given, "is no buffer pool", "use keep, recycle or default"))
         }
+    }
+}
+
+fn copies_schemas(given: Option<&str>) -> Result<bool> {
+    match given {
+        None | Some("load") => Ok(false),
+        Some("copy") => Ok(true),
+        Some(other) => Err(refused("further_schemas", other, "is not known", "use load or copy")),
     }
 }
 
@@ -400,8 +412,9 @@ mod tests {
         insta::assert_snapshot!(refusal("oracle://u@h:1521"), @"DB=oracle://u@h:1521: names no service; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://h/s"), @"DB=oracle://h/s: names no user; write oracle://user@host:1521/service, or oracle://user@alias with TNS_ADMIN");
         insta::assert_snapshot!(refusal("oracle://u@h/s?protocol=udp"), @"DB=oracle:...?protocol=udp: protocol is not known; use tcp or tcps");
-        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, protocol, tablespace, wallet");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?cache=1"), @"DB=oracle:...?cache=...: cache is no option of oracle:; it has buffer_pool, connect_timeout, further_schemas, protocol, tablespace, wallet");
         insta::assert_snapshot!(refusal("oracle://u@h/s?buffer_pool=big"), @"DB=oracle:...?buffer_pool=big: buffer_pool is no buffer pool; use keep, recycle or default");
+        insta::assert_snapshot!(refusal("oracle://u@h/s?further_schemas=2"), @"DB=oracle:...?further_schemas=2: further_schemas is not known; use load or copy");
         assert!(refusal("oracle://u@h/s?connect_timeout=0").contains("whole seconds"));
     }
 }

@@ -57,22 +57,14 @@ impl OracleSession {
         }
         link.limit(Some(SILENCE)).at(place, "connecting")?;
         let _ = use_hints(link.as_mut());
-        // An instance that is not known is not named when a session is cancelled.
-        let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
-        let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
-        let cancel = about_session("cancel", link.identity(), &instance);
-        let kill = about_session("kill", link.identity(), &instance);
+        let statements = CancelStatements::of(link.as_mut());
+        let instance = statements.instance.clone();
         let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
         let is_killed = Arc::<AtomicBool>::default();
         let killing = Arc::clone(&is_killed);
         // Who may not cancel waits for the driver's own limit.
         let control = SessionControl::new(Arc::clone(&connection), move || {
-            let Ok(mut admin) = connector.admin("petal cancel") else { return };
-            // 12.2 has no CANCEL SQL.
-            if admin.execute(&cancel, &[]).is_err() {
-                killing.store(true, Ordering::Relaxed);
-                let _ = admin.execute(&kill, &[]);
-            }
+            statements.send(connector.as_ref(), || killing.store(true, Ordering::Relaxed));
         });
         let work = Work {
             link,
@@ -123,6 +115,34 @@ pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
         }
     }
     Ok(true)
+}
+
+/// What ends the statement of a session, sent by another one.
+pub struct CancelStatements {
+    cancel: String,
+    kill: String,
+    /// Empty where it is not known; it is not named then.
+    instance: String,
+}
+
+impl CancelStatements {
+    pub fn of(link: &mut dyn Link) -> Self {
+        let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
+        let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
+        let cancel = about_session("cancel", link.identity(), &instance);
+        let kill = about_session("kill", link.identity(), &instance);
+        Self { cancel, kill, instance }
+    }
+
+    /// Cancels the statement, as whoever may. Where that fails, kills the session.
+    pub fn send(&self, connector: &dyn Connector, before_kill: impl FnOnce()) {
+        let Ok(mut admin) = connector.admin("petal cancel") else { return };
+        // 12.2 has no CANCEL SQL.
+        if admin.execute(&self.cancel, &[]).is_err() {
+            before_kill();
+            let _ = admin.execute(&self.kill, &[]);
+        }
+    }
 }
 
 /// A statement about a session, by the numbers that V$SESSION has for it.

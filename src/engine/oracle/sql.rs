@@ -226,8 +226,8 @@ pub mod tests {
         let mut all = vec![
             ("create_table".to_owned(), create_table(&home.main, 128, place)),
             ("create_index".to_owned(), create_index(&home.main, true, place)),
-            ("insert_first".to_owned(), insert("insert_first", &home.main)),
             ("insert_rows".to_owned(), insert("insert_rows", &home.main)),
+            ("insert_direct".to_owned(), insert("insert_direct", &home.main)),
             ("select".to_owned(), select(&home)),
             ("scan".to_owned(), scan(&Tables::slobs(2))),
             ("update".to_owned(), update(&home, 2)),
@@ -252,6 +252,7 @@ pub mod tests {
                     ("serial", "2"),
                     ("instance", ", @1"),
                     ("tablespace", "IOPS"),
+                    ("source", hot.main.as_str()),
                 ];
                 all.push((name.to_owned(), filled(file, name, &with)));
             }

@@ -1,7 +1,9 @@
 //! The skeleton of a load. An engine checks that its names are free, loads each schema under another
 //! name, proves one row per block, and gives all schemas their final names at the very end: a load
-//! that is cut off leaves nothing that counts as loaded. After a failure it cleans up.
+//! that is cut off leaves nothing that counts as loaded. After a failure it cleans up. Schemas load
+//! at once, and one schema's rows in ranges where there are more connections than schemas.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -26,6 +28,8 @@ pub struct Load<'a> {
 pub struct LoadState<'a> {
     stop: &'a Stop,
     failed: Arc<AtomicBool>,
+    /// Connections of LOAD_PARALLEL_DEGREE that each schema of this round has.
+    pub sessions: u64,
 }
 
 /// A schema that is loaded and proved under its loading name.
@@ -55,10 +59,27 @@ impl Load<'_> {
         give_names: impl FnOnce() -> Result<()>,
         clean_up: impl FnOnce(),
     ) -> Result<Loaded> {
+        self.run_in_rounds(&[&self.plan.schemas], load_schema, give_names, clean_up)
+    }
+
+    /// Loads the plan's schemas as [`Self::run`] does, each round's when those before it are loaded.
+    pub fn run_in_rounds(
+        &self,
+        rounds: &[&[u32]],
+        load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<LoadedSchema> + Sync),
+        give_names: impl FnOnce() -> Result<()>,
+        clean_up: impl FnOnce(),
+    ) -> Result<Loaded> {
         let begin = Instant::now();
-        let state = LoadState { stop: self.stop, failed: Arc::default() };
-        let loaded = load_each(self.plan, &state.failed, |schema| load_schema(schema, &state));
-        let loaded = loaded.and_then(|schemas| {
+        let mut state = LoadState { stop: self.stop, failed: Arc::default(), sessions: 1 };
+        let degree = self.plan.degree as usize;
+        let mut load_round = |round: &&[u32]| {
+            state.sessions = (degree / round.len().max(1)).max(1) as u64;
+            each_at_once(degree, round, &state.failed, |&schema| load_schema(schema, &state))
+        };
+        let loaded: Result<Vec<_>> = rounds.iter().map(&mut load_round).collect();
+        let loaded = loaded.and_then(|rounds| {
+            let schemas = rounds.into_iter().flatten().collect::<Vec<_>>();
             state.go_on()?;
             let proved = Instant::now();
             give_names()?;
@@ -97,6 +118,19 @@ impl LoadState<'_> {
     pub fn go_on(&self) -> Result<()> {
         if self.is_over() { Err(EngineError::Interrupted) } else { Ok(()) }
     }
+
+    /// Parts a schema's rows evenly among its connections, which work at once.
+    pub fn in_ranges(
+        &self,
+        rows: Range<u64>,
+        work: impl Fn(Range<u64>) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let count = rows.end.saturating_sub(rows.start);
+        let parts = self.sessions.min(count);
+        let border = |part: u64| rows.start + count / parts * part + (count % parts).min(part);
+        let ranges: Vec<_> = (0..parts).map(|part| border(part)..border(part + 1)).collect();
+        each_at_once(ranges.len(), &ranges, &self.failed, |range| work(range.clone())).map(drop)
+    }
 }
 
 impl Loaded {
@@ -107,25 +141,26 @@ impl Loaded {
     }
 }
 
-/// Loads each schema; results are in the plan's order. One that fails sets the flag; the first real
-/// reason is the error.
-fn load_each<T: Send>(
-    plan: &LoadPlan,
+/// Works on all items, so many at once; results are in the items' order. One that fails sets the
+/// flag; the first real reason is the error.
+fn each_at_once<I: Sync, T: Send>(
+    at_once: usize,
+    items: &[I],
     failed: &AtomicBool,
-    load: impl Fn(u32) -> Result<T> + Sync,
+    work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..plan.loaders() {
+        for _ in 0..at_once.clamp(1, items.len().max(1)) {
             let started = Thread::named("loader").start_in(scope, || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&schema) = plan.schemas.get(at) else { return };
+                    let Some(item) = items.get(at) else { return };
                     if failed.load(Ordering::Relaxed) {
                         return;
                     }
-                    let result = load(schema);
+                    let result = work(item);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
                     results.lock().push((at, result));
                 }
@@ -264,6 +299,50 @@ mod tests {
             assert_eq!(load(degree, true, false), (vec!["cleaned up"], Err("full".into())));
         }
         assert_eq!(load(1, false, true), (vec!["cleaned up"], Err("interrupted".into())));
+    }
+
+    #[test]
+    fn ranges_of_a_schema_are_all_of_it_and_end_with_the_first_that_fails() {
+        let stop = Stop::unlimited(Arc::<AtomicU8>::default());
+        for (sessions, rows) in [(1, 1..9), (4, 1..1500), (3, 0..3), (8, 1..4), (2, 1..1)] {
+            let state = LoadState { stop: &stop, failed: Arc::default(), sessions };
+            let seen: Mutex<Vec<u64>> = Mutex::default();
+            let add = |range: Range<u64>| {
+                assert!(!range.is_empty());
+                seen.lock().extend(range);
+                Ok(())
+            };
+            state.in_ranges(rows.clone(), add).unwrap();
+            let mut seen = seen.into_inner();
+            seen.sort_unstable();
+            assert_eq!(seen, rows.collect::<Vec<_>>(), "{sessions} sessions");
+        }
+        let state = LoadState { stop: &stop, failed: Arc::default(), sessions: 3 };
+        let failed = state.in_ranges(0..9, |range| match range.contains(&4) {
+            true => Err(EngineError::Database("full".to_owned())),
+            false => loop {
+                state.go_on()?;
+            },
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "full");
+    }
+
+    #[test]
+    fn a_round_begins_when_the_one_before_is_loaded() {
+        let (plan, stop) = (plan(4), Stop::unlimited(Arc::<AtomicU8>::default()));
+        let seen: Mutex<Vec<(u32, u64)>> = Mutex::default();
+        let load_schema = |schema, state: &LoadState<'_>| {
+            seen.lock().push((schema, state.sessions));
+            Ok(loaded(schema))
+        };
+        let (first, further) = plan.schemas.split_at(1);
+        let load = Load { plan: &plan, progress: &Silent, stop: &stop };
+        let all = load.run_in_rounds(&[first, further], &load_schema, || Ok(()), || ()).unwrap();
+        assert!(all.schemas.iter().map(|summary| summary.schema.number).eq(1..=9));
+        let seen = seen.into_inner();
+        // All connections for the first one; nine schemas have one each.
+        assert_eq!((seen.len(), seen[0]), (9, (1, 4)));
+        assert!(seen[1..].iter().all(|(_, sessions)| *sessions == 1));
     }
 
     #[test]

@@ -15,6 +15,8 @@ use super::{RecordError, format};
 use crate::stats::server_work::{WorkCount, WorkTime};
 
 pub const FORMAT: &str = "petal-profile/1";
+/// The profile in the folder of the sweep that replays it.
+pub const NAME: &str = "profile.json";
 const WHAT: &str = "a profile";
 /// A month of seconds makes a third of this.
 const BYTES_MAX: u64 = 256 << 20;

@@ -48,7 +48,7 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         }),
         tiles: vec![
             Tile::figure("Holds", scale(found.holds), "x", "of production's load"),
-            Tile::figure("Fails at", scale(found.fails), "x", "of production's load"),
+            Tile::figure("Fails at", scale(found.fails), "x", fails_layer(found)),
             Tile::figure(
                 "Room for",
                 or_dash(found.holds, |held| format!("{:.1}", held - 1.0)),
@@ -61,6 +61,13 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
         version: profile.petal_version.clone(),
     };
     Ok(page.render()?)
+}
+
+fn fails_layer(found: &BreakPoint) -> String {
+    found.interval_words().map_or_else(
+        || "of production's load".to_owned(),
+        |interval| format!("of production's load; breaks at {interval} (95 %)"),
+    )
 }
 
 /// The chart as a drawing of its own.

@@ -29,7 +29,7 @@ pub fn gallery(shown: &[Shown], objective: Option<&Objective>) -> Result<String,
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
         let note = format!("{}; {}", record.name, record.measured);
-        Part::Figure(Box::new(axes.figure(&record.petals, id(at), record.title(), note)))
+        Part::FigureOnDemand(Box::new(axes.figure(&record.petals, id(at), record.title(), note)))
     });
     let peaks = shown.iter().flat_map(|record| {
         let of = |line: &PetalLine| Some((named(record, line), peak(line)?.figure(metric::PIOPS)?));

@@ -63,6 +63,8 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) enum Part {
     Figure(Box<Figure>),
+    /// One of many: a browser builds it when it comes near the window.
+    FigureOnDemand(Box<Figure>),
     Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),

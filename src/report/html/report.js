@@ -5,16 +5,6 @@
   var said = document.getElementById("said");
   root.classList.add("js");
 
-  // The browser would show a drawing's title over every value.
-  document.querySelectorAll(".plot > svg").forEach(function (svg) {
-    var title = svg.querySelector("title");
-    if (title) {
-      svg.setAttribute("aria-label", title.textContent);
-      svg.removeAttribute("aria-labelledby");
-      title.remove();
-    }
-  });
-
   // Light, dark, or as the system has it; kept for the next report where the browser allows it.
   var themes = ["", "light", "dark"];
   var names = ["as the system", "light", "dark"];
@@ -120,8 +110,15 @@
     }, mark);
   }
 
-  document.querySelectorAll("figure.chart").forEach(function (figure) {
+  function wire(figure) {
     figure.querySelectorAll(".plot").forEach(function (plot) {
+      // The browser would show a drawing's title over every value.
+      var svg = plot.querySelector("svg"), title = svg && svg.querySelector("title");
+      if (title) {
+        svg.setAttribute("aria-label", title.textContent);
+        svg.removeAttribute("aria-labelledby");
+        title.remove();
+      }
       plot.tabIndex = 0;
       plot.setAttribute("role", "application");
       plot.setAttribute("aria-roledescription", "chart");
@@ -167,7 +164,31 @@
         hide();
       });
     });
+  }
+
+  // Of many charts each is built when it comes near the window, all of them for paper. Until then
+  // the browser keeps a chart as one text, as it does with what is for readers without scripts.
+  function build(figure) {
+    var kept = figure.querySelector("noscript");
+    if (!kept) return;
+    kept.outerHTML = kept.textContent;
+    wire(figure);
+  }
+  var near = new IntersectionObserver(function (seen) {
+    seen.forEach(function (one) {
+      if (!one.isIntersecting) return;
+      near.unobserve(one.target);
+      build(one.target);
+    });
+  }, { rootMargin: "600px" });
+  document.querySelectorAll("figure.chart").forEach(function (figure) {
+    if (figure.querySelector("noscript")) near.observe(figure);
+    else wire(figure);
   });
+  function buildAll() { document.querySelectorAll("figure.chart").forEach(build); }
+  addEventListener("beforeprint", buildAll);
+  matchMedia("print").addEventListener("change", buildAll);
+
   // On a narrow screen charts over time are moved sideways together.
   var timed = document.querySelectorAll("#time .plot");
   timed.forEach(function (plot) {

@@ -197,6 +197,7 @@ pub(crate) mod tests {
             cells,
             failures: Vec::new(),
             skipped: Vec::new(),
+            replay: None,
         };
         Swept { sweep, runs }
     }

@@ -83,6 +83,7 @@ fn begun(planned: &Planned) -> Sweep {
         cells: Vec::new(),
         failures: Vec::new(),
         skipped: Vec::new(),
+        replay: planned.replay.clone(),
     }
 }
 

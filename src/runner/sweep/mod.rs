@@ -10,6 +10,7 @@ mod plan;
 use std::path::PathBuf;
 
 use super::{Context, RunError};
+use crate::record::profile::{self, Profile};
 use crate::record::replay::ReplayOf;
 use crate::record::sweep::{Sweep, Swept, load};
 use crate::report;
@@ -34,7 +35,13 @@ pub struct Request<'a> {
     /// `--max-latency`: the report marks the highest load that meets it.
     pub objective: Option<Objective>,
     /// The load that every cell imitates, step by step, until one does not hold it.
-    pub replay: Option<ReplayOf>,
+    pub replay: Option<Replayed<'a>>,
+}
+
+/// A load as it was fitted to the target, and the profile that it is of.
+pub struct Replayed<'a> {
+    pub of: ReplayOf,
+    pub profile: &'a Profile,
 }
 
 /// A sweep as it ended, whole or not.
@@ -62,6 +69,10 @@ pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunErro
     let watch = context.watch;
     let planned = plan(request, context)?;
     let mut held = folder::take(&planned, request)?;
+    if let Some(replay) = &request.replay {
+        let text = replay.profile.text(&held.folder.path().join(profile::NAME))?;
+        held.folder.write_atomically(profile::NAME, &text)?;
+    }
     for name in &held.removed {
         watch.note(&format!("{name} was cut off and is removed; its cell is done again"));
     }

@@ -115,6 +115,7 @@ mod tests {
             cells: Vec::new(),
             failures: Vec::new(),
             skipped: Vec::new(),
+            replay: None,
         }
     }
 

@@ -112,7 +112,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         engine: first.db.scheme,
         dir,
         os_data: request.os_data.clone(),
-        replay: request.replay.clone(),
+        replay: request.replay.as_ref().map(|replay| replay.of.clone()),
         objective: request.objective.clone(),
         targets,
         notes,

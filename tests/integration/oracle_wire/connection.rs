@@ -11,11 +11,11 @@ use std::time::Duration;
 use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, RESEND, Reader, Writer};
 use super::logon::{self, Keys, LogOn};
 use super::model::{Answer, Row, Value, values};
-use super::request::{Execute, IN, OUT, Request, Requests};
+use super::request::{COMMIT, Execute, IN, OUT, Request, Requests};
 use super::response::{
     Columns, END_OF_RESPONSE, End, Outs, Rows, Values, write_parameters, write_status,
 };
-use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock};
+use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock, one_line};
 use super::{block, capture};
 
 const TICK: Duration = Duration::from_millis(20);
@@ -209,6 +209,10 @@ impl<'a> Connection<'a> {
             }
             Request::Commit => {
                 self.step("commit")?;
+                if let Some(messages) = lock(&self.shared.messages).as_mut() {
+                    messages
+                        .push((self.session, Execute { function: COMMIT, ..Execute::default() }));
+                }
                 self.shared.world().commit(self.session);
                 self.answer_status()
             }
@@ -223,8 +227,11 @@ impl<'a> Connection<'a> {
     fn statement(&mut self, execute: Execute) -> Result<(), Broken> {
         let known = self.requests.cursors.get(&execute.cursor).map(|(sql, _)| sql.clone());
         let Some(sql) = execute.sql.clone().or(known) else { return unexpected() };
+        if let Some(messages) = lock(&self.shared.messages).as_mut() {
+            messages.push((self.session, Execute { sql: Some(sql.clone()), ..execute.clone() }));
+        }
         let raw = sql;
-        let sql = raw.split_whitespace().collect::<Vec<_>>().join(" ");
+        let sql = one_line(&raw);
         lock(&self.shared.statements).push(sql.clone());
         let cursor = match execute.cursor {
             0 => {

@@ -185,7 +185,17 @@ impl World {
             return Some(Answer::Done((before - self.meta.len()) as u64));
         }
         if let Some(table) = table_after(sql, "INTO ").filter(|_| sql.starts_with("INSERT")) {
+            let copied = match table_after(sql, "FROM ") {
+                Some(source) => self.tables.get(&source)?.rows.clone(),
+                None => BTreeMap::new(),
+            };
             let Some(table) = self.tables.get_mut(&table) else { return Some(no_table(&table)) };
+            if !copied.is_empty() {
+                let is_copied = |(key, _): &(u64, Vec<String>)| *key != first[0].number();
+                let before = table.rows.len();
+                table.rows.extend(copied.into_iter().filter(is_copied));
+                return Some(Answer::Done((table.rows.len() - before) as u64));
+            }
             for row in binds {
                 let columns = row[1..].iter().map(Value::text).collect();
                 table.rows.insert(row[0].number(), columns);

@@ -15,6 +15,8 @@ pub const VERSION_23_EXT_3: u8 = 20;
 pub const VERSION_23_4: u8 = 24;
 
 pub const NUMBER: u8 = 2;
+/// The function that commits.
+pub const COMMIT: u8 = 14;
 /// The direction of a bind that only comes back.
 pub const OUT: u8 = 0x10;
 pub const IN: u8 = 0x20;
@@ -52,7 +54,6 @@ pub struct Execute {
     /// As sent, by bind: NULL is None.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     /// Every field of the message by name, but for texts and values.
-    #[allow(dead_code)]
     pub fields: Vec<(&'static str, u64)>,
 }
 
@@ -188,7 +189,7 @@ impl<S: Source> Requests<S> {
             94 => Request::Execute(self.execute()?),
             4 | 78 => Request::Execute(self.execute_again(code)?),
             5 => Request::Fetch { cursor: self.reader.ub()?, rows: self.reader.ub()? },
-            14 => Request::Commit,
+            COMMIT => Request::Commit,
             15 => Request::Rollback,
             9 => Request::LogOff,
             other => return Err(Broken::Odd(format!("a function with code {other}"))),

@@ -9,6 +9,7 @@ use std::thread;
 
 use super::connection::Connection;
 use super::model::{Value, World};
+use super::request::Execute;
 
 pub const PASSWORD: &str = "s3cret";
 
@@ -78,6 +79,8 @@ pub struct Shared {
     /// Every statement that came, with single spaces.
     pub statements: Mutex<Vec<String>>,
     pub calls: Mutex<Vec<Call>>,
+    /// What each session executed, once [`StandIn::keep_messages`] asks for it.
+    pub messages: Mutex<Option<Vec<(u64, Execute)>>>,
     /// What no server would understand; a test must find none.
     pub odd: Mutex<Vec<String>>,
     /// A row of which all changed comes without a vector, which no recording shows.
@@ -86,6 +89,11 @@ pub struct Shared {
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A statement with single spaces.
+pub fn one_line(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Shared {
@@ -148,6 +156,7 @@ impl StandIn {
             last_session: AtomicU64::new(10),
             statements: Mutex::default(),
             calls: Mutex::default(),
+            messages: Mutex::default(),
             odd: Mutex::default(),
             spares_vectors: AtomicBool::default(),
         });
@@ -177,6 +186,19 @@ impl StandIn {
 
     pub fn statements(&self) -> Vec<String> {
         lock(&self.shared.statements).clone()
+    }
+
+    pub fn keep_messages(&self) {
+        *lock(&self.shared.messages) = Some(Vec::new());
+    }
+
+    /// What the first session executed that executed such a statement, and its commits.
+    pub fn session_with(&self, sql: &str) -> Vec<Execute> {
+        let messages = lock(&self.shared.messages).clone().unwrap();
+        let text = |execute: &Execute| one_line(execute.sql.as_deref().unwrap_or_default());
+        let is_it = |execute: &Execute| text(execute).starts_with(sql);
+        let session = messages.iter().find(|(_, execute)| is_it(execute)).unwrap().0;
+        messages.into_iter().filter(|(of, _)| *of == session).map(|(_, execute)| execute).collect()
     }
 
     pub fn calls(&self) -> Vec<Call> {

@@ -40,12 +40,18 @@ COMMENT ON TABLE {table} IS '{mark}'
 -- After the first row: no block of the table takes more rows than that one did.
 ALTER TABLE {table} MINIMIZE RECORDS_PER_BLOCK
 
--- name: insert_first
+-- name: insert_rows
+-- The first row, and rows of several sessions: direct path would lock the table for one of them.
 INSERT INTO {table} VALUES ({binds})
 
--- name: insert_rows
+-- name: insert_direct
 -- Direct path: blocks are made whole and written past the buffer cache.
 INSERT /*+ APPEND_VALUES */ INTO {table} VALUES ({binds})
+
+-- name: copy_rows
+-- All rows of another schema's table but the first one, which is there. Direct path.
+INSERT /*+ APPEND */ INTO {table}
+SELECT /*+ FULL(t) NO_PARALLEL(t) */ * FROM {source} t WHERE custid <> :1
 
 -- name: create_index
 CREATE {unique}INDEX {table}_custid ON {table} (custid) NOLOGGING TABLESPACE {tablespace}{storage}

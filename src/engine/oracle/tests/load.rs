@@ -1,6 +1,7 @@
 //! Loading and dropping.
 
 use super::*;
+use crate::workload::scatter::Permutation;
 
 #[test]
 fn a_load_sends_this() {
@@ -15,7 +16,7 @@ fn a_load_sends_this() {
         rows: 1030,
         scan_rows: 0,
         block_size: 8192,
-        degree: 2,
+        degree: 1,
         unique_index: true,
         filler: Filler::Constant,
         seed: 5,
@@ -52,9 +53,13 @@ fn a_load_sends_this() {
     commit 
     execute 29 rows INSERT /*+ APPEND_VALUES */ INTO petal1_cf1 VALUES (:1, :2, :3, :4, :5, :6, :7, :8, :9, :10, :11, :12,
     commit 
-    execute ALTER TABLE petal1_cf1 LOGGING
+    execute ALTER SESSION SET optimizer_ignore_hints = FALSE
+    execute ALTER SESSION SET optimizer_ignore_parallel_hints = FALSE
     execute CREATE TABLE petal1_cf2 (custid NUMBER(12), c2 VARCHAR2(128), c3 VARCHAR2(128) ..., c5 VARCHAR2(128), c6 VARCH
     execute COMMENT ON TABLE petal1_cf2 IS 'petal test data'
+    execute ALTER SESSION SET optimizer_ignore_hints = FALSE
+    execute ALTER SESSION SET optimizer_ignore_parallel_hints = FALSE
+    execute ALTER TABLE petal1_cf1 LOGGING
     execute ALTER TABLE petal1_cf2 LOGGING
     execute CREATE UNIQUE INDEX petal1_cf1_custid ON petal1_cf1 (custid) NOLOGGING TABLESPACE IOPS
     execute ALTER INDEX petal1_cf1_custid LOGGING
@@ -75,6 +80,83 @@ fn a_load_sends_this() {
     ");
 }
 
+/// What loads of 1,500 rows are sent, but for queries.
+fn sent_by(url: &str, schemas: &[u32], degree: u32) -> Vec<String> {
+    let scripted = Scripted::default()
+        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("DBMS_ROWID", &[&["1500", "1500", "1"]]);
+    let settings = Settings { db: TargetUrl::parse(url).unwrap(), ..settings() };
+    let plan =
+        LoadPlan { schemas: schemas.to_vec(), rows: 1500, degree, ..plan_of(schemas[0], false) };
+    let loaded = engine(&scripted, &settings).load(&plan, &Silent, &unlimited()).unwrap();
+    assert_eq!(loaded.schemas.len(), schemas.len());
+    scripted.sent().into_iter().filter(|line| !line.starts_with("query")).collect()
+}
+
+fn places(sent: &[String], contains: &str) -> Vec<usize> {
+    let lines = sent.iter().enumerate();
+    lines.filter(|(_, line)| line.contains(contains)).map(|(at, _)| at).collect()
+}
+
+#[test]
+fn one_schema_is_loaded_in_ranges_that_lock_no_table() {
+    let sent = sent_by("oracle://petal:s3cret@db1/svc?tablespace=fast", &[1], 4);
+    // 1,499 rows behind the first one, by four sessions.
+    let rows = |count: &str| places(&sent, &format!("{count} rows INSERT INTO petal1_cf1")).len();
+    assert_eq!((rows("375"), rows("374")), (3, 1), "{sent:#?}");
+    assert_eq!(places(&sent, "APPEND_VALUES"), [0usize; 0], "direct path locks the whole table");
+    let prepared = places(&sent, "petal1_cf1 MINIMIZE")[0];
+    let index = places(&sent, "CREATE INDEX petal1")[0];
+    let ranges = places(&sent, "rows INSERT");
+    assert!(ranges.iter().all(|at| (prepared..index).contains(at)), "{sent:#?}");
+    // As many schemas as connections: each by one session, past the cache.
+    let sent = sent_by("oracle://petal:s3cret@db1/svc?tablespace=fast", &[1, 2], 2);
+    assert_eq!(places(&sent, "500 rows INSERT /*+ APPEND_VALUES */").len(), 4);
+}
+
+#[test]
+fn further_schemas_are_copies_where_that_is_asked() {
+    let sent = sent_by(
+        "oracle://petal:s3cret@db1/svc?tablespace=fast&further_schemas=copy",
+        &[3, 4, 5],
+        2,
+    );
+    assert_eq!(places(&sent, "rows INSERT INTO petal3_cf1").len(), 4, "by both sessions");
+    assert_eq!(places(&sent, "rows INSERT INTO petal4").len(), 0);
+    let first = Permutation::new(1500, 1).apply(0) + 1;
+    for schema in [4, 5] {
+        let own = format!("INSERT INTO petal{schema}_cf1 VALUES");
+        assert_eq!(places(&sent, &own).len(), 1, "the first row sets how many a block may take");
+        let copy = format!(
+            "INSERT /*+ APPEND */ INTO petal{schema}_cf1 SELECT /*+ FULL(t) NO_PARALLEL(t) */ * \
+             FROM petal3_cf1 t WHERE custid <> :1 [{first}]"
+        );
+        let copied = places(&sent, &copy)[0];
+        assert!(
+            places(&sent, &own)[0] < copied
+                && sent[copied + 1..].iter().any(|line| line == "commit ")
+        );
+        assert!(places(&sent, "CREATE INDEX petal3")[0] < copied, "of a schema that is loaded");
+        assert!(copied < places(&sent, &format!("CREATE INDEX petal{schema}"))[0]);
+    }
+}
+
+#[test]
+fn a_statement_under_way_is_cancelled_when_another_loader_fails() {
+    let scripted = Scripted::default()
+        .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
+        .answers("'INSTANCE'", &[&["2"]])
+        .hangs_until("COMMENT ON TABLE petal2", |sent| sent.count_sent("CREATE INDEX petal1") > 0)
+        .fails("petal2_cf1 MINIMIZE", 1031, "insufficient privileges")
+        .hangs_until("CREATE INDEX petal1", |sent| sent.count_sent("CANCEL SQL") > 0);
+    let db = TargetUrl::parse("oracle://petal:s3cret@db1/svc?tablespace=fast").unwrap();
+    let plan = LoadPlan { schemas: vec![1, 2], degree: 2, ..plan_of(1, false) };
+    let engine = engine(&scripted, &Settings { db, ..settings() });
+    let error = engine.load(&plan, &Silent, &unlimited()).unwrap_err();
+    assert!(error.to_string().contains("ORA-01031"), "{error}");
+    assert!(!places(&scripted.sent(), "ALTER SYSTEM CANCEL SQL '7, 70, @2'").is_empty());
+}
+
 #[test]
 fn a_load_that_is_not_one_row_per_block_is_no_load() {
     let scripted = Scripted::default()
@@ -92,7 +174,7 @@ fn a_load_keeps_to_its_tablespace_and_sorts_no_blocks() {
     let scripted = Scripted::default()
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])
         .answers("DBMS_ROWID", &[&["1024", "1024", "1"]]);
-    let db = TargetUrl::parse("oracle://petal@db1/svc?tablespace=fast").unwrap();
+    let db = TargetUrl::parse("oracle://petal:s3cret@db1/svc?tablespace=fast").unwrap();
     let settings = Settings { db, ..settings() };
     engine(&scripted, &settings).load(&plan_of(1, false), &Silent, &unlimited()).unwrap();
     let sent = scripted.sent();
