@@ -29,6 +29,10 @@ pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
+/// Of Galera and of Group Replication.
+const SEE_ALL_NODES: [&str; 2] =
+    ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
+
 /// One server of the run.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -71,8 +75,10 @@ impl Endpoint {
             .reach(self.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         // On a node of a cluster: what another node has committed is seen. Others have no such
-        // variable.
-        let _ = client.run("SET SESSION wsrep_sync_wait = 7");
+        // variables.
+        for sql in SEE_ALL_NODES {
+            let _ = client.run(sql);
+        }
         client.set_policy(TimeoutPolicy::WhileServerLives);
         let id = client.id();
         let (asked, blocked, killer) = (self.clone(), self.clone(), self.clone());

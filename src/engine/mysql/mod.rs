@@ -11,9 +11,8 @@
 //!   loop; `work`: what these share
 //! - `counters`, `describe`: what the server reports
 //!
-//! Three traits of InnoDB shape every result. A table is its primary key: a row is found through the
-//! index on the key, then through the tree of the table itself. Pages are written twice
-//! (doublewrite), in small steps of the server's own choice. And all counters are the whole server's.
+//! A table is its primary key: a row is found through the index on the key, then through the tree of
+//! the table itself. All counters are the whole server's.
 
 mod before_run;
 mod client;
@@ -134,7 +133,7 @@ impl Mysql {
         numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
     }
 
-    /// The server's, fixed when its data directory was made.
+    /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
         if let Some(bytes) = self.page_bytes.get() {
             return Ok(*bytes);

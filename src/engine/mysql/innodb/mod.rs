@@ -1,4 +1,5 @@
-//! InnoDB: pages of one size with exactly one row in each, a redo log, pages written in small steps.
+//! InnoDB: pages of one size with exactly one row in each, a redo log. Pages are written twice
+//! (doublewrite), in small steps of the server's own choice.
 //!
 //! - `page_layout`, `placement`: how one row comes to lie in each page, and its proof
 //! - `counters`, `advice`: what the server reports; `settle`: what is paid before a run

