@@ -306,6 +306,21 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     browser.prefers("dark", "screen");
     browser.screenshot(&shot("sweep-dark.png"));
 
+    // On a telephone the peaks are in view, and the rest of the chart is a move away.
+    browser.window(390, 800);
+    browser.open(&folder.join("report.html"));
+    let seen = format!(
+        "(() => {{ const plot = {}, box = plot.getBoundingClientRect();
+            const ends = [...plot.querySelectorAll('.hit')].map(h => h.getBoundingClientRect().right);
+            const last = Math.max(...ends);
+            return plot.scrollWidth > plot.clientWidth && last > box.left && last <= box.right;
+        }})()",
+        plot("petals")
+    );
+    assert_eq!(browser.value(&seen), true, "the peaks are out of view");
+    browser.window(1280, 900);
+    browser.open(&folder.join("report.html"));
+
     // Every cell's own report is where the table says.
     let links = browser.value(
         "[...document.querySelectorAll('#cells a')].map(link => decodeURI(new URL(link.href).pathname))",

@@ -34,6 +34,7 @@ mod not_loaded;
 mod oracle;
 mod oracle_block;
 mod oracle_captures;
+mod oracle_live;
 mod oracle_reference;
 mod oracle_speaks;
 mod oracle_wire;

@@ -25,8 +25,8 @@ pub fn turn() -> Box<dyn Any> {
     Box::new(turn)
 }
 
-/// Keys of a schema with the text of c2, past petal.
-pub fn rows(schema: u32) -> BTreeMap<u64, String> {
+/// A connection past petal.
+fn connect() -> oracledb::Connection {
     let url = TargetUrl::parse(&url()).unwrap();
     let server = url.server().unwrap();
     let host = &server.hosts[0];
@@ -36,7 +36,12 @@ pub fn rows(schema: u32) -> BTreeMap<u64, String> {
         .set_credentials(&server.user.unwrap(), &password.unwrap_or_default())
         .set_connect_string(&place)
         .unwrap_or_else(|error| panic!("{error}"));
-    let connection = oracledb::connect(config).unwrap_or_else(|error| panic!("{error}"));
+    oracledb::connect(config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Keys of a schema with the text of c2, past petal.
+pub fn rows(schema: u32) -> BTreeMap<u64, String> {
+    let connection = connect();
     let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
     let cursor = connection.query(&sql, &[]).unwrap_or_else(|error| panic!("{error}"));
     cursor
@@ -46,4 +51,12 @@ pub fn rows(schema: u32) -> BTreeMap<u64, String> {
             (text(0).parse().unwrap(), text(1))
         })
         .collect()
+}
+
+/// Changes every row of schema 1 without a commit, until what is returned is dropped.
+pub fn hold_rows() -> Box<dyn Any> {
+    let connection = connect();
+    let sql = "UPDATE petal1_cf1 SET c2 = c2";
+    connection.execute(sql, &[]).unwrap_or_else(|error| panic!("{error}"));
+    Box::new(connection)
 }

@@ -110,8 +110,21 @@
     }, mark);
   }
 
+  // On a narrow screen a chart of points is moved to where they end: the peaks are there.
+  var narrow = matchMedia("(max-width:640px)");
+  function toPeaks(plot) {
+    var left = plot.getBoundingClientRect().left - plot.scrollLeft;
+    var ends = Array.from(plot.querySelectorAll("circle.hit"), function (mark) {
+      return mark.getBoundingClientRect().right - left;
+    });
+    if (narrow.matches && ends.length) {
+      plot.scrollLeft = Math.max.apply(null, ends) - 0.8 * plot.clientWidth;
+    }
+  }
+
   function wire(figure) {
     figure.querySelectorAll(".plot").forEach(function (plot) {
+      toPeaks(plot);
       // The browser would show a drawing's title over every value.
       var svg = plot.querySelector("svg"), title = svg && svg.querySelector("title");
       if (title) {
@@ -160,6 +173,7 @@
         });
         figure.querySelectorAll(".plot").forEach(function (plot) {
           plot.hidden = plot.dataset.variant !== choice.dataset.variant;
+          if (!plot.hidden) toPeaks(plot);
         });
         hide();
       });
