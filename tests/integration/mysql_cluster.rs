@@ -1,9 +1,9 @@
-//! A Galera cluster of three nodes on this host, and a Group Replication: its nodes are endpoints, conflicts between them cost an
+//! A Galera cluster of three nodes on this host: its nodes are endpoints, conflicts between them cost an
 //! operation each, and a node that dies its own sessions.
 
 use crate::engine_postgres::ROWS;
 use crate::mysql::load;
-use crate::server_mysql::{cluster, cluster_url, group};
+use crate::server_mysql::{cluster, cluster_url};
 use crate::support::{Workplace, count, number};
 
 #[test]
@@ -38,42 +38,6 @@ fn nodes_of_a_cluster_are_endpoints_and_conflicts_and_a_lost_node_cost_no_other_
     let before = calls();
     reading.until("sessions on the third node", || calls() > before + 5);
     nodes[2].stop("KILL");
-    let lost = reading.ends().exited(1).json();
-    assert_eq!(lost["sessions_lost"].as_array().unwrap().len(), 1);
-    assert_eq!(lost["sessions_lost"][0]["session"], 3);
-}
-
-/// Only with PETAL_TEST_MYSQL: Debian has no MySQL.
-#[test]
-fn members_of_a_group_are_endpoints_and_conflicts_and_a_lost_member_cost_no_other_session() {
-    let Some(mut members) = group(3) else { return };
-    let url = cluster_url(&members, "spread");
-    load(&url, 3);
-    let work = Workplace::new();
-    let run = |args: &[&str]| work.petal([&["run", "--db", &url, "--json"], args].concat());
-    let apart = ["-s", "3", "--work-loop", "100", "--update-pct", "30"];
-    let apart = run(&apart).exits(0).json();
-    assert_eq!((count(&apart, "/ops/total"), count(&apart, "/ops/update")), (300, 90));
-    assert_eq!(apart["errors"].as_object().unwrap().len(), 0);
-    assert_eq!(apart["endpoints"].as_array().unwrap().len(), 3);
-    for side in ["server", "client"] {
-        let one = ["-s", "1", "-t", "6", "--update-pct", "100", "--run-time", "4"];
-        let one = run(&[&one[..], &["--loop", side]].concat()).exits(0).json();
-        assert!(count(&one, "/errors/cluster-conflict") > 0, "{side}: {}", one["errors"]);
-    }
-    for member in &members {
-        let sql = "SET SESSION group_replication_consistency = 'BEFORE'; \
-                   SELECT COUNT(*) FROM petal1_cf1";
-        assert_eq!(member.sql("spread", sql), [[ROWS.to_string()]]);
-    }
-    let mut reading = run(&["-s", "3", "--update-pct", "0", "--run-time", "5"]).start();
-    let calls = || {
-        let calls = members[2].sql("", "SHOW GLOBAL STATUS LIKE 'Com_call_procedure'");
-        calls[0][1].parse::<u64>().unwrap()
-    };
-    let before = calls();
-    reading.until("sessions on the third member", || calls() > before + 5);
-    members[2].stop("KILL");
     let lost = reading.ends().exited(1).json();
     assert_eq!(lost["sessions_lost"].as_array().unwrap().len(), 1);
     assert_eq!(lost["sessions_lost"][0]["session"], 3);

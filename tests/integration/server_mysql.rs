@@ -349,57 +349,6 @@ pub fn cluster(nodes: usize) -> Option<Vec<Server>> {
     Some(nodes)
 }
 
-/// The members of a Group Replication of MySQL's, all of which take writes; None where it cannot be had:
-/// it needs PETAL_TEST_MYSQL and its plugin.
-pub fn group(members: usize) -> Option<Vec<Server>> {
-    let named = std::env::var_os("PETAL_TEST_MYSQL").map(PathBuf::from)?;
-    let plugin = named.join("../lib/plugin/group_replication.so");
-    if !plugin.exists() {
-        skip("no Group Replication: PETAL_TEST_MYSQL has no group_replication.so");
-        return None;
-    }
-    let ports: Vec<u16> = (0..members).map(|_| free_port()).collect();
-    let seeds: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    let seeds = seeds.join(",");
-    let member = |(number, port): (usize, &u16)| {
-        let settings = [
-            format!("plugin-dir={}", plugin.parent().unwrap().display()),
-            "plugin-load-add=group_replication.so".to_owned(),
-            format!("server-id={}", number + 1),
-            "gtid-mode=ON".to_owned(),
-            "enforce-gtid-consistency=ON".to_owned(),
-            "report-host=127.0.0.1".to_owned(),
-            "loose-group-replication-group-name=0f5b6c1e-9f4e-4c8e-9a51-2d1f7a3b9c01".to_owned(),
-            format!("loose-group-replication-local-address=127.0.0.1:{port}"),
-            format!("loose-group-replication-group-seeds={seeds}"),
-            "loose-group-replication-start-on-boot=OFF".to_owned(),
-            "loose-group-replication-single-primary-mode=OFF".to_owned(),
-            "loose-group-replication-enforce-update-everywhere-checks=ON".to_owned(),
-            "loose-group-replication-recovery-get-public-key=ON".to_owned(),
-        ];
-        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-        let server = Server::start(&settings);
-        let bootstrap = |on: &str| format!("SET GLOBAL group_replication_bootstrap_group = {on}");
-        let recovery = "SET sql_log_bin = 0; CREATE USER IF NOT EXISTS petal@'%'; \
-                        GRANT ALL ON *.* TO petal@'%'; SET sql_log_bin = 1; \
-                        RESET MASTER; CHANGE REPLICATION SOURCE TO SOURCE_USER = 'petal' \
-                        FOR CHANNEL 'group_replication_recovery'";
-        server.sql("", recovery);
-        if number == 0 {
-            server.sql("", &bootstrap("ON"));
-        }
-        server.sql("", "START GROUP_REPLICATION");
-        if number == 0 {
-            server.sql("", &bootstrap("OFF"));
-        }
-        let online = "SELECT 1 FROM performance_schema.replication_group_members \
-                      WHERE member_id = @@server_uuid AND member_state = 'ONLINE'";
-        crate::support::until("a member", || !server.sql("", online).is_empty());
-        server
-    };
-    Some(ports.iter().enumerate().map(member).collect())
-}
-
 /// The URL of a database on all nodes.
 pub fn cluster_url(nodes: &[Server], database: &str) -> String {
     nodes[0].database(database);
