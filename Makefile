@@ -55,12 +55,13 @@ release-notes:
 	@awk -v named="$(VERSION)" '/^## / { on = named ? $$2 == named : !seen; seen = 1 } on' CHANGELOG.md
 
 # What the loop and the shim cost, in nanoseconds, ratios within one run; AWR reports read
-# per second.
+# per second; shares of up to 64 hosts, and their merge.
 bench:
 	$(CARGO) bench --locked --bench driver_loop
 	$(CARGO) bench --locked --bench awr
 	$(CARGO) bench --locked --bench vfs
 	$(CARGO) bench --locked --bench watching
+	$(CARGO) bench --locked --bench hosts
 
 # The pages that come from the table of parameters.
 docs:

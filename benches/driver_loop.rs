@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use petal::engine::scripted::{Script, Scripted};
-use petal::engine::{Engine as _, Silent};
+use petal::engine::{Caller, Engine as _, Silent};
+use petal::runner::Watch;
 use petal::runner::hook_group::HookGroup;
 use petal::runner::job::{Job, Start};
+use petal::runner::peers::{PeerError, Peers, Tag, Together, Told, Wait};
 use petal::runner::run::run;
 use petal::settings::Settings;
 use petal::stats::histogram::Latencies;
@@ -29,8 +31,9 @@ const ROWS: u64 = 1_000_000;
 type Part = (&'static str, fn() -> Duration);
 
 fn main() {
-    let parts: [Part; 4] = [
+    let parts: [Part; 5] = [
         ("whole loop, one session", whole_loop),
+        ("the same, one of two hosts", one_of_two_hosts),
         ("choosing an operation", choosing),
         ("two clock reads", clocks),
         ("one histogram record", recording),
@@ -47,6 +50,10 @@ fn main() {
         let (median, least, most) = (samples[ROUNDS / 2], samples[0], samples[ROUNDS - 1]);
         println!("{name:<26} {median:>10.1} {least:>10.1} {most:>10.1}");
     }
+    let ratio = ns[1][ROUNDS / 2] / ns[0][ROUNDS / 2];
+    println!(
+        "one of two hosts that agree, begin and end together: {ratio:.3} of one that is alone"
+    );
     println!(
         "the loop holds the scripted engine's own work too; an operation of 64 cached blocks takes about 60,000 ns"
     );
@@ -59,7 +66,49 @@ fn settings() -> Settings {
 /// Choosing, executing on the scripted engine, folding, sampling: a run with fixed work, from its own
 /// trigger to its own end.
 fn whole_loop() -> Duration {
-    let settings = settings();
+    driven(Share::WHOLE, Start::AtOnce, &Silent)
+}
+
+/// Half of a run of twice the sessions, together with a host that is ready whenever it is asked.
+fn one_of_two_hosts() -> Duration {
+    let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
+    let hosts = Together::new(Arc::new(AlwaysReady), caller);
+    let told = Told { hosts: &hosts, shown: &Silent };
+    driven(Share { number: 2, of: 2 }, Start::Together(&hosts), &told)
+}
+
+/// The first host as the second one hears it.
+struct AlwaysReady;
+
+impl Peers for AlwaysReady {
+    fn rank(&self) -> u32 {
+        1
+    }
+
+    fn size(&self) -> u32 {
+        2
+    }
+
+    fn send(&self, _: u32, _: Tag, _: &[u8], _: &Wait<'_>) -> Result<(), PeerError> {
+        Ok(())
+    }
+
+    fn receive(&self, _: u32, _: Tag, _: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+        // A verdict of the first run, and nothing against it.
+        Ok(vec![0; 4])
+    }
+
+    fn arrived(&self, _: Tag) -> Result<Option<u32>, PeerError> {
+        Ok(None)
+    }
+
+    fn barrier(&self, _: &Wait<'_>) -> Result<(), PeerError> {
+        Ok(())
+    }
+}
+
+fn driven(share: Share, start: Start<'_>, watch: &dyn Watch) -> Duration {
+    let settings = Settings { threads_per_schema: share.of, ..settings() };
     let script = Script { latency: [Duration::from_nanos(100); 3], ..Script::default() };
     let engine = Scripted::in_memory(script, ROWS);
     let began = Instant::now();
@@ -68,15 +117,16 @@ fn whole_loop() -> Duration {
         settings: &settings,
         workload: Workload::new(&settings, ROWS, 8192, 1, 1, 1),
         plan: seats(&settings, 1, 1),
-        seats: seats(&settings, 1, 1),
-        share: Share::WHOLE,
-        start: Start::AtOnce,
+        seats: share.seats(&seats(&settings, 1, 1)),
+        share,
+        start,
         loaded: engine.loaded().unwrap(),
         folder: None,
         os_data: None,
+        ledger: None,
         signals: Arc::default(),
         hooks: HookGroup::default(),
-        watch: &Silent,
+        watch,
     });
     assert_eq!(record.unwrap().summary.ops.total, OPERATIONS);
     began.elapsed()

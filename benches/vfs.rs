@@ -83,6 +83,7 @@ fn load(folder: &Path) {
     let mut settings = Settings { direct_io: Some(false), ..Settings::default() };
     settings.db.rest = folder.to_str().unwrap().to_owned();
     let plan = LoadPlan {
+        id: 7,
         schemas: vec![1],
         rows: ROWS,
         scan_rows: 0,

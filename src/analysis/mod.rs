@@ -12,6 +12,7 @@
 //! of drives nearly empty; [`price`] tells what delivered I/O costs; [`server_report`] sets petal's snapshots beside the database's own report;
 //! [`hosts`] judges what several driver hosts did;
 //! [`profile`] makes profiles of what databases did over time, [`replay`] operations of them;
+//! [`survival`] sets a ledger beside the rows that are there after a cut;
 //! [`windows`] says of which time the figures of several runs are.
 
 pub mod break_point;
@@ -36,6 +37,7 @@ pub mod server_report;
 mod settings;
 pub mod significance;
 pub mod steady;
+pub mod survival;
 pub mod target;
 mod trust;
 pub mod verdict;

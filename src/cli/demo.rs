@@ -18,7 +18,8 @@ use crate::settings::table::CommandKind;
 use super::args::{value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::sweep::sweep;
+use super::sweep::sweep_into;
+use super::{signals, source};
 
 const SCHEMAS: u32 = 2;
 const SCALE: &str = "64M";
@@ -74,11 +75,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         objective: None,
         replay: None,
     };
-    let swept = sweep(&request, console);
+    let signals = signals::count()?;
+    let swept = sweep_into(&request, &source::context(&signals, console));
     if swept.is_err() {
         folder.remove_if_empty();
     }
-    let (swept, exit) = swept?;
+    let (swept, exit, _) = swept?;
     console.report(|| report::sweep::render(&swept, &Petals::of(&swept.observations()), None));
     let page = folder.path().join(report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.

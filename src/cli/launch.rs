@@ -4,30 +4,87 @@ use std::env;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::runner::peers::Together;
+use crate::runner::Context;
 use crate::runner::peers::mpi::{LIBRARY, Mpi};
+use crate::runner::peers::{Summed, Together, Told};
+use crate::settings::argv;
 
+use super::console::Console;
 use super::failure::{Exit, Failure};
+use super::{signals, source};
 
 /// Names the library where it is not found by itself.
 const LIBRARY_VARIABLE: &str = "PETAL_MPI_LIBRARY";
 
+/// Commands that work on a database or a device, and are not for several ranks.
+const ALONE: [&str; 5] = ["setup", "calibrate", "replay", "demo", "drop"];
+
 /// The ranks that a launcher started.
-pub struct Launched {
+struct Launched {
     mpi: Arc<Mpi>,
-    pub hosts: Together,
+    hosts: Together,
 }
 
-impl Launched {
-    /// The ranks part in order: every one of them must come to this.
-    pub fn leave(&self) {
-        self.mpi.leave();
+/// Does a command's work: alone, or with the other ranks that a launcher started. The first of them
+/// shows it.
+pub fn with_hosts(
+    console: &Console,
+    work: impl FnOnce(&Context<'_>, &Console) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let Some(Launched { mpi, hosts }) = join(&signals, console)? else {
+        return work(&context, console);
+    };
+    let quiet = Console::new(true);
+    let console = if hosts.is_first() { console } else { &quiet };
+    let (summed, told) = (Summed::new(&hosts, console), Told { hosts: &hosts, shown: console });
+    let context = match hosts.is_first() {
+        true => Context { hosts: Some(&hosts), watch: &summed, ..context },
+        false => {
+            Context { hosts: Some(&hosts), watch: &told, ..source::context(&signals, console) }
+        }
+    };
+    let exit = work(&context, console);
+    if let Err(failure) = &exit {
+        hosts.call_off(&failure.message);
     }
+    if hosts.part() {
+        mpi.leave();
+        return exit;
+    }
+    // One of them does not come to it: the launcher ends what is left, and this petal with it.
+    let exit = exit.unwrap_or_else(|failure| {
+        console
+            .error(&argv::without_secrets(&failure.message, &env::args_os().collect::<Vec<_>>()));
+        failure.exit
+    });
+    let exit = console.exit(exit);
+    mpi.abort(exit as u8);
+    Ok(exit)
+}
+
+/// True of the petal that speaks for all that a launcher started; the others only work.
+pub fn is_first() -> bool {
+    launched().is_none_or(|(_, launched)| launched.rank == 0)
+}
+
+/// Refuses a command that several ranks would each do for themselves.
+pub fn check(command: &str) -> Result<(), Failure> {
+    let Some((variable, Ranks { size, .. })) = launched().filter(|_| ALONE.contains(&command))
+    else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!(
+        "petal {command}: an MPI launcher started petal as one of {size} ({variable}={size}), and \
+         each of them would do it; only run and sweep are done by several hosts together: call \
+         petal {command} without the launcher"
+    )))
 }
 
 /// Joins the other ranks; None of a petal that was started alone, with or without a launcher.
-pub fn join(signals: &Arc<AtomicU8>) -> Result<Option<Launched>, Failure> {
-    let Some((variable, size)) = launched() else { return Ok(None) };
+fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, Failure> {
+    let Some((variable, Ranks { size, .. })) = launched() else { return Ok(None) };
     let refused = |why: &str| {
         Failure::new(
             Exit::Environment,
@@ -43,7 +100,7 @@ pub fn join(signals: &Arc<AtomicU8>) -> Result<Option<Launched>, Failure> {
     let path = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
     let mpi = Mpi::join(path.as_deref()).map_err(|why| refused(&why))?;
     let mpi = Arc::new(mpi);
-    let hosts = Together::new(mpi.clone(), signals.clone());
+    let hosts = Together::new(mpi.clone(), source::context(signals, console).caller);
     if hosts.share().of != size {
         let of = hosts.share().of;
         return Err(refused(&format!(
@@ -53,14 +110,24 @@ pub fn join(signals: &Arc<AtomicU8>) -> Result<Option<Launched>, Failure> {
     Ok(Some(Launched { mpi, hosts }))
 }
 
-/// How many a launcher started, if several, and the variable that says so.
-fn launched() -> Option<(&'static str, u32)> {
-    let number = |name: &'static str| {
-        let size = env::var(name).ok()?.parse::<u32>().ok()?;
-        Some((name, size))
+/// What a launcher tells of the ranks that it started.
+struct Ranks {
+    size: u32,
+    /// From 0.
+    rank: u32,
+}
+
+/// The ranks, if a launcher started several, and the variable that says so.
+fn launched() -> Option<(&'static str, Ranks)> {
+    let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
+    let told = |size: &'static str, rank: &str| {
+        Some((size, Ranks { size: number(size)?, rank: number(rank).unwrap_or(0) }))
     };
     // A job of Slurm has its number of tasks whether MPI starts them or not.
-    let by_pmix = || number("SLURM_STEP_NUM_TASKS").filter(|_| env::var_os("PMIX_RANK").is_some());
-    let size = number("PMI_SIZE").or_else(|| number("OMPI_COMM_WORLD_SIZE")).or_else(by_pmix);
-    size.filter(|(_, size)| *size > 1)
+    let by_pmix =
+        || told("SLURM_STEP_NUM_TASKS", "PMIX_RANK").filter(|_| env::var_os("PMIX_RANK").is_some());
+    told("PMI_SIZE", "PMI_RANK")
+        .or_else(|| told("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+        .or_else(by_pmix)
+        .filter(|(_, ranks)| ranks.size > 1)
 }

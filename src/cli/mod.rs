@@ -29,6 +29,7 @@ mod setup;
 mod signals;
 mod source;
 mod sweep;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -54,6 +55,7 @@ Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3   petals
   petal calibrate /data/petal-calibrate.dat        what the device alone can do
   petal report petal-results/20261120T140000Z-run  rebuild a report, also of a killed run
+  petal verify run1.ledger                         did every acknowledged commit survive a cut?
   petal compare A B --fail-if 'piops < -5%'        two runs, sweeps or tables, with intervals
   petal history nightly --fail-if 'piops < -5%'    a figure over days or versions
   petal gallery petal-results --out page           all results on one page
@@ -80,6 +82,7 @@ const ENTRIES: &[Entry] = &[
     #[cfg(feature = "device")]
     Entry { command: calibrate::command, run: calibrate::run },
     Entry { command: report::command, run: report::run },
+    Entry { command: verify::command, run: verify::run },
     Entry { command: compare::command, run: compare::run },
     Entry { command: history::command, run: history::run },
     Entry { command: awr::command, run: awr::run },
@@ -140,7 +143,10 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
     match ENTRIES.iter().find(|entry| (entry.command)().get_name() == name) {
         Some(entry) => {
-            let console = console.clone().with_metrics(metrics::of(matches)?);
+            launch::check(name)?;
+            // Of several ranks, which may be on one host, the first one serves the sum of all.
+            let metrics = if launch::is_first() { metrics::of(matches)? } else { None };
+            let console = console.clone().with_metrics(metrics);
             (entry.run)(matches, &console)
         }
         None => Err(Failure::usage(format!("there is no command {name}"))),

@@ -351,7 +351,9 @@ fn step_by_step(
             profile: &given.profile,
         }),
     };
-    let (swept, exit, folder) = sweep_command::sweep_into(&request, console)?;
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let (swept, exit, folder) = sweep_command::sweep_into(&request, &context)?;
     match break_point::of(&swept, objective.as_ref()) {
         Some(found) if !matches.get_flag("json") => {
             let page = folder.join(report::FIT_HTML_NAME);

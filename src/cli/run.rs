@@ -1,8 +1,6 @@
 //! `petal run`: one run, or REPEATS of them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 
 use clap::{Arg, ArgMatches, Command};
 use time::OffsetDateTime;
@@ -12,8 +10,9 @@ use crate::analysis::steady::proof;
 use crate::record::Run;
 use crate::record::moment::exact;
 use crate::report;
+use crate::runner::Context;
 use crate::runner::job::Start;
-use crate::runner::peers::{Summed, Together, Told};
+use crate::runner::peers::Together;
 use crate::runner::series::Series;
 use crate::runner::start;
 use crate::settings::SCHEMAS_MAX;
@@ -25,7 +24,7 @@ use crate::workload::share::Share;
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{launch, metrics, signals, source};
+use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +34,7 @@ Examples:
   petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
   petal run -s 4 --rate 500                    open loop: response time from the intended start
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
+  petal run --update-pct 100 --ledger /elsewhere/run1.ledger   then cut it, and petal verify
   petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
@@ -88,6 +88,12 @@ pub fn command() -> Command {
             )
             .value_parser(start_at),
         )
+        .arg(args::path(
+            "ledger",
+            "FILE",
+            "Write down which commits are acknowledged, on another machine than the one that may \
+             be cut; afterwards: petal verify FILE",
+        ))
         .arg(args::os_data())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
@@ -95,28 +101,17 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
-    let signals = signals::count()?;
-    let Some(launched) = launch::join(&signals)? else {
-        return run_share(matches, console, &signals, None);
-    };
-    let hosts = &launched.hosts;
-    let console = if hosts.share().is_first() { console.clone() } else { Console::new(true) };
-    let exit = run_share(matches, &console, &signals, Some(hosts));
-    if let Err(failure) = &exit {
-        hosts.call_off(&failure.message);
-    }
-    launched.leave();
-    exit
+    launch::with_hosts(console, |context, console| run_share(matches, context, console))
 }
 
 /// What this host does of a run: all of it, a share, or its part among hosts that speak with each
 /// other.
 fn run_share(
     matches: &ArgMatches,
+    context: &Context<'_>,
     console: &Console,
-    signals: &Arc<AtomicU8>,
-    hosts: Option<&Together>,
 ) -> Result<Exit, Failure> {
+    let hosts = context.hosts;
     let schemas = schemas(matches)?;
     let mut settings = source::read(matches, CommandKind::Run, schemas, console)?;
     settings.until_steady = matches.get_one("until-steady").copied();
@@ -131,22 +126,14 @@ fn run_share(
         // The same on every host, and another one for another start.
         settings.seed.get_or_insert_with(|| start::seed(at));
     }
-    let mut context = source::context(signals, console);
-    let (summed, told) = (
-        hosts.map(|hosts| Summed::new(hosts, console)),
-        hosts.map(|hosts| Told { hosts, shown: console }),
-    );
-    match (&summed, &told) {
-        (Some(summed), _) if share.is_first() => context.watch = summed,
-        (_, Some(told)) => context.watch = told,
-        _ => {}
-    }
-    let mut series = Series::new(context.open(&settings)?, settings, &context)?;
+    let mut series = Series::new(context.open(&settings)?, settings, context)?;
     (series.share, series.start) = (share, start.map_or(Start::AtOnce, Start::At));
     if let Some(hosts) = hosts {
         series.join(hosts)?;
     }
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
+    series.ledger = matches.get_one::<PathBuf>("ledger").cloned();
+    check_ledger(&series, hosts)?;
     let name = matches.get_one::<String>("name").map(String::as_str);
     // The first host shows what all of them did.
     let is_shown = hosts.is_none() || share.is_first();
@@ -282,6 +269,30 @@ fn check_hosts(
         }
         (None, None) => Ok(()),
     }
+}
+
+/// A ledger is of one run, which writes, on one host.
+fn check_ledger(series: &Series<'_>, hosts: Option<&Together>) -> Result<(), Failure> {
+    let Some(path) = &series.ledger else { return Ok(()) };
+    let refused = |why: String| Err(Failure::usage(format!("--ledger {}: {why}", path.display())));
+    if hosts.is_some() {
+        return refused(
+            "an MPI launcher started petal; drive the run by --share and --start-at, with a ledger \
+             for each host"
+                .to_owned(),
+        );
+    }
+    if series.settings.repeats > 1 {
+        let repeats = series.settings.repeats;
+        return refused(format!(
+            "REPEATS={repeats}: a ledger is of one run; call petal once for each, with a file for \
+             each"
+        ));
+    }
+    if series.settings.only_reads() {
+        return refused("the run only reads and commits nothing; raise UPDATE_PCT".to_owned());
+    }
+    Ok(())
 }
 
 /// A run too short for the proof would end by RUN_TIME every time.

@@ -1,5 +1,6 @@
 //! Turns a command's arguments into settings and an open engine, for every command alike.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -23,9 +24,30 @@ pub fn read(
     schemas: Option<u32>,
     console: &Console,
 ) -> Result<Settings, Failure> {
+    read_flags(matches, flags::given(matches, command), (command, schemas), console)
+}
+
+/// The same of a command that has its target from a file, unless `--db` names another.
+pub fn read_for(
+    matches: &ArgMatches,
+    recorded_url: &str,
+    console: &Console,
+) -> Result<Settings, Failure> {
+    let command = CommandKind::Target;
+    let mut flags = flags::given(matches, command);
+    flags.entry("DB").or_insert_with(|| recorded_url.to_owned());
+    read_flags(matches, flags, (command, None), console)
+}
+
+fn read_flags(
+    matches: &ArgMatches,
+    flags: BTreeMap<&'static str, String>,
+    (command, schemas): (CommandKind, Option<u32>),
+    console: &Console,
+) -> Result<Settings, Failure> {
     let mut settings = read::read(&Sources {
         command,
-        flags: flags::given(matches, command),
+        flags,
         environment: &read::process_environment,
         conf: matches.get_one::<PathBuf>("conf").cloned(),
         directory: Some(PathBuf::from(".")),
@@ -56,5 +78,5 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
 pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> Context<'a> {
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));
-    Context { caller: Caller { signals: signals.clone(), note }, watch: console }
+    Context { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
 }

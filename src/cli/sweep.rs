@@ -11,6 +11,8 @@ use crate::record::sweep::{Sweep, Swept};
 use crate::report;
 use crate::report::numbers::{bytes, span, whole};
 use crate::report::table::line;
+use crate::runner::Context;
+use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Pace, Planned, Request, left, main_bytes, run_time};
 use crate::settings::axes::Asked;
 use crate::settings::read::{self, Sources};
@@ -19,7 +21,7 @@ use crate::settings::table::CommandKind;
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{Exit, Failure};
-use super::{metrics, signals, source};
+use super::{launch, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +31,7 @@ Examples:
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
   petal sweep --sessions 1,8 --db sqlite:/old/petal --db sqlite:/new/petal
   petal sweep --sessions 1,2,4,8 --dry-run          cells, order and time, and no run
+  mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
 
 Values with a comma between them make an axis; each cell is a run, settled
 before, done once in every round, in another order. The same command goes on
@@ -87,13 +90,29 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         objective: matches.get_one("objective").cloned(),
         replay: None,
     };
+    launch::with_hosts(console, |context, console| match context.hosts {
+        Some(hosts) if !hosts.is_first() => match matches.get_flag("dry-run") {
+            true => Ok(Exit::Done),
+            false => follow(&request, context, hosts),
+        },
+        _ => run_request(&request, matches, context, console),
+    })
+}
+
+/// Shows the plan, or does the sweep and shows what it found.
+fn run_request(
+    request: &Request<'_>,
+    matches: &ArgMatches,
+    context: &Context<'_>,
+    console: &Console,
+) -> Result<Exit, Failure> {
     if matches.get_flag("dry-run") {
-        let planned = sweep::plan(&request, &source::context(&Default::default(), console))?;
+        let planned = sweep::plan(request, &source::context(&Default::default(), console))?;
         let before = sweep::done_before(&planned)?;
         console.result(&shown(&planned, before.as_ref()));
         return Ok(Exit::Done);
     }
-    let (swept, exit) = self::sweep(&request, console)?;
+    let (swept, exit, _) = sweep_into(request, context)?;
     if matches.get_flag("json") {
         console.result(&json(&swept)?);
     } else {
@@ -104,23 +123,23 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
+/// Does this host's share of the cells that the first one names, which tells how the sweep ended.
+fn follow(request: &Request<'_>, context: &Context<'_>, hosts: &Together) -> Result<Exit, Failure> {
+    sweep::follow(request, context, hosts)?;
+    Ok(if context.caller.is_interrupted() { Exit::Interrupted } else { Exit::Done })
+}
+
 /// A sweep for a pipe.
 pub fn json(swept: &Swept) -> Result<String, Failure> {
     report::json::sweep(swept).map_err(Failure::failed("the sweep is no JSON"))
 }
 
-/// Runs a sweep; how it ended, for scripts, stands beside what was swept.
-pub fn sweep(request: &Request<'_>, console: &Console) -> Result<(Swept, Exit), Failure> {
-    sweep_into(request, console).map(|(swept, exit, _)| (swept, exit))
-}
-
-/// Runs a sweep, and returns its folder, too.
+/// Runs a sweep. Returns what was swept, how it ended, for scripts, and its folder.
 pub fn sweep_into(
     request: &Request<'_>,
-    console: &Console,
+    context: &Context<'_>,
 ) -> Result<(Swept, Exit, PathBuf), Failure> {
-    let context = source::context(&signals::count()?, console);
-    let done = sweep::run(request, &context)?;
+    let done = sweep::run(request, context)?;
     let runs = done.swept.runs.iter().map(Exit::of_run);
     let beside = done.beside.iter().map(Exit::of_error);
     let mut exit = runs.chain(beside).fold(Exit::Done, Exit::max);

@@ -1,5 +1,6 @@
 //! The contract between petal and a database: [`Engine`], [`Session`], and their values.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::stats::target::{LoadedSchema, Privilege, Settled, Target, TargetDetai
 use crate::workload::op::Operation;
 use crate::workload::row::Filler;
 use crate::workload::seat::Seat;
+use crate::workload::version::RowStamps;
 
 /// One target that petal can load and run.
 pub trait Engine: Send + Sync {
@@ -146,6 +148,14 @@ pub trait Engine: Send + Sync {
     /// Counts rows and blocks now, by the database's own physical view.
     fn placement(&self, schema: u32) -> Result<Placement>;
 
+    /// Opens a schema to read its rows back: `petal verify`.
+    fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {
+        Err(EngineError::Setting(format!(
+            "{}: its rows cannot be verified; keep no ledger of it",
+            self.support().product
+        )))
+    }
+
     /// Drops what carries petal's mark, and nothing else; returns what was dropped, a line each.
     fn drop_data(&self) -> Result<Vec<String>>;
 }
@@ -198,6 +208,36 @@ pub trait Session: Send {
 
     /// A handle with which another thread can cut the operation in flight.
     fn canceller(&self) -> Box<dyn Cancel>;
+}
+
+/// Reads the rows of one schema back, whole.
+pub trait RowReader: Send {
+    /// Which load they are of.
+    fn load(&self) -> &str;
+
+    /// Adds every row with a key from `first` to `last` to `found`, in any order.
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()>;
+
+    /// The stamps of whole records in the log, where petal itself wrote one and recovers nothing
+    /// from it.
+    fn logged(&mut self, _updates: &[LoggedUpdate]) -> Result<Option<HashSet<u64>>> {
+        Ok(None)
+    }
+}
+
+/// A row that was read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundRow {
+    pub key: u64,
+    /// Its stamps; an error says what is wrong with it.
+    pub stamps: std::result::Result<RowStamps, String>,
+}
+
+/// An UPDATE whose record is looked for in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedUpdate {
+    pub stamp: u64,
+    pub rows: u64,
 }
 
 /// Cuts the operation in flight of one session; it then ends with [`CUT`].
@@ -343,6 +383,8 @@ pub struct LoadPlan {
     pub filler: Filler,
     /// Seed of the scatter permutation.
     pub seed: u64,
+    /// Drawn afresh by each load: by it a ledger knows the data that it is of.
+    pub id: u64,
     /// Loads over petal's own schemas that are there already.
     pub replace: bool,
 }

@@ -13,6 +13,7 @@ mod format;
 pub mod hosts;
 pub mod journal;
 pub mod latency_log;
+pub mod ledger;
 mod load;
 pub mod merge;
 pub mod moment;
@@ -30,6 +31,7 @@ pub mod server_report;
 mod serving;
 pub mod sweep;
 mod until;
+pub mod verification;
 mod window;
 
 pub use error::RecordError;
@@ -367,6 +369,9 @@ pub struct Details {
     /// The load that the run was to imitate; None of a run that is no replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<replay::ReplayOf>,
+    /// The ledger of its acknowledged commits; None where none was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<ledger::LedgerKept>,
     /// Beside what `petal calibrate` found on the same device; None where none was made.
     pub calibrated: Option<calibration::CalibratedShare>,
 }

@@ -28,6 +28,7 @@ mod sources;
 pub mod sweep;
 pub mod table;
 pub mod text;
+pub mod verification;
 #[cfg(feature = "xlsx")]
 pub mod workbook;
 

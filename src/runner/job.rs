@@ -10,6 +10,7 @@ use crate::engine::in_use::DataUse;
 use crate::engine::{Engine, EngineError, Result};
 use crate::record::Folder;
 use crate::record::hosts::CommonStart;
+use crate::record::ledger::LedgerFile;
 use crate::settings::Settings;
 use crate::stats::clock::ClockState;
 use crate::stats::counters::Counters;
@@ -42,6 +43,8 @@ pub struct Job<'a> {
     pub folder: Option<&'a Folder>,
     /// The file that `petal os` records on the database's host, where that is another host.
     pub os_data: Option<&'a Path>,
+    /// Where acknowledged commits are written down; None without a ledger.
+    pub ledger: Option<&'a LedgerFile>,
     /// How many times a signal asked to stop.
     pub signals: Arc<AtomicU8>,
     /// The processes that EXTERNAL_SCRIPT starts; dropping this ends them.

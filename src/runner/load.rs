@@ -7,6 +7,7 @@ use crate::stats::compression;
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::Filler;
 
+use super::series::draw_seed;
 use super::{RunError, limits};
 
 /// The plan of a setup.
@@ -38,6 +39,7 @@ pub fn plan(
         unique_index: settings.unique_index,
         filler: filler(engine, settings, block_size),
         seed,
+        id: draw_seed()?,
         replace,
     };
     if replace {

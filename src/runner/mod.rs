@@ -10,6 +10,7 @@ mod deltas;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;
+mod ledger;
 mod limits;
 pub mod load;
 pub mod merge;
@@ -35,6 +36,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod trigger;
+pub mod verify;
 mod watching;
 
 use std::sync::Arc;
@@ -80,6 +82,8 @@ pub struct Context<'a> {
     /// The signals that end it, and where an engine notes whom it waits for.
     pub caller: Caller,
     pub watch: &'a dyn Watch,
+    /// The hosts that do the work together, where there are several.
+    pub hosts: Option<&'a peers::Together>,
 }
 
 impl Context<'_> {

@@ -364,7 +364,7 @@ fn close(
         Err(EngineError::Environment(what)) => gaps.push(what),
         Err(error) => gaps.push(format!("background work did not end cleanly: {error}")),
     }
-    let all_ended = job.start.wait_for_others(job);
+    let all_ended = job.start.wait_for_others(job, bounds.deadline);
     let (counters, counted_until) = sampler.close_counters(job.snapshot());
     gaps.append(&mut sampler.gaps);
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);

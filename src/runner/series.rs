@@ -1,6 +1,6 @@
 //! Runs on one target under the same settings: driven, judged, written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rand::TryRng as _;
@@ -21,7 +21,7 @@ use super::job::{Job, Start};
 use super::merge::{Kept, merge_into};
 use super::peers::{Plan, Together};
 use super::run::{call_hook, run as drive};
-use super::{Context, RunError, Subject, os_data};
+use super::{Context, RunError, Subject, ledger, os_data};
 
 /// Runs on one target under the same settings.
 pub struct Series<'a> {
@@ -32,6 +32,8 @@ pub struct Series<'a> {
     context: &'a Context<'a>,
     /// What `petal os` records on the database's host; read when a run is over.
     pub os_data: Option<PathBuf>,
+    /// The file in which acknowledged commits are written down.
+    pub ledger: Option<PathBuf>,
     /// The sessions of this host, where several drive the run, and when they begin.
     pub share: Share,
     pub start: Start<'a>,
@@ -111,8 +113,8 @@ impl<'a> Series<'a> {
         let data = UsedData::check(&settings, engine.loaded()?)?;
         let seed = settings.seed.map_or_else(draw_seed, Ok)?;
         let (share, start) = (Share::WHOLE, Start::AtOnce);
-        let (os_data, replay) = (None, None);
-        Ok(Self { engine, settings, data, seed, context, os_data, share, start, replay })
+        let (os_data, ledger, replay) = (None, None, None);
+        Ok(Self { engine, settings, data, seed, context, os_data, ledger, share, start, replay })
     }
 
     /// One run into a folder of its own below OUT. An error means that nothing was measured.
@@ -141,12 +143,13 @@ impl<'a> Series<'a> {
     /// One run into this folder, as a cell (from 1; 0: none) of a sweep. Of several hosts that speak
     /// with each other the first one merges what all of them did.
     pub fn run_in(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+        let path = folder.path().to_owned();
         let Start::Together(hosts) = self.start else {
-            return self.run_here(folder, cell, repeat);
+            return self.run_here(folder, &path, cell, repeat);
         };
         hosts.begin();
         if !self.share.is_first() {
-            let mut kept = self.run_here(folder, cell, repeat)?;
+            let mut kept = self.run_here(folder, &path, cell, repeat)?;
             let sent = hosts.send_record(&kept.folder);
             kept.failure = kept.failure.or(sent.err().map(RunError::from));
             return Ok(kept);
@@ -158,7 +161,7 @@ impl<'a> Series<'a> {
                 return Err(error.into());
             }
         };
-        let ran = self.run_here(own, cell, repeat);
+        let ran = self.run_here(own, &path, cell, repeat);
         if ran.is_err() {
             folder.remove_if_empty();
         }
@@ -178,15 +181,31 @@ impl<'a> Series<'a> {
         Ok(Kept { failure: failure.or(merged.failure), ..merged })
     }
 
-    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep.
-    fn run_here(&self, folder: Folder, cell: u32, repeat: u32) -> Result<Kept, RunError> {
+    /// This host's sessions into this folder, as a cell (from 1; 0: none) of a sweep. `shown` is the
+    /// folder of the run on all hosts.
+    fn run_here(
+        &self,
+        folder: Folder,
+        shown: &Path,
+        cell: u32,
+        repeat: u32,
+    ) -> Result<Kept, RunError> {
         let UsedData { loaded, rows, schemas, block_size } = self.data.clone();
         let workload = Workload::new(&self.settings, rows, block_size, schemas, self.seed, repeat);
+        let workload = workload.of_cell(cell);
         let plan = seats(&self.settings, schemas, self.engine.endpoints());
+        let (path, sessions) = (self.ledger.as_deref(), plan.len() as u32);
+        let begin =
+            |path| ledger::begin(path, self.engine.as_ref(), &self.settings, &workload, sessions);
+        let ledger = path.map(begin).transpose();
+        if ledger.is_err() {
+            folder.remove_if_empty();
+        }
+        let ledger = ledger?;
         let job = Job {
             engine: self.engine.as_ref(),
             settings: &self.settings,
-            workload: workload.of_cell(cell),
+            workload,
             seats: self.share.seats(&plan),
             plan,
             share: self.share,
@@ -194,30 +213,32 @@ impl<'a> Series<'a> {
             loaded,
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
+            ledger: ledger.as_ref(),
             signals: self.context.caller.signals.clone(),
             hooks: HookGroup::default(),
             watch: self.context.watch,
         };
-        let run = record::sweep::run_name(folder.path(), cell);
+        let run = record::sweep::run_name(shown, cell);
         let engine = self.engine.support().scheme;
         self.context.watch.begins(&Subject { engine, run, cell });
         let driven = drive(&job);
         if let Err(error) = &driven {
             folder.remove_if_empty();
+            ledger.iter().for_each(ledger::discard);
             if let Start::Together(hosts) = self.start {
                 hosts.call_off(&error.to_string());
             }
         }
         let mut run = driven?;
         run.details.replay = self.replay.clone();
-        let mut failure = None;
+        let mut failure = ledger.as_ref().and_then(|ledger| ledger::end(ledger, &mut run).err());
         // What keeps it from being written is told when it is written whole.
         let _ = save_before_post(&job, &folder, &run);
         match call_hook(&job, "post") {
             Ok(call) => run.details.hooks.extend(call),
             Err(error) => {
                 run.details.gaps.push(error.to_string());
-                failure = Some(error);
+                failure = failure.or(Some(error));
             }
         }
         run.summary.findings = findings::judge(&run);

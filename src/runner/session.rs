@@ -13,8 +13,12 @@ use crate::workload::op::{Kind, Operation};
 use crate::workload::picker::{Picker, Step};
 use crate::workload::seat::Seat;
 
+use super::ledger::SessionLedger;
+
 /// A batch lasts about so long, so that stop and display stay prompt.
 const BATCH_TARGET: Duration = Duration::from_millis(100);
+/// With a ledger, which hears of a batch when it has ended: a cut hides no more than this.
+const BATCH_TARGET_LEDGER: Duration = Duration::from_millis(10);
 const BATCH_OPERATIONS_MAX: usize = 4096;
 /// How often the database's counters are made current: more often than they are sampled, or a
 /// second would show what was done in the one before.
@@ -45,6 +49,8 @@ pub struct SessionLoop<'a> {
     pub shards: &'a Shards,
     /// Rows of each schema's scan table, from schema 1; None where nobody counted them.
     pub scan_rows: &'a [Option<u64>],
+    /// Where its acknowledged commits are written down; None without a ledger.
+    pub ledger: Option<SessionLedger<'a>>,
 }
 
 /// The next step of the loop.
@@ -65,6 +71,7 @@ impl SessionLoop<'_> {
         outcomes.ended.reserve(BATCH_OPERATIONS_MAX);
         let mut pending: Option<Step> = None;
         let mut batch_size = 1;
+        let batch_target = if self.ledger.is_some() { BATCH_TARGET_LEDGER } else { BATCH_TARGET };
         let mut begun = 0;
         let mut flushed_ns = 0;
         loop {
@@ -95,11 +102,15 @@ impl SessionLoop<'_> {
                 Next::Done => break,
             }
             outcomes.ended.clear();
+            let called = Instant::now();
             let goes_on = pending.is_none() && self.arrivals.is_none();
             let is_followed = goes_on && (batch.len() as u64) < self.left;
             let result = self
                 .session
                 .execute(Batch { is_followed, ..Batch::new(&batch, &self.stop, &mut outcomes) });
+            if let Some(ledger) = &mut self.ledger {
+                ledger.acknowledge(&batch, &outcomes.ended, called, &self.stop);
+            }
             self.fold(&batch, &outcomes);
             begun += outcomes.ended.len() as u64;
             self.left = self.left.saturating_sub(outcomes.ended.len() as u64);
@@ -119,7 +130,7 @@ impl SessionLoop<'_> {
             if batch.len() > self.session.in_flight() {
                 break; // An engine leaves operations out only when the stop was due.
             }
-            batch_size = next_batch_size(batch_size, now.elapsed());
+            batch_size = next_batch_size(batch_size, now.elapsed(), batch_target);
             if end.last_end_ns.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = end.last_end_ns;
                 self.flush(&mut end);
@@ -242,10 +253,10 @@ fn result_of(outcome: &Outcome) -> EndedAs<'_> {
     }
 }
 
-/// Scales the batch to [`BATCH_TARGET`], at most doubling, so that one slow operation or a fast
+/// Scales the batch to last for `target`, at most doubling, so that one slow operation or a fast
 /// start does not overshoot.
-fn next_batch_size(size: usize, took: Duration) -> usize {
-    let scaled = size as f64 * BATCH_TARGET.as_secs_f64() / took.as_secs_f64().max(1e-9);
+fn next_batch_size(size: usize, took: Duration, target: Duration) -> usize {
+    let scaled = size as f64 * target.as_secs_f64() / took.as_secs_f64().max(1e-9);
     (scaled as usize).clamp(1, (size * 2).min(BATCH_OPERATIONS_MAX))
 }
 
@@ -335,6 +346,7 @@ mod tests {
             stop: Stop::until(Instant::now(), None, level, cutting),
             shards: &shards,
             scan_rows: &[],
+            ledger: None,
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
@@ -389,6 +401,7 @@ mod tests {
             stop: Stop::unlimited(Arc::default()),
             shards: &shards,
             scan_rows: &[],
+            ledger: None,
         };
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");
@@ -407,7 +420,7 @@ mod tests {
 
         #[test]
         fn batches_grow_and_shrink_within_bounds(size in 1usize..=4096, micros in 1u64..10_000_000) {
-            let next = next_batch_size(size, Duration::from_micros(micros));
+            let next = next_batch_size(size, Duration::from_micros(micros), BATCH_TARGET);
             prop_assert!((1..=4096).contains(&next) && next <= size * 2);
         }
     }

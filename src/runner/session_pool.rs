@@ -17,6 +17,7 @@ use crate::workload::seat::Seat;
 
 use super::RunError;
 use super::job::Job;
+use super::ledger::SessionLedger;
 use super::session::{SessionEnd, SessionLoop};
 use super::trigger::Trigger;
 
@@ -200,6 +201,7 @@ fn attend(
         stop,
         shards,
         scan_rows: &job.scan_rows(),
+        ledger: job.ledger.map(|file| SessionLedger::new(file, &job.workload, seat.session)),
     };
     report(Report::Ended(Box::new(at_work.run())));
     Some(session)

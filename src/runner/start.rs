@@ -3,7 +3,7 @@
 //! the same.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
@@ -25,9 +25,6 @@ const OTHERS_END: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(100);
 /// A difference of clocks that a person should see.
 const AHEAD_NOTED_S: f64 = 0.1;
-
-/// The last session of another host may end so long after RUN_TIME.
-const OTHERS_LATE: Duration = Duration::from_secs(60);
 
 impl Start<'_> {
     /// Decides by which clock the start is taken; None of a run that begins at once.
@@ -111,9 +108,9 @@ impl Start<'_> {
         }
     }
 
-    /// Before the closing snapshot: waits for what other hosts have in flight. True when all of
-    /// them have told that they ended.
-    pub fn wait_for_others(self, job: &Job<'_>) -> bool {
+    /// Before the closing snapshot: waits for what other hosts have in flight, which are to end at
+    /// `deadline`. True when all of them have told that they ended.
+    pub fn wait_for_others(self, job: &Job<'_>, deadline: Instant) -> bool {
         match self {
             Self::AtOnce => false,
             Self::At(_) => {
@@ -122,7 +119,7 @@ impl Start<'_> {
                 }
                 false
             }
-            Self::Together(hosts) => hosts.ended(job.settings.run_time + OTHERS_LATE),
+            Self::Together(hosts) => hosts.ended(deadline),
         }
     }
 

@@ -68,6 +68,7 @@ fn drive_share(
         loaded,
         folder: None,
         os_data: None,
+        ledger: None,
         signals,
         hooks: HookGroup::default(),
         watch: &Silent,

@@ -3,7 +3,7 @@
 //!
 //! [`plan::Workload`] holds a run's choices as numbers, [`plan::seats`] who sits where,
 //! [`picker::Picker`] one session's stream of operations. [`row`] and [`scatter`] say what the data
-//! looks like. May not live here: anything that waits, connects or measures.
+//! looks like, [`version`] which UPDATE wrote a row last. May not live here: anything that waits, connects or measures.
 
 pub mod arrivals;
 pub mod deck;
@@ -14,3 +14,4 @@ pub mod row;
 pub mod scatter;
 pub mod seat;
 pub mod share;
+pub mod version;

@@ -11,6 +11,7 @@ use super::op::{Hot, Kind, Operation};
 use super::plan::Workload;
 use super::scatter::mix;
 use super::seat::{Role, Seat};
+use super::version::{RunStamps, Version, run_root};
 
 /// The next step of a session: think time, perhaps, then one operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,7 +35,7 @@ pub struct Picker {
     scans: Deck,
     /// Operations chosen so far.
     chosen: u64,
-    stamp_mask: u64,
+    stamps: RunStamps,
     /// Schemas that it visits in turn.
     schemas: Vec<u32>,
 }
@@ -47,15 +48,13 @@ impl Picker {
             Role::Reader => 0,
             Role::Writer => 100,
         };
-        let run =
-            mix(workload.seed ^ mix(u64::from(workload.cell) << 32 | u64::from(workload.repeat)));
+        let session = mix(u64::from(seat.session));
         Self {
-            stream: Xoshiro256PlusPlus::seed_from_u64(mix(run ^ mix(u64::from(seat.session)))),
+            stream: Xoshiro256PlusPlus::seed_from_u64(mix(run_root(workload) ^ session)),
             updates: Deck::new(update_pct),
             scans: Deck::new(workload.scan_pct),
             chosen: 0,
-            // The top bit is the mark of stamps that loads write.
-            stamp_mask: mix(!run) >> 1,
+            stamps: RunStamps::of(workload),
             schemas: vec![seat.schema],
             seat,
             workload: workload.clone(),
@@ -89,7 +88,8 @@ impl Picker {
             Kind::Select | Kind::Scan => self.workload.work_unit,
         };
         let first = self.first_key(u64::from(rows));
-        let stamp = (u64::from(self.seat.session) << 40 | self.chosen) ^ self.stamp_mask;
+        let version = Version { session: self.seat.session, sequence: self.chosen };
+        let stamp = self.stamps.stamp(version);
         Step { think, operation: Operation { kind, schema, first, rows, stamp, due: None, hot } }
     }
 

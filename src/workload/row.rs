@@ -113,6 +113,18 @@ fn write_stamp(head: &mut [u8], stamp: u64) {
     }
 }
 
+/// The stamp at the start of a column; None where there is none.
+pub fn read_stamp(column: &[u8]) -> Option<u64> {
+    column.get(..STAMP_BYTES)?.iter().try_fold(0u64, |stamp, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'z' => byte - b'a' + 10,
+            _ => return None,
+        };
+        stamp.checked_mul(STAMP_BASE)?.checked_add(digit.into())
+    })
+}
+
 fn fill_random(bytes: &mut [u8], stream: &mut Xoshiro256PlusPlus) {
     for chunk in bytes.chunks_mut(10) {
         let mut bits = stream.next_u64();
@@ -155,6 +167,8 @@ mod tests {
                 filler.fill(&mut second, b, 2);
                 prop_assert_ne!(&first, &second);
                 prop_assert!(first.iter().all(|byte| byte.is_ascii_graphic()));
+                prop_assert_eq!(read_stamp(&first), Some(a));
+                prop_assert_eq!(read_stamp(&second[..STAMP_BYTES - 1]), None);
             }
         }
     }

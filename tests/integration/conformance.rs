@@ -67,6 +67,7 @@ impl Target {
 
     fn plan(&self, schemas: u32) -> LoadPlan {
         LoadPlan {
+            id: 7,
             schemas: (1..=schemas).collect(),
             rows: ROWS,
             scan_rows: SCAN_ROWS,

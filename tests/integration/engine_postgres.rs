@@ -22,6 +22,7 @@ pub fn open_with(url: &str, settings: Settings) -> Arc<dyn Engine> {
 
 pub fn plan(schemas: u32) -> LoadPlan {
     LoadPlan {
+        id: 7,
         schemas: (1..=schemas).collect(),
         rows: ROWS,
         scan_rows: 32,

@@ -11,7 +11,7 @@ use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::settings::{RedoStress, Verify};
-use crate::workload::row::{COLUMNS, Filler, changed_columns};
+use crate::workload::row::{COLUMNS, Filler, changed_columns, read_stamp};
 use crate::workload::scatter::mix;
 
 const MARK: u32 = u32::from_le_bytes(*b"PBLK");
@@ -89,6 +89,15 @@ pub fn version(block: &[u8]) -> u32 {
 
 pub fn key(block: &[u8]) -> u64 {
     get64(block, 24)
+}
+
+/// The stamp of the last UPDATE of a block, or of its load.
+pub fn stamp(block: &[u8], filler: Filler) -> Option<u64> {
+    let column = column(block, 0);
+    match filler {
+        Filler::Random => Some(u64::from_le_bytes(column.get(..STAMP_BYTES)?.try_into().ok()?)),
+        _ => read_stamp(column),
+    }
 }
 
 /// Checks that it is the block that was asked for, as far as `verify` looks.

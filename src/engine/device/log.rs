@@ -1,5 +1,6 @@
 //! The log: an area written round and round, a record for each UPDATE. It is there for its cost,
-//! which a database pays before a commit is durable; petal never reads it back.
+//! which a database pays before a commit is durable. Nothing is recovered from it; the verification
+//! of a ledger looks whether a record is whole.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -124,6 +125,19 @@ pub fn fill(piece: &mut [u8], place: u64, stamp: u64, filler: Filler) {
     piece[4..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// The stamp of the UPDATE whose piece begins here, if one was written to this place.
+pub fn stamp(piece: &[u8], place: u64) -> Option<u64> {
+    let number = |at: usize| piece.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let is_one = piece.starts_with(MARK) && number(8) == Some(place);
+    number(16).filter(|_| is_one)
+}
+
+/// Whether a piece is as it was written.
+pub fn is_whole(piece: &[u8]) -> bool {
+    let kept = piece.get(4..8).and_then(|kept| kept.try_into().ok()).map(u32::from_le_bytes);
+    piece.get(8..).is_some_and(|rest| kept == Some(crc32fast::hash(rest)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +196,17 @@ mod tests {
             log.ended(0);
             assert_eq!(waiting.join().unwrap(), Some(0));
         });
+    }
+
+    #[test]
+    fn a_piece_is_known_by_its_place_and_whole_by_its_checksum() {
+        let mut piece = vec![0; 8192];
+        fill(&mut piece, 1 << 20, 77, Filler::Random);
+        assert_eq!((stamp(&piece, 1 << 20), stamp(&piece, 4096)), (Some(77), None));
+        assert!(is_whole(&piece) && !is_whole(&piece[..4096]));
+        piece[8000] ^= 1;
+        assert!(!is_whole(&piece));
+        assert_eq!(stamp(&piece[..20], 1 << 20), None);
     }
 
     #[test]

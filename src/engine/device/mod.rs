@@ -28,6 +28,7 @@ mod options;
 mod placement;
 mod queue;
 mod request;
+mod rows;
 mod safety;
 mod scan;
 mod session;
@@ -50,7 +51,7 @@ use crate::engine::on_path::OnPath;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
-    Session, Silent, Stop,
+    RowReader, Session, Silent, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings, Verify};
@@ -367,6 +368,10 @@ impl Engine for Device {
             data.position(schema).ok_or_else(|| not_loaded(self.shared.path.display(), schema))?;
         let stop = Stop::unlimited(Arc::default());
         placement::prove(&target, &data, &data.areas[position], &Silent, &stop)
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::DeviceRows::open(&self.shared, schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

@@ -82,6 +82,7 @@ fn plan() -> LoadPlan {
         unique_index: false,
         filler: Filler::Random,
         seed: 11,
+        id: 7,
         replace: false,
     }
 }

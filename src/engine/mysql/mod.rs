@@ -29,6 +29,7 @@ mod options;
 mod plan;
 mod rocksdb;
 mod row_group;
+mod rows;
 mod schema;
 mod server_work;
 mod servers;
@@ -48,7 +49,8 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, Session, Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
@@ -271,6 +273,10 @@ impl Engine for Mysql {
         let (mut client, server) = self.connect_first()?;
         let storage = storage::of_data(&mut client, server)?;
         storage.placement(&mut client, server, &schema::name(schema))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::MysqlRows::open(self.first()?, schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

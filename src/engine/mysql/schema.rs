@@ -7,6 +7,7 @@ use super::row_group::RowGroup;
 use super::storage::Storage;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
+use crate::engine::server::row_layout::row_columns;
 use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
@@ -113,6 +114,12 @@ pub fn select(schema: &str) -> String {
 
 pub fn scan(schema: &str) -> String {
     format!("SELECT COUNT(c2) FROM {schema}_cf2")
+}
+
+/// Whole rows of a range of keys.
+pub fn rows(schema: u32) -> String {
+    let table = main_table(&name(schema));
+    format!("SELECT {} FROM {table} WHERE custid BETWEEN ? AND ?", row_columns())
 }
 
 /// Changes the first `changed` columns; the bounds come last.

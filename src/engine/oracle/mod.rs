@@ -28,6 +28,7 @@ mod load;
 mod meta;
 mod options;
 mod reports;
+mod rows;
 #[cfg(test)]
 mod scripted;
 mod server_work;
@@ -47,11 +48,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::engine::in_use::{DataUse, Unshared};
+use crate::engine::server::failure::not_loaded;
 use crate::engine::server::loader::Load;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, ServerReport,
-    Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    ServerReport, Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings, StatisticsType};
@@ -349,6 +351,13 @@ impl Engine for Oracle {
             false => Tables::petals(schema),
         };
         load::placement(&mut self.connect_first()?, &tables.main)
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        let database = self.connect_first()?;
+        let meta = self.metas()?.into_iter().find(|meta| meta.about.schema == schema);
+        let meta = meta.ok_or_else(|| not_loaded(&database.place, schema))?;
+        Ok(Box::new(rows::OracleRows::new(database, meta)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

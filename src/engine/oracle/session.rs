@@ -233,6 +233,7 @@ mod tests {
                 scan_rows: 0,
                 block_bytes: 8192,
                 filler: Filler::Constant,
+                load: String::new(),
             },
             tables: Tables::petals(1),
             width: 128,

@@ -88,6 +88,7 @@ impl Found<'_> {
                 scan_rows: scan_rows.first().map_or(0, |row| number(row, 0)),
                 block_bytes,
                 filler: Filler::Constant,
+                load: String::new(),
             },
             // UPDATEs keep the length that is there.
             width: width.first().map_or(0, |row| number(row, 0) as usize).clamp(1, COLUMN_BYTES),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Tables;
 use super::errors::TRANSIENT;
+use crate::engine::server::row_layout::row_columns;
 use crate::workload::row::{COLUMNS, STAMP_BYTES};
 
 pub const LOAD: &str = include_str!("sql/load.sql");
@@ -98,6 +99,11 @@ pub fn dictionary_name(name: &str) -> String {
 
 pub fn select(tables: &Tables) -> String {
     filled(OPERATIONS, "select", &[("select_hint", SELECT_HINT), ("main", &tables.main)])
+}
+
+/// Whole rows of a range of keys.
+pub fn rows(tables: &Tables) -> String {
+    filled(OPERATIONS, "rows", &[("columns", &row_columns()), ("main", &tables.main)])
 }
 
 pub fn scan(tables: &Tables) -> String {
@@ -230,6 +236,7 @@ pub mod tests {
             ("insert_direct".to_owned(), insert("insert_direct", &home.main)),
             ("select".to_owned(), select(&home)),
             ("scan".to_owned(), scan(&Tables::slobs(2))),
+            ("rows".to_owned(), rows(&home)),
             ("update".to_owned(), update(&home, 2)),
             ("run_batch".to_owned(), run_batch(&home, &hot, &letters("SCUscu"), 2, true)),
             ("explain".to_owned(), explain("petal 1", &select(&home))),

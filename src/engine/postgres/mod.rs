@@ -29,6 +29,7 @@ mod long_work;
 mod options;
 mod placement;
 mod plan;
+mod rows;
 mod schema;
 mod server_work;
 mod servers;
@@ -48,7 +49,8 @@ use crate::engine::server::loader::Load;
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::server::row_layout;
 use crate::engine::{
-    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, Session, Stop,
+    Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{LoopSide, Settings};
@@ -349,6 +351,10 @@ impl Engine for Postgres {
         let mut client = self.connect_first()?;
         let block_bytes = load::block_bytes(&mut client)?;
         placement::count(&mut client, &schema::name(schema), block_bytes, &|_| ())
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::PostgresRows::open(self.first()?, schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

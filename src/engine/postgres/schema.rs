@@ -6,6 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::client::Client;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
+use crate::engine::server::row_layout::row_columns;
 use crate::engine::{EngineError, LoadPlan, Result};
 use crate::stats::target::LoadedSchema;
 use crate::workload::row::COLUMNS;
@@ -109,6 +110,11 @@ fn select_of(schema: &str, low: &str, high: &str) -> String {
 
 pub fn scan(schema: &str) -> String {
     format!("SELECT count(c2) FROM {schema}.cf2")
+}
+
+/// Whole rows of a range of keys.
+pub fn rows(schema: u32) -> String {
+    format!("SELECT {} FROM {}.cf1 WHERE custid BETWEEN $1 AND $2", row_columns(), name(schema))
 }
 
 /// Changes the first `changed` columns.

@@ -243,6 +243,7 @@ mod tests {
             degree,
             unique_index: true,
             filler: Filler::Constant,
+            id: 7,
             seed: 1,
             replace: false,
         }

@@ -20,6 +20,8 @@ pub struct SchemaMeta {
     pub scan_rows: u64,
     pub block_bytes: u32,
     pub filler: Filler,
+    /// Which load it is; of loads before petal drew numbers for them, the scatter's seed.
+    pub load: String,
 }
 
 impl SchemaMeta {
@@ -30,6 +32,7 @@ impl SchemaMeta {
             scan_rows: plan.scan_rows,
             block_bytes: plan.block_size,
             filler: plan.filler,
+            load: plan.id.to_string(),
         }
     }
 
@@ -44,6 +47,7 @@ impl SchemaMeta {
             ("filler", plan.filler.name()),
             ("scatter_seed", plan.seed.to_string()),
             ("unique_index", plan.unique_index.to_string()),
+            ("load", plan.id.to_string()),
         ]
     }
 
@@ -55,6 +59,7 @@ impl SchemaMeta {
             scan_rows: values.get("scan_rows")?,
             block_bytes: values.get("block_size")?,
             filler: values.filler()?,
+            load: values.load(),
         })
     }
 
@@ -106,6 +111,12 @@ impl MetaValues<'_> {
 
     pub fn filler(&self) -> Result<Filler> {
         Filler::parse(self.text("filler")?).ok_or_else(|| self.unknown("filler"))
+    }
+
+    /// Which load it is, by the best that an older petal left about it.
+    pub fn load(&self) -> String {
+        let keys = ["load", "loaded_at", "scatter_seed"];
+        keys.iter().find_map(|key| self.values.get(*key)).cloned().unwrap_or_default()
     }
 
     fn unknown(&self, key: &str) -> EngineError {

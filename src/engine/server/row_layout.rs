@@ -1,7 +1,9 @@
 //! The shape of a row in a database with blocks of 8 KiB, and the text of an UPDATE on its way there.
 
-use crate::workload::row::Filler;
+use crate::engine::FoundRow;
 pub use crate::workload::row::STAMP_BYTES;
+use crate::workload::row::{COLUMNS, Filler};
+use crate::workload::version::read_stamps;
 
 /// Bytes of each of the 19 columns: a row of them leaves room in its block for new versions of it.
 pub const COLUMN_BYTES: usize = 128;
@@ -28,6 +30,23 @@ impl UpdateText {
     }
 }
 
+/// A row that was read back, its columns from `c2` on; NULL is None.
+pub fn found_row<'a>(
+    key: u64,
+    columns: impl Iterator<Item = Option<&'a [u8]>>,
+    width: usize,
+    filler: Filler,
+) -> FoundRow {
+    let columns: Vec<&[u8]> = columns.map(Option::unwrap_or_default).collect();
+    FoundRow { key, stamps: read_stamps(&columns, width, filler) }
+}
+
+/// `custid, c2, c3, ... c20`
+pub fn row_columns() -> String {
+    let columns = (2..COLUMNS + 2).map(|column| format!(", c{column}"));
+    format!("custid{}", columns.collect::<String>())
+}
+
 /// The part of a column that differs from UPDATE to UPDATE, and what follows it.
 pub fn split_stamp(column: &str) -> (&str, &str) {
     column.split_at_checked(STAMP_BYTES).unwrap_or((column, ""))
@@ -36,7 +55,6 @@ pub fn split_stamp(column: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::row::COLUMNS;
 
     #[test]
     fn columns_of_constant_filler_differ_in_their_stamp_alone() {

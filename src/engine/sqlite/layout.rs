@@ -1,5 +1,6 @@
 //! The shape of the data: a row's width, its SQL, what a session caches. No connection.
 
+use crate::engine::server::row_layout::row_columns;
 use crate::settings::RedoStress;
 use crate::workload::row::{COLUMNS, changed_columns};
 
@@ -50,6 +51,11 @@ pub fn create_index(unique: bool) -> &'static str {
 /// COUNT(c2) visits the row, because c2 may be null and is not in the index.
 pub const SELECT: &str = "SELECT COUNT(c2) FROM cf1 WHERE custid BETWEEN ?1 AND ?2";
 pub const SCAN: &str = "SELECT COUNT(c2) FROM cf2";
+
+/// Whole rows of a range of keys.
+pub fn rows() -> String {
+    format!("SELECT {} FROM cf1 WHERE custid BETWEEN ?1 AND ?2", row_columns())
+}
 
 /// The keys are the first two parameters, the columns follow.
 pub fn update(redo_stress: RedoStress) -> String {

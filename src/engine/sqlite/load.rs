@@ -232,6 +232,7 @@ impl Filling<'_> {
             block_bytes: plan.block_size,
             filler: plan.filler,
             scatter_seed: plan.seed,
+            load: plan.id.to_string(),
             interior_pages: main.interior,
             main_pages: main.all(),
             index_pages: count_pages(self.connection, self.path, "cf1_custid")?.all(),

@@ -24,6 +24,8 @@ pub struct Meta {
     pub block_bytes: u32,
     pub filler: Filler,
     pub scatter_seed: u64,
+    /// Which load it is.
+    pub load: String,
     /// Pages of the main table above its leaves.
     pub interior_pages: u64,
     /// All pages of the main table.
@@ -65,6 +67,7 @@ impl Meta {
             put.execute((key, value.cast_signed()))?;
         }
         put.execute(("filler", self.filler.name()))?;
+        put.execute(("load", &self.load))?;
         let loaded_at =
             connection.query_row("SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", [], |row| {
                 row.get::<_, String>(0)
@@ -88,6 +91,7 @@ impl Meta {
             block_bytes: values.get("block_size")?,
             filler: values.filler()?,
             scatter_seed: number("scatter_seed")?,
+            load: values.load(),
             interior_pages: number("interior_pages")?,
             main_pages: number("main_pages")?,
             index_pages: number("index_pages")?,
@@ -144,7 +148,7 @@ mod tests {
             connection.execute_batch(&super::super::layout::create_tables()).unwrap();
             let meta = Meta {
                 schema: 3, rows, scan_rows: 5, block_bytes: 8192, filler: Filler::Ratio(ratio),
-                scatter_seed: seed, interior_pages: 1, main_pages: 2, index_pages: 3, scan_pages: 4,
+                scatter_seed: seed, load: "12".into(), interior_pages: 1, main_pages: 2, index_pages: 3, scan_pages: 4,
             };
             meta.write(&connection).unwrap();
             prop_assert_eq!(Meta::read(&connection, Path::new("x")).unwrap(), meta);

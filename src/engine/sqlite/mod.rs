@@ -24,6 +24,7 @@ mod load;
 mod meta;
 mod options;
 mod placement;
+mod rows;
 mod session;
 pub mod vfs;
 
@@ -40,7 +41,8 @@ use crate::engine::in_use::DataUse;
 use crate::engine::on_path::OnPath;
 use crate::engine::server::loader::Load;
 use crate::engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, Session, Stop,
+    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
+    Session, Stop,
 };
 use crate::settings::table::{EngineSupport, support};
 use crate::settings::{RedoStress, Settings};
@@ -271,6 +273,10 @@ impl Engine for Sqlite {
             files::leave_page_cache(&path);
         }
         Ok(Placement::from(pages))
+    }
+
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(rows::SqliteRows::open(&self.shared.folder, schema)?))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {

@@ -43,6 +43,7 @@ fn plan(rows: u64, block_size: u32) -> LoadPlan {
         unique_index: false,
         filler: Filler::Constant,
         seed: 11,
+        id: 7,
         replace: false,
     }
 }

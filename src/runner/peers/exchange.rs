@@ -3,28 +3,56 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::EngineError;
-use crate::record::{Folder, RecordError, Second, journal, latency_log, os};
+use crate::engine::{Caller, EngineError};
+use crate::record::{self, Folder, RecordError, Second, journal, latency_log, os};
 use crate::workload::share::Share;
 
 use super::super::RunError;
 use super::{PeerError, Peers, Tag, Wait};
 
-/// Connecting, warming up and settling may take so long on one host while others wait.
-const READY_LIMIT: Duration = Duration::from_secs(1800);
-/// All hosts are ready: from one of them nothing is heard any more.
-const TRIGGER_LIMIT: Duration = Duration::from_secs(60);
-/// A host that has ended writes its record, and sends it, within this.
-const RECORD_LIMIT: Duration = Duration::from_secs(120);
+/// How long hosts wait for each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connecting, warming up and settling may take so long on one host while others wait.
+    pub ready: Duration,
+    /// All hosts are ready: from one of them nothing is heard any more.
+    pub trigger: Duration,
+    /// A host's last session may end so long after RUN_TIME.
+    pub end: Duration,
+    /// A host that has ended writes its record, and sends it, within this.
+    pub record: Duration,
+    /// The others have nothing left to do when the first one has ended.
+    pub part: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            ready: seconds(1800),
+            trigger: seconds(60),
+            end: seconds(60),
+            record: seconds(120),
+            part: seconds(10),
+        }
+    }
+}
+
 /// Progress that cannot be sent at once is left out.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(1);
-/// Telling others that the run is called off.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+/// A few words to a host that may not hear them, or from one that may not speak.
+const WORD_LIMIT: Duration = Duration::from_secs(5);
+/// A host that others wait for is named after this.
+const NAMED_AFTER: Duration = Duration::from_secs(10);
+/// Why a host does not go on that was told to stop.
+const SIGNAL: &str = "a signal";
 /// The files of a record that the merge reads.
 const FILES: [&str; 5] =
     [journal::NAME, latency_log::NAME, os::OWN_NAME, os::SERVER_NAME, "run.json"];
@@ -42,37 +70,90 @@ pub struct Plan {
 /// The hosts of a run that can speak with each other.
 pub struct Together {
     peers: Arc<dyn Peers>,
-    /// How many times a signal asked to stop.
-    signals: Arc<AtomicU8>,
+    /// The signals that end a wait, and where a host is named that others wait for.
+    caller: Caller,
+    limits: Limits,
     /// Others wait for this host's word.
     is_awaited: AtomicBool,
+    /// The run that messages are of, counted from 0. What comes late of an earlier run is left out.
+    round: AtomicU32,
+    /// A host did not answer in time, or could not be reached.
+    is_lost: AtomicBool,
+    /// Those that have not told that they ended.
+    silent: Mutex<Vec<u32>>,
 }
 
 impl Together {
-    pub fn new(peers: Arc<dyn Peers>, signals: Arc<AtomicU8>) -> Self {
-        Self { peers, signals, is_awaited: AtomicBool::new(true) }
+    pub fn new(peers: Arc<dyn Peers>, caller: Caller) -> Self {
+        Self {
+            peers,
+            caller,
+            limits: Limits::default(),
+            is_awaited: AtomicBool::new(true),
+            round: AtomicU32::new(0),
+            is_lost: AtomicBool::new(false),
+            silent: Mutex::default(),
+        }
+    }
+
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     pub fn share(&self) -> Share {
         self.peers.share()
     }
 
+    /// True when a host did not answer: the others cannot part from it in order.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
     fn others(&self) -> impl Iterator<Item = u32> + use<> {
         1..self.peers.size()
     }
 
-    fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         self.peers.rank() == 0
     }
 
-    /// Waits at most so long, and until a signal.
+    fn signals(&self) -> u8 {
+        self.caller.signals.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+        let round = self.round.load(Ordering::Relaxed).to_le_bytes();
+        let sent = self.peers.send(to, tag, &[&round[..], bytes].concat(), wait);
+        self.note_lost(sent)
+    }
+
+    fn hear(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+        loop {
+            let heard = self.note_lost(self.peers.receive(from, tag, wait))?;
+            if let Some((round, bytes)) = heard.split_first_chunk()
+                && u32::from_le_bytes(*round) >= self.round.load(Ordering::Relaxed)
+            {
+                return Ok(bytes.to_vec());
+            }
+        }
+    }
+
+    fn note_lost<T>(&self, done: Result<T, PeerError>) -> Result<T, PeerError> {
+        if matches!(done, Err(PeerError::Silent(_) | PeerError::Failed(_))) {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Waits at most so long, and until so many signals.
     fn wait<T>(
         &self,
         limit: Duration,
+        signals: u8,
         work: impl FnOnce(&Wait<'_>) -> Result<T, PeerError>,
     ) -> Result<T, PeerError> {
-        let is_interrupted = || self.signals.load(Ordering::Relaxed) > 0;
-        work(&Wait::at_most(limit, &is_interrupted))
+        let is_enough = || self.signals() >= signals;
+        work(&Wait::at_most(limit, &is_enough))
     }
 
     /// Waits at most so long, whatever signal comes: for a few words at the end.
@@ -86,6 +167,36 @@ impl Together {
     /// A run begins, in which other hosts wait for this one's word.
     pub fn begin(&self) {
         self.is_awaited.store(true, Ordering::Relaxed);
+    }
+
+    /// Nobody waits for this host's word any more.
+    pub fn is_over(&self) {
+        self.is_awaited.store(false, Ordering::Relaxed);
+    }
+
+    /// On the first host: tells the others what all do next. What is still on its way of the run
+    /// before is left out from now on.
+    pub fn tell_next(&self, next: &impl Serialize) -> Result<(), PeerError> {
+        let text = serde_json::to_vec(next).unwrap_or_default();
+        for rank in self.others() {
+            Self::wait_on(WORD_LIMIT, |wait| self.say(rank, Tag::Next, &text, wait))?;
+        }
+        self.next_round();
+        Ok(())
+    }
+
+    /// On another host: what the first one says that all do next, within this time.
+    pub fn hear_next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, PeerError> {
+        // After a signal the first host is told when it asks.
+        let text = self.wait(limit, 2, |wait| self.hear(0, Tag::Next, wait))?;
+        self.next_round();
+        serde_json::from_slice(&text)
+            .map_err(|error| PeerError::Failed(format!("what the first host said: {error}")))
+    }
+
+    fn next_round(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
+        self.begin();
     }
 
     /// Returns when every host is ready. Where one is not, an error on every host says why.
@@ -114,28 +225,27 @@ impl Together {
             own.err().map(|why| self.named(0, &why)).into_iter().collect();
         let mut interrupted = false;
         for rank in self.others() {
-            let limit = if refusals.is_empty() { READY_LIMIT } else { FAREWELL_LIMIT };
-            let told = match interrupted {
-                true => {
-                    Self::wait_on(FAREWELL_LIMIT, |wait| self.peers.receive(rank, Tag::Ready, wait))
+            let told = match refusals.is_empty() {
+                true => self.ready(rank),
+                false => {
+                    let limit = if interrupted { WORD_LIMIT } else { self.limits.trigger };
+                    Self::wait_on(limit, |wait| self.hear(rank, Tag::Ready, wait))
                 }
-                false => self.wait(limit, |wait| self.peers.receive(rank, Tag::Ready, wait)),
             };
             match told {
                 Ok(why) if why.is_empty() => {}
                 Ok(why) => refusals.push(self.named(rank, &String::from_utf8_lossy(&why))),
                 Err(PeerError::Interrupted) => {
                     interrupted = true;
-                    refusals.push(self.named(0, "a signal"));
+                    refusals.push(self.named(0, SIGNAL));
                 }
                 Err(error) => refusals.push(self.named(rank, &error.to_string())),
             }
         }
         let verdict = refusals.join("; ");
         for rank in self.others() {
-            let send =
-                |wait: &Wait<'_>| self.peers.send(rank, Tag::Verdict, verdict.as_bytes(), wait);
-            let sent = Self::wait_on(FAREWELL_LIMIT, send);
+            let send = |wait: &Wait<'_>| self.say(rank, Tag::Verdict, verdict.as_bytes(), wait);
+            let sent = Self::wait_on(WORD_LIMIT, send);
             if refusals.is_empty() {
                 sent?;
             }
@@ -147,16 +257,32 @@ impl Together {
         }
     }
 
+    /// Whether this host is ready: empty, or why it is not. It is named where it takes its time.
+    fn ready(&self, rank: u32) -> Result<Vec<u8>, PeerError> {
+        let (began, named) = (Instant::now(), AtomicBool::new(false));
+        let is_over = || {
+            if began.elapsed() >= NAMED_AFTER && !named.swap(true, Ordering::Relaxed) {
+                (self.caller.note)(&self.named(rank, "is not ready yet; the others wait for it"));
+            }
+            self.signals() > 0
+        };
+        self.hear(rank, Tag::Ready, &Wait::at_most(self.limits.ready, &is_over))
+    }
+
     fn obey(&self, own: Result<(), String>) -> Result<(), PeerError> {
-        let word = own.err().unwrap_or_default();
-        Self::wait_on(FAREWELL_LIMIT, |wait| {
-            self.peers.send(0, Tag::Ready, word.as_bytes(), wait)
-        })?;
-        let verdict = match word.is_empty() {
-            true => self.wait(READY_LIMIT, |wait| self.peers.receive(0, Tag::Verdict, wait)),
+        let interrupted = || if self.signals() > 0 { Err(SIGNAL.to_owned()) } else { Ok(()) };
+        let word = own.and_then(|()| interrupted()).err().unwrap_or_default();
+        Self::wait_on(WORD_LIMIT, |wait| self.say(0, Tag::Ready, word.as_bytes(), wait))?;
+        match word.as_str() {
+            "" => {}
             // Nobody needs to hear it who has told why.
-            false => return Err(PeerError::CalledOff(word)),
-        }?;
+            SIGNAL => return Err(PeerError::Interrupted),
+            _ => return Err(PeerError::CalledOff(word)),
+        }
+        // After a signal the first host learns of it when it asks the next time.
+        // The first one may wait for all others as long as it may wait for this one.
+        let limit = self.limits.ready * 2;
+        let verdict = self.wait(limit, 2, |wait| self.hear(0, Tag::Verdict, wait))?;
         match verdict.is_empty() {
             true => Ok(()),
             false => Err(PeerError::CalledOff(String::from_utf8_lossy(&verdict).into_owned())),
@@ -180,10 +306,10 @@ impl Together {
     /// What the first host says, on all of them.
     fn told_by_first(&self, own: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if !self.is_first() {
-            return self.wait(READY_LIMIT, |wait| self.peers.receive(0, Tag::Plan, wait));
+            return self.wait(self.limits.ready, 2, |wait| self.hear(0, Tag::Plan, wait));
         }
         for rank in self.others() {
-            self.wait(TRIGGER_LIMIT, |wait| self.peers.send(rank, Tag::Plan, &own, wait))?;
+            self.wait(self.limits.trigger, 2, |wait| self.say(rank, Tag::Plan, &own, wait))?;
         }
         Ok(own)
     }
@@ -191,27 +317,50 @@ impl Together {
     /// The trigger: returns at the same moment on all hosts.
     pub fn barrier(&self) -> Result<(), PeerError> {
         self.is_awaited.store(false, Ordering::Relaxed);
-        self.wait(TRIGGER_LIMIT, |wait| self.peers.barrier(wait))
+        // One signal stops the run as soon as it has begun, on all hosts.
+        let met = self.wait(self.limits.trigger, 2, |wait| self.peers.barrier(wait));
+        self.note_lost(met)
+    }
+
+    /// At the end of all: true when every host has come to it, so that none waits in vain for
+    /// another one that is gone.
+    pub fn part(&self) -> bool {
+        // The first host has merged and written by now, for which the others wait.
+        let limit = match self.is_first() {
+            true if self.signals() > 0 => WORD_LIMIT,
+            true => self.limits.part,
+            false => self.limits.ready,
+        };
+        !self.is_lost() && self.wait(limit, 2, |wait| self.peers.barrier(wait)).is_ok()
     }
 
     /// Tells the first host that this one's sessions have ended. On the first host: waits for the
-    /// others, at most so long; true when all of them have ended.
-    pub fn ended(&self, limit: Duration) -> bool {
+    /// others, which are to end at `deadline`; true when all of them have ended.
+    pub fn ended(&self, deadline: Instant) -> bool {
         if !self.is_first() {
-            let tell = |wait: &Wait<'_>| self.peers.send(0, Tag::Ended, &[], wait);
-            return Self::wait_on(FAREWELL_LIMIT, tell).is_ok();
+            let tell = |wait: &Wait<'_>| self.say(0, Tag::Ended, &[], wait);
+            return Self::wait_on(WORD_LIMIT, tell).is_ok();
         }
-        let is_enough = || self.signals.load(Ordering::Relaxed) > 1;
+        let is_enough = || self.signals() > 1;
+        let limit = deadline.saturating_duration_since(Instant::now()) + self.limits.end;
         let wait = Wait::at_most(limit, &is_enough);
-        self.others().all(|rank| self.peers.receive(rank, Tag::Ended, &wait).is_ok())
+        let is_silent = |rank: &u32| self.hear(*rank, Tag::Ended, &wait).is_err();
+        let silent: Vec<u32> = self.others().filter(is_silent).collect();
+        for &rank in &silent {
+            (self.caller.note)(&self.named(rank, "has not told that its sessions ended"));
+        }
+        let all_ended = silent.is_empty();
+        *self.silent.lock() = silent;
+        all_ended
     }
 
     /// Tells the first host of a second that has passed.
     pub fn tell_second(&self, second: &Second) {
         let text = serde_json::to_vec(second).unwrap_or_default();
-        let tell = |wait: &Wait<'_>| self.peers.send(0, Tag::Second, &text, wait);
+        let round = self.round.load(Ordering::Relaxed).to_le_bytes();
+        let text = [&round[..], &text].concat();
         // It is for a person's eyes alone.
-        let _ = Self::wait_on(PROGRESS_LIMIT, tell);
+        let _ = Self::wait_on(PROGRESS_LIMIT, |wait| self.peers.send(0, Tag::Second, &text, wait));
     }
 
     /// Seconds of other hosts that have come since the last call.
@@ -220,8 +369,12 @@ impl Together {
         while let Ok(Some(rank)) = self.peers.arrived(Tag::Second) {
             let hear = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Second, wait);
             let Ok(text) = Self::wait_on(PROGRESS_LIMIT, hear) else { break };
+            let Some((round, text)) = text.split_first_chunk() else { continue };
+            if u32::from_le_bytes(*round) != self.round.load(Ordering::Relaxed) {
+                continue;
+            }
             let share = Share { number: rank + 1, of: self.peers.size() };
-            come.extend(serde_json::from_slice(&text).ok().map(|second| (share, second)));
+            come.extend(serde_json::from_slice(text).ok().map(|second| (share, second)));
         }
         come
     }
@@ -231,22 +384,30 @@ impl Together {
         let send = |wait: &Wait<'_>| {
             for name in FILES {
                 let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
-                self.peers.send(0, Tag::Record, name.as_bytes(), wait)?;
-                self.peers.send(0, Tag::Record, &text, wait)?;
+                self.say(0, Tag::Record, name.as_bytes(), wait)?;
+                self.say(0, Tag::Record, &text, wait)?;
             }
-            self.peers.send(0, Tag::Record, &[], wait)
+            self.say(0, Tag::Record, &[], wait)
         };
-        Self::wait_on(RECORD_LIMIT, send)
+        // The first host may wait for a script before it takes it.
+        Self::wait_on(self.limits.ready, send)
     }
 
     /// The records of all other hosts, in folders below this one; and why one of them is missing.
     pub fn gather(&self, below: &Folder) -> (Vec<PathBuf>, Vec<String>) {
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
         for rank in self.others() {
-            let name = format!("share-{}", rank + 1);
-            match self.receive_record(rank, &below.path().join(&name)) {
-                Ok(folder) => folders.push(folder),
-                Err(error) => missing.push(self.named(rank, &error)),
+            let folder = below.path().join(format!("share-{}", rank + 1));
+            let kept = self
+                .receive_record(rank, &folder)
+                .and_then(|()| record::load(&folder).map(drop).map_err(|error| error.to_string()));
+            match kept {
+                Ok(()) => folders.push(folder),
+                Err(why) => {
+                    // A half record is no share to be merged: the host has its own.
+                    let _ = std::fs::remove_dir_all(&folder);
+                    missing.push(self.named(rank, &why));
+                }
             }
         }
         // What is still on its way of their progress nobody shows any more.
@@ -254,19 +415,21 @@ impl Together {
         (folders, missing)
     }
 
-    fn receive_record(&self, rank: u32, path: &Path) -> Result<PathBuf, String> {
+    fn receive_record(&self, rank: u32, path: &Path) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let made =
             std::fs::create_dir(path).map_err(|source| RecordError::io("make", path, source));
         made.map_err(|error| text(&error))?;
         let folder = Folder::open(path);
+        let is_silent = self.silent.lock().contains(&rank);
+        let limit = if is_silent { WORD_LIMIT } else { self.limits.record };
         loop {
-            let hear = |wait: &Wait<'_>| self.peers.receive(rank, Tag::Record, wait);
-            let name = Self::wait_on(RECORD_LIMIT, hear).map_err(|error| text(&error))?;
+            let hear = |wait: &Wait<'_>| self.hear(rank, Tag::Record, wait);
+            let name = Self::wait_on(limit, hear).map_err(|error| text(&error))?;
             if name.is_empty() {
-                return Ok(path.to_owned());
+                return Ok(());
             }
-            let content = Self::wait_on(RECORD_LIMIT, hear).map_err(|error| text(&error))?;
+            let content = Self::wait_on(limit, hear).map_err(|error| text(&error))?;
             // Nothing is written under a name that is no record's.
             if let Some(known) = FILES.iter().find(|known| known.as_bytes() == name) {
                 folder.write_atomically(known, &content).map_err(|error| text(&error))?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::workload::share::Share;
 
-pub use exchange::{Plan, Together};
+pub use exchange::{Limits, Plan, Together};
 pub use progress::{Summed, Told};
 
 /// Messages between ranks: a few, before a run and after it, and one a second of progress.
@@ -41,8 +41,10 @@ pub trait Peers: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum Tag {
+    /// What all ranks do next, from the first one.
+    Next = 1,
     /// The plan of a run, from the first rank.
-    Plan = 1,
+    Plan,
     /// Whether a rank is ready.
     Ready,
     /// What the first rank decides on that.
@@ -56,8 +58,15 @@ pub enum Tag {
 }
 
 impl Tag {
-    pub const ALL: [Self; 6] =
-        [Self::Plan, Self::Ready, Self::Verdict, Self::Second, Self::Ended, Self::Record];
+    pub const ALL: [Self; 7] = [
+        Self::Next,
+        Self::Plan,
+        Self::Ready,
+        Self::Verdict,
+        Self::Second,
+        Self::Ended,
+        Self::Record,
+    ];
 }
 
 /// How long to wait for other ranks.

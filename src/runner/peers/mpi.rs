@@ -81,6 +81,7 @@ functions! {
     abi_version = c"MPI_Abi_get_version": fn(*mut c_int, *mut c_int),
     init = c"MPI_Init_thread": fn(*mut c_int, *mut c_void, c_int, *mut c_int),
     finalize = c"MPI_Finalize": fn(),
+    abort = c"MPI_Abort": fn(Handle, c_int),
     set_errors = c"MPI_Comm_set_errhandler": fn(Handle, Handle),
     error_string = c"MPI_Error_string": fn(c_int, *mut c_char, *mut c_int),
     rank = c"MPI_Comm_rank": fn(Handle, *mut c_int),
@@ -146,6 +147,12 @@ impl Mpi {
         }
         // SAFETY: it was initialised, and every request that did not end was given up for good.
         let _ = unsafe { (self.functions.lock().finalize)() };
+    }
+
+    /// Ends all ranks, this one with `code`, as the launcher does it: one of them does not answer.
+    pub fn abort(&self, code: u8) {
+        // SAFETY: it was initialised; the handle is the standard's constant.
+        let _ = unsafe { (self.functions.lock().abort)(constant(COMM_WORLD), code.into()) };
     }
 
     /// Asks for a request until it has ended; one that has not when the wait is over goes on.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -82,6 +82,7 @@ fn settings(out: &Path) -> Settings {
         threads_per_schema: 2,
         update_pct: 20,
         work_loop: 200,
+        run_time: Duration::from_secs(5),
         os_perf_data: false,
         out: out.to_owned(),
         ..Settings::default()
@@ -92,17 +93,26 @@ fn script() -> Script {
     Script { latency: [Duration::from_millis(1); 3], ..Script::default() }
 }
 
+fn caller(signals: Arc<AtomicU8>) -> Caller {
+    Caller { signals, note: Arc::new(|_| ()) }
+}
+
 type Ended = Result<Run, RunError>;
 
 /// Each rank's run, by settings and a script of its own.
 fn ran(size: u32, of: impl Fn(u32) -> (Settings, Script) + Sync) -> Vec<Ended> {
-    let ranks = Threads::ranks(size);
-    let one = |peers: Arc<Threads>| {
-        let (settings, script) = of(peers.rank);
-        let signals: Arc<AtomicU8> = Arc::default();
-        let hosts = Together::new(peers, signals.clone());
-        let caller = Caller { signals, note: Arc::new(|_| ()) };
-        let context = Context { caller, watch: &Silent };
+    ran_by(Threads::ranks(size), of)
+}
+
+fn ran_by<P: Peers + 'static>(
+    ranks: Vec<Arc<P>>,
+    of: impl Fn(u32) -> (Settings, Script) + Sync,
+) -> Vec<Ended> {
+    let one = |peers: Arc<P>| {
+        let (settings, script) = of(peers.rank());
+        let caller = caller(Arc::default());
+        let hosts = Together::new(peers, caller.clone()).with_limits(LIMITS);
+        let context = Context { caller, watch: &Silent, hosts: Some(&hosts) };
         let engine = Arc::new(Scripted::in_memory(script, 10_000));
         let mut series = Series::new(engine, settings, &context)?;
         series.join(&hosts)?;
@@ -112,6 +122,75 @@ fn ran(size: u32, of: impl Fn(u32) -> (Settings, Script) + Sync) -> Vec<Ended> {
         let all: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(|| one(rank))).collect();
         all.into_iter().map(|rank| rank.join().unwrap()).collect()
     })
+}
+
+/// Whoever is silent for so long is given up here; a thread that is alive answers sooner.
+const LIMITS: Limits = {
+    let seconds = Duration::from_secs(10);
+    Limits { ready: seconds, trigger: seconds, end: seconds, record: seconds, part: seconds }
+};
+
+/// A rank that dies when it would send its n-th message of a kind: from then on nothing of it arrives,
+/// and nothing arrives at it.
+struct Mortal {
+    rank: Arc<Threads>,
+    dies: Option<(Tag, u32)>,
+    sent: AtomicU32,
+    is_dead: AtomicBool,
+}
+
+impl Mortal {
+    /// Of three ranks the last one dies then.
+    fn ranks(dies: (Tag, u32)) -> Vec<Arc<Self>> {
+        let mortal = |rank: Arc<Threads>| Self {
+            dies: (rank.rank == 2).then_some(dies),
+            rank,
+            sent: AtomicU32::new(0),
+            is_dead: AtomicBool::new(false),
+        };
+        Threads::ranks(3).into_iter().map(|rank| Arc::new(mortal(rank))).collect()
+    }
+
+    fn check(&self) -> Result<(), PeerError> {
+        let is_dead = self.is_dead.load(Ordering::Relaxed);
+        if is_dead { Err(PeerError::Failed("this rank is dead".into())) } else { Ok(()) }
+    }
+}
+
+impl Peers for Mortal {
+    fn rank(&self) -> u32 {
+        self.rank.rank()
+    }
+
+    fn size(&self) -> u32 {
+        self.rank.size()
+    }
+
+    fn send(&self, to: u32, tag: Tag, bytes: &[u8], wait: &Wait<'_>) -> Result<(), PeerError> {
+        if let Some((last, count)) = self.dies
+            && tag == last
+            && self.sent.fetch_add(1, Ordering::Relaxed) + 1 == count
+        {
+            self.is_dead.store(true, Ordering::Relaxed);
+        }
+        self.check()?;
+        self.rank.send(to, tag, bytes, wait)
+    }
+
+    fn receive(&self, from: u32, tag: Tag, wait: &Wait<'_>) -> Result<Vec<u8>, PeerError> {
+        self.check()?;
+        self.rank.receive(from, tag, wait)
+    }
+
+    fn arrived(&self, tag: Tag) -> Result<Option<u32>, PeerError> {
+        self.check()?;
+        self.rank.arrived(tag)
+    }
+
+    fn barrier(&self, wait: &Wait<'_>) -> Result<(), PeerError> {
+        self.check()?;
+        self.rank.barrier(wait)
+    }
 }
 
 #[test]
@@ -179,7 +258,7 @@ fn a_silent_host_is_given_up_in_time() {
     assert_eq!(error, PeerError::Silent(Duration::from_millis(50)));
     // And a signal ends any wait for others.
     let signals = Arc::new(AtomicU8::new(1));
-    let hosts = Together::new(ranks[1].clone(), signals.clone());
+    let hosts = Together::new(ranks[1].clone(), caller(signals.clone()));
     assert_eq!(hosts.agree(Ok(())).unwrap_err(), PeerError::Interrupted);
     assert_eq!(signals.load(Ordering::Relaxed), 1);
 }
@@ -189,7 +268,7 @@ fn seconds_of_all_hosts_are_shown_as_one() {
     use crate::record::{Ops, Second};
     let ranks = Threads::ranks(3);
     let hosts: Vec<Together> =
-        ranks.iter().map(|rank| Together::new(rank.clone(), Arc::default())).collect();
+        ranks.iter().map(|rank| Together::new(rank.clone(), caller(Arc::default()))).collect();
     let second = |total: u64| Second {
         length_s: 1.0,
         ops: Ops { total, ..Ops::default() },
@@ -205,4 +284,67 @@ fn seconds_of_all_hosts_are_shown_as_one() {
         .collect();
     assert_eq!(come, [(2, 10), (3, 200), (3, 300)]);
     assert!(hosts[0].seconds().is_empty());
+}
+
+#[test]
+fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // It had joined, and was to say that it is connected.
+    let runs = ran_by(Mortal::ranks((Tag::Ready, 3)), |_| (settings(dir.path()), script()));
+    for run in &runs[..2] {
+        let error = run.as_ref().unwrap_err().to_string();
+        assert!(error.contains("share 3 of 3: no answer from another host"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was measured");
+}
+
+/// The record of all, of which the third host's share is missing, and its own folder, which has all.
+fn incomplete(dies: (Tag, u32)) {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = ran_by(Mortal::ranks(dies), |rank| {
+        (Settings { out: dir.path().join(rank.to_string()), ..settings(dir.path()) }, script())
+    });
+    let run = runs[0].as_ref().unwrap();
+    assert_eq!((run.summary.status, run.summary.hosts.len()), (Status::Incomplete, 3));
+    assert_eq!(run.summary.hosts[2].status, None);
+    assert!(run.summary.finding("incomplete-hosts").is_some());
+    // With what is left on that host the merge has all of it.
+    let only = |rank: &str| {
+        let mut entries = std::fs::read_dir(dir.path().join(rank)).unwrap();
+        entries.next().unwrap().unwrap().path()
+    };
+    let shares = ["share-1", "share-2"].map(|share| only("0").join(share));
+    let all = [&shares[..], &[only("2")]].concat();
+    let whole = crate::runner::merge::merge(&all, dir.path(), "merged").unwrap().run;
+    assert_eq!((whole.summary.status, whole.summary.ops.total), (Status::Complete, 1600));
+}
+
+#[test]
+fn a_host_that_dies_in_the_run_leaves_an_incomplete_record() {
+    incomplete((Tag::Ended, 1));
+}
+
+#[test]
+fn a_host_that_dies_while_its_record_is_gathered_leaves_an_incomplete_record() {
+    incomplete((Tag::Record, 3));
+}
+
+#[test]
+fn what_comes_late_of_an_earlier_run_is_left_out() {
+    let ranks = Threads::ranks(2);
+    let hosts: Vec<Together> = ranks
+        .iter()
+        .map(|rank| Together::new(rank.clone(), caller(Arc::default())).with_limits(LIMITS))
+        .collect();
+    // The second host was slow: what it says of the first run comes when the next one has begun.
+    let refused = hosts[1].agree(Err("no room".into())).unwrap_err();
+    assert_eq!(refused, PeerError::CalledOff("no room".into()));
+    hosts[0].tell_next(&"the second run").unwrap();
+    assert_eq!(hosts[1].hear_next::<String>(LIMITS.ready).unwrap(), "the second run");
+    thread::scope(|scope| {
+        let other = scope.spawn(|| hosts[1].agree(Ok(())));
+        assert_eq!(hosts[0].agree(Ok(())), Ok(()));
+        assert_eq!(other.join().unwrap(), Ok(()));
+    });
+    assert!(!hosts[0].is_lost());
 }

@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::merge::Kept;
 use super::super::series::{Series, UsedData};
 use super::super::{Context, RunError};
 use super::folder::SweepFolder;
 use super::order::{CellRun, Pace, left};
 use super::plan::{Planned, run_time};
+use super::together;
 use crate::analysis::break_point::{self, LoadHeld};
 use crate::record::observation::{Observation, metric};
 use crate::record::sweep::{self as kept, Failure, SweepCell};
-use crate::record::{Run, Status};
+use crate::record::{Folder, RecordError, Run, Status};
 use crate::report::numbers::{micros, or_dash, rate, span};
 use crate::settings::Settings;
 
@@ -62,6 +64,7 @@ pub fn run(
                 check_reachable(planned, cell_run, context)?;
             }
         }
+        together::check_hosts(context)?;
     }
     if left(&held.sweep).is_empty() {
         held.sweep.status = Status::Complete;
@@ -88,12 +91,9 @@ fn one(
     let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
     let dir = held.folder.path().to_owned();
     let name = plan.folder_name(number, &factors, repeat);
-    let engine = context.open(&settings)?;
-    let mut series = Series::new(engine, settings, context)?;
-    series.os_data = planned.os_data.clone();
-    series.replay = planned.replay.clone();
-    let folder = kept::begin_cell(&dir, &name)?;
-    let done = series.run_in(folder, number, repeat)?;
+    together::tell_cell(cell_run, context)?;
+    let begin = || kept::begin_cell(&dir, &name);
+    let done = together::or_call_off(context, drive(planned, settings, cell_run, begin, context))?;
     let status = done.run.summary.status;
     let is_written = done.folder.path().join("run.json").is_file();
     if status == Status::Interrupted || !is_written {
@@ -110,6 +110,25 @@ fn one(
         context.watch.error(&failure.to_string());
     }
     Ok(Some((done.run, done.failure)))
+}
+
+/// Runs this host's sessions of a cell into the folder that is then made; of several hosts the first
+/// one merges what all of them did.
+pub(super) fn drive(
+    planned: &Planned,
+    settings: Settings,
+    CellRun { number, repeat }: CellRun,
+    begin: impl FnOnce() -> Result<Folder, RecordError>,
+    context: &Context<'_>,
+) -> Result<Kept, RunError> {
+    let engine = context.open(&settings)?;
+    let mut series = Series::new(engine, settings, context)?;
+    if let Some(hosts) = context.hosts {
+        series.join(hosts)?;
+    }
+    series.os_data = planned.os_data.clone();
+    series.replay = planned.replay.clone();
+    series.run_in(begin()?, number, repeat)
 }
 
 /// After a step that was not held, the higher ones of its round are not run.

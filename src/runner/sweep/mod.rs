@@ -1,11 +1,13 @@
 //! A sweep: every combination of the values asked for, several times over, into one folder that the
 //! same command finds again. It is planned ([`plan`]), ordered ([`order`]), and its cells are run
-//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]).
+//! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]), by several
+//! hosts together where there are several ([`together`]).
 
 mod cells;
 mod folder;
 mod order;
 mod plan;
+mod together;
 
 use std::path::PathBuf;
 
@@ -20,6 +22,7 @@ use crate::settings::read::Sources;
 
 pub use order::{Pace, left, turns, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time};
+pub use together::follow;
 
 /// A request for a sweep, beside its settings.
 pub struct Request<'a> {
@@ -66,6 +69,12 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
 /// Plans, runs what is left, and reports. An error means that the sweep could not begin or had to
 /// stop; what was done is kept and reported in its folder.
 pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunError> {
+    let done = run_here(request, context);
+    together::end(context);
+    done
+}
+
+fn run_here(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunError> {
     let watch = context.watch;
     let planned = plan(request, context)?;
     let mut held = folder::take(&planned, request)?;
@@ -91,6 +100,7 @@ pub fn run(request: &Request<'_>, context: &Context<'_>) -> Result<Done, RunErro
         }
         _ => {}
     }
+    together::tell_plan(&held.sweep, context)?;
     let ran = cells::run(&planned, &mut held, context);
     let swept = load(held.folder.path())?;
     let written = report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 use crate::record::sweep::{Plan, Sweep};
 use crate::workload::deck::shuffle;
@@ -49,7 +50,7 @@ pub fn with_order(plan: Plan) -> Plan {
 }
 
 /// A cell of a round: number and repeat, both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellRun {
     pub number: u32,
     pub repeat: u32,

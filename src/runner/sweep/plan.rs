@@ -59,6 +59,7 @@ pub struct Target {
 
 pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, RunError> {
     let Axes { mut axes, combinations: mut cells } = axes::span(&request.asked, &request.sources)?;
+    cells.iter_mut().for_each(|cell| cell.is_shared = context.hosts.is_some());
     show_notes(&cells, context);
     data_set_per_block_size(&axes, &mut cells)?;
     let mut targets = open(&cells, context)?;
@@ -74,6 +75,7 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         let data = UsedData::check(cell, target.loaded.clone())?;
         let sessions = seats(cell, data.schemas, 1).len() as u32;
         check_admission(engine.as_ref(), cell, sessions)?;
+        check_shares(sessions, context)?;
         schemas.push(data.schemas);
     }
     let schemas = one_number(&schemas)?;
@@ -117,6 +119,17 @@ pub fn plan(request: &Request<'_>, context: &Context<'_>) -> Result<Planned, Run
         targets,
         notes,
     })
+}
+
+/// Refuses a cell of which some host would have no session.
+fn check_shares(sessions: u32, context: &Context<'_>) -> Result<(), RunError> {
+    let Some(of) = context.hosts.map(|hosts| hosts.share().of).filter(|&of| sessions < of) else {
+        return Ok(());
+    };
+    Err(RunError::Setting(format!(
+        "a cell of {sessions} sessions on {of} hosts: some would have none; begin at {of} sessions, \
+         or start fewer petals"
+    )))
 }
 
 /// Each note once, whichever cells it is of.

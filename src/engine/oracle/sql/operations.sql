@@ -9,6 +9,10 @@ SELECT {scan_hint} COUNT(c2) FROM {scan} t
 -- name: update
 UPDATE {hint} {main} t SET {set} WHERE custid BETWEEN :{low} AND :{high}
 
+-- name: rows
+-- Whole rows, for the verification of a ledger.
+SELECT {columns} FROM {main} t WHERE custid BETWEEN :1 AND :2
+
 -- name: commit_and_wait
 COMMIT WRITE IMMEDIATE WAIT
 

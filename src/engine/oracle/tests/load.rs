@@ -20,6 +20,7 @@ fn a_load_sends_this() {
         unique_index: true,
         filler: Filler::Constant,
         seed: 5,
+        id: 7,
         replace: false,
     };
     let summary = engine.load(&plan, &Silent, &unlimited()).unwrap();
@@ -74,6 +75,7 @@ fn a_load_sends_this() {
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'filler', 'constant']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'scatter_seed', '5']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'unique_index', 'true']
+    execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'load', '7']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'width', '128']
     execute INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3) [1, 'tablespace', 'IOPS']
     commit

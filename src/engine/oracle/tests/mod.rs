@@ -6,6 +6,7 @@ mod names;
 mod operations;
 mod parameters;
 mod reports;
+mod rows;
 mod slob;
 mod statistics;
 mod way_in;
@@ -105,6 +106,7 @@ fn plan_of(schema: u32, replace: bool) -> LoadPlan {
         unique_index: false,
         filler: Filler::Random,
         seed: 1,
+        id: 7,
         replace,
     }
 }

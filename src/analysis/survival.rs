@@ -1,0 +1,240 @@
+//! Which acknowledged commits survived: a ledger beside the rows as they are now.
+//!
+//! Commits are acknowledged in another order than they are made, so that the last one acknowledged
+//! of a row need not be the one that it should hold. What is certain:
+//!
+//! - A commit A came after the version V that a row holds if A's statement began after V was
+//!   acknowledged, or if both are of one session and A is the later one. Then A changed V, and a row
+//!   of A's that holds V has lost A.
+//! - V itself may never have been acknowledged: the operation was in flight, or failed as far as
+//!   its session could tell. It was over when a later operation of its session was; without one it
+//!   may have been committed at any time, and nothing is lost by it.
+//! - What the load or another run wrote was there before.
+//!
+//! All else is allowed: two commits that overlap in time may stand in either order.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use time::{Duration, OffsetDateTime};
+
+use crate::record::ledger::{Acknowledged, Ending, Ledger};
+use crate::record::moment;
+use crate::record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verification};
+use crate::workload::row::load_stamp;
+use crate::workload::version::{RowStamps, RunStamps, Version};
+
+/// What a row holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// It was not read, or what it holds cannot be told.
+    Unknown,
+    /// Something from before the run, or no row at all: every commit of it is lost.
+    Older,
+    /// A version of the run, which was over at this time at the latest.
+    Own { version: Version, over_ns: u64 },
+}
+
+/// Collects the rows of a run as they are found, and judges them.
+pub struct Survival<'a> {
+    ledger: &'a Ledger,
+    stamps: RunStamps,
+    /// By schema, then by key from 1.
+    held: BTreeMap<u32, Vec<Held>>,
+    bad_rows: u64,
+    bad: Vec<BadRow>,
+    rows_read: u64,
+    unacknowledged_rows: u64,
+    unacknowledged: BTreeSet<Version>,
+    other_run_rows: u64,
+}
+
+impl<'a> Survival<'a> {
+    pub fn new(ledger: &'a Ledger) -> Self {
+        let rows = ledger.header.rows as usize;
+        let schemas = ledger.header.schemas.iter();
+        Self {
+            ledger,
+            stamps: RunStamps::of_mask(ledger.header.stamp_mask),
+            held: schemas.map(|schema| (schema.number, vec![Held::Unknown; rows])).collect(),
+            bad_rows: 0,
+            bad: Vec::new(),
+            rows_read: 0,
+            unacknowledged_rows: 0,
+            unacknowledged: BTreeSet::new(),
+            other_run_rows: 0,
+        }
+    }
+
+    /// A row was read; an error says what is wrong with it.
+    pub fn found(&mut self, schema: u32, key: u64, row: Result<RowStamps, String>) {
+        self.rows_read += 1;
+        let held = row.and_then(|stamps| self.held_by(schema, key, stamps));
+        let held = held.unwrap_or_else(|why| {
+            self.bad(schema, key, why);
+            Held::Unknown
+        });
+        self.set(schema, key, held);
+    }
+
+    /// There is no row of this key.
+    pub fn missing(&mut self, schema: u32, key: u64) {
+        self.bad(schema, key, "there is no such row".to_owned());
+        self.set(schema, key, Held::Older);
+    }
+
+    /// A row cannot be read, or is there more than once.
+    pub fn bad(&mut self, schema: u32, key: u64, why: String) {
+        self.bad_rows += 1;
+        if self.bad.len() < LISTED_MAX {
+            self.bad.push(BadRow { schema, key, why });
+        }
+    }
+
+    fn set(&mut self, schema: u32, key: u64, held: Held) {
+        let rows = self.held.get_mut(&schema);
+        if let Some(row) = rows.and_then(|rows| rows.get_mut(key.wrapping_sub(1) as usize)) {
+            *row = held;
+        }
+    }
+
+    fn held_by(&mut self, schema: u32, key: u64, row: RowStamps) -> Result<Held, String> {
+        let header = &self.ledger.header;
+        let Some(version) = self.stamps.version(row.row, header.sessions) else {
+            self.other_run_rows += u64::from(row.row != load_stamp(schema, key));
+            return Ok(Held::Older);
+        };
+        if header.heavy && row.rest != row.row {
+            return Err("torn: its first columns are of another write than the rest".to_owned());
+        }
+        let Some(commit) = self.commit(version) else {
+            self.unacknowledged_rows += 1;
+            self.unacknowledged.insert(version);
+            return Ok(Held::Own { version, over_ns: self.over_ns(version) });
+        };
+        if commit.schema != schema || !commit.keys().contains(&key) {
+            return Err(format!(
+                "it holds {}, which changed keys {} to {} of schema {}",
+                named(version),
+                commit.first,
+                commit.keys().end - 1,
+                commit.schema
+            ));
+        }
+        Ok(Held::Own { version, over_ns: commit.end_ns })
+    }
+
+    fn commit(&self, version: Version) -> Option<&Acknowledged> {
+        let commits = &self.ledger.commits;
+        let at = commits.binary_search_by_key(&version, |commit| commit.version).ok()?;
+        commits.get(at)
+    }
+
+    /// When an operation that was not acknowledged was over at the latest.
+    fn over_ns(&self, version: Version) -> u64 {
+        let commits = &self.ledger.commits;
+        let next = commits.get(commits.partition_point(|commit| commit.version < version));
+        let next = next.filter(|commit| commit.version.session == version.session);
+        next.map_or(u64::MAX, |commit| commit.end_ns)
+    }
+
+    /// Judges what was found. `in_log`: stamps of whole records in the log of a device without
+    /// recovery, which keep a commit whose blocks are old.
+    pub fn judge(self, url: &str, in_log: Option<&HashSet<u64>>) -> Verification {
+        let ledger = self.ledger;
+        let mut lost_rows: BTreeMap<(u32, u64), &Acknowledged> = BTreeMap::new();
+        let (mut lost_commits, mut in_log_commits) = (0, 0);
+        let mut first_lost_ns = None;
+        for commit in &ledger.commits {
+            let rows = self.held.get(&commit.schema);
+            let holds = |key: u64| rows.and_then(|rows| rows.get(key as usize - 1));
+            let is_lost = |key: &u64| holds(*key).is_some_and(|held| is_older(held, commit));
+            let mut keys = commit.keys().filter(is_lost).peekable();
+            if keys.peek().is_none() {
+                continue;
+            }
+            if in_log.is_some_and(|stamps| stamps.contains(&self.stamps.stamp(commit.version))) {
+                in_log_commits += 1;
+                continue;
+            }
+            lost_commits += 1;
+            first_lost_ns = first_lost_ns.min(Some(commit.end_ns)).or(Some(commit.end_ns));
+            for key in keys {
+                let newest = lost_rows.entry((commit.schema, key)).or_insert(commit);
+                if (newest.end_ns, newest.version) < (commit.end_ns, commit.version) {
+                    *newest = commit;
+                }
+            }
+        }
+        let last_ns = ledger.commits.iter().map(|commit| commit.end_ns).max().unwrap_or(0);
+        let acknowledged_commits = ledger.commits.len() as u64;
+        Verification {
+            format: FORMAT,
+            url: url.to_owned(),
+            ledger_is_whole: ledger.ending == Ending::Whole,
+            ledger_torn_bytes: match ledger.ending {
+                Ending::Whole => 0,
+                Ending::Cut { torn_bytes } => torn_bytes,
+            },
+            acknowledged_commits,
+            acknowledged_rows: ledger.commits.iter().map(|commit| u64::from(commit.rows)).sum(),
+            survived_commits: acknowledged_commits - lost_commits,
+            lost_commits,
+            lost_rows: lost_rows.len() as u64,
+            in_log_commits: in_log.map(|_| in_log_commits),
+            lost_span_ms: first_lost_ns.map(|first| (last_ns - first) as f64 / 1e6),
+            lost: lost_rows
+                .iter()
+                .take(LISTED_MAX)
+                .map(|(row, commit)| self.lost_row(*row, commit, last_ns))
+                .collect(),
+            bad_rows: self.bad_rows,
+            bad: self.bad,
+            rows_read: self.rows_read,
+            unacknowledged_rows: self.unacknowledged_rows,
+            unacknowledged_versions: self.unacknowledged.len() as u64,
+            other_run_rows: self.other_run_rows,
+        }
+    }
+
+    fn lost_row(&self, (schema, key): (u32, u64), commit: &Acknowledged, last_ns: u64) -> LostRow {
+        let trigger = self
+            .ledger
+            .trigger_utc_us
+            .and_then(|us| OffsetDateTime::from_unix_timestamp_nanos(i128::from(us) * 1000).ok());
+        let since = Duration::nanoseconds(commit.end_ns.cast_signed());
+        let at = trigger.and_then(|trigger| trigger.checked_add(since));
+        let held = self.held.get(&schema).and_then(|rows| rows.get(key as usize - 1));
+        LostRow {
+            schema,
+            key,
+            session: commit.version.session,
+            sequence: commit.version.sequence,
+            acknowledged_at: at.map(moment::stamp),
+            before_last_ms: last_ns.saturating_sub(commit.end_ns) as f64 / 1e6,
+            found: match held {
+                Some(Held::Own { version, .. }) => named(*version),
+                _ => "what was there before the run".to_owned(),
+            },
+        }
+    }
+}
+
+/// Whether what a row holds is from before this commit of it, for certain.
+fn is_older(held: &Held, commit: &Acknowledged) -> bool {
+    match held {
+        Held::Unknown => false,
+        Held::Older => true,
+        Held::Own { version, over_ns } => {
+            commit.begin_ns > *over_ns
+                || version.session == commit.version.session
+                    && version.sequence < commit.version.sequence
+        }
+    }
+}
+
+fn named(version: Version) -> String {
+    format!("session {}, operation {}", version.session, version.sequence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Rows read back, for the verification of a ledger.
+
+use mysql_async::{Row, Statement};
+
+use super::client::Client;
+use super::connect::Endpoint;
+use super::errors::engine_error;
+use super::schema;
+use crate::engine::server::meta_table::SchemaMeta;
+use crate::engine::server::row_layout::found_row;
+use crate::engine::{FoundRow, Result, RowReader};
+use crate::workload::row::COLUMNS;
+
+pub struct MysqlRows {
+    client: Client,
+    server: String,
+    meta: SchemaMeta,
+    statement: Statement,
+}
+
+impl MysqlRows {
+    pub fn open(endpoint: &Endpoint, number: u32) -> Result<Self> {
+        let (mut client, server) = (endpoint.connect()?, endpoint.name.clone());
+        let meta = schema::read_meta(&mut client, &server, number)?;
+        let statement = client.prepare(&schema::rows(number));
+        let failed = |error| engine_error(&server, "preparing to read rows", &error);
+        let statement = statement.map_err(failed)?;
+        Ok(Self { client, server, meta, statement })
+    }
+}
+
+impl RowReader for MysqlRows {
+    fn load(&self) -> &str {
+        &self.meta.load
+    }
+
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
+        let rows: Vec<Row> = self
+            .client
+            .rows(&self.statement, (first, last))
+            .map_err(|error| engine_error(&self.server, "reading rows", &error))?;
+        let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
+        found.extend(rows.into_iter().map(|mut row| {
+            let key = row.take_opt(0).and_then(Result::ok).unwrap_or_default();
+            let mut text = |at| row.take_opt::<Option<Vec<u8>>, _>(at)?.ok()?;
+            let texts: Vec<Option<Vec<u8>>> = (1..=COLUMNS).map(&mut text).collect();
+            found_row(key, texts.iter().map(Option::as_deref), width, filler)
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Writing a ledger. Sessions encode in memory of their own and hand over whole frames.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::super::RecordError;
+use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, Header, MARK, RECORD_BYTES};
+
+/// A ledger that grows. Sessions share it.
+pub struct LedgerFile {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None after an error: what is written before it counts, and nothing comes after it.
+    file: Option<File>,
+    frames: u64,
+    commits: u64,
+    error: Option<String>,
+}
+
+impl LedgerFile {
+    /// Begins a ledger in a file that is not there yet or is empty, or on a port that takes bytes
+    /// (a character device, a pipe).
+    pub fn create(path: &Path, header: &Header) -> Result<Self, RecordError> {
+        let failed = |action| move |error| RecordError::io(action, path, error);
+        let mut file = OpenOptions::new();
+        let mut file = file.create(true).append(true).open(path).map_err(failed("open"))?;
+        let about = file.metadata().map_err(failed("look at"))?;
+        if about.is_file() && about.len() > 0 {
+            return Err(RecordError::FileThere { path: path.to_owned() });
+        }
+        let json = serde_json::to_vec(header);
+        let json = json.map_err(|cause| RecordError::encode("the ledger", path, &cause))?;
+        let mut bytes = Vec::with_capacity(json.len() + 16);
+        bytes.extend_from_slice(MARK);
+        bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
+        bytes.extend_from_slice(&json);
+        file.write_all(&bytes).map_err(failed("write"))?;
+        let state = State { file: Some(file), frames: 0, commits: 0, error: None };
+        Ok(Self { path: path.to_owned(), state: Mutex::new(state) })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Acknowledged commits so far.
+    pub fn commits(&self) -> u64 {
+        self.state.lock().commits
+    }
+
+    /// Ends it: it says itself that it is whole, and is durable where its file system is. The error
+    /// is that of the first write that failed.
+    pub fn end(&self, since_trigger_ns: u64) -> Result<(), String> {
+        self.append(&mut SessionFrame::new(0), since_trigger_ns);
+        let mut state = self.state.lock();
+        if let Some(file) = state.file.take()
+            && let Err(error) = file.sync_all()
+            // A port or a pipe has nothing to sync.
+            && error.kind() != io::ErrorKind::InvalidInput
+        {
+            state.error.get_or_insert(error.to_string());
+        }
+        state.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Writes a frame with one call to the operating system, and empties it.
+    pub fn append(&self, frame: &mut SessionFrame, since_trigger_ns: u64) {
+        let mut state = self.state.lock();
+        let State { file, frames, commits, error } = &mut *state;
+        if let Some(open) = file {
+            match open.write_all(frame.sealed(*frames, since_trigger_ns)) {
+                Ok(()) => {
+                    *frames += 1;
+                    *commits += u64::from(frame.records());
+                }
+                Err(why) => {
+                    error.get_or_insert(why.to_string());
+                    *file = None;
+                }
+            }
+        }
+        frame.bytes.truncate(FRAME_BYTES);
+    }
+}
+
+/// What a session acknowledges at once; its memory is used again.
+pub struct SessionFrame {
+    session: u32,
+    bytes: Vec<u8>,
+}
+
+impl SessionFrame {
+    pub fn new(session: u32) -> Self {
+        Self { session, bytes: vec![0; FRAME_BYTES] }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == FRAME_BYTES
+    }
+
+    fn records(&self) -> u32 {
+        ((self.bytes.len() - FRAME_BYTES) / RECORD_BYTES) as u32
+    }
+
+    pub fn add(&mut self, commit: &Acknowledged) {
+        let mut record = [0; RECORD_BYTES];
+        record[..8].copy_from_slice(&commit.version.sequence.to_le_bytes());
+        record[8..16].copy_from_slice(&commit.begin_ns.to_le_bytes());
+        record[16..24].copy_from_slice(&commit.end_ns.to_le_bytes());
+        record[24..32].copy_from_slice(&commit.first.to_le_bytes());
+        record[32..34].copy_from_slice(&commit.rows.to_le_bytes());
+        record[34..36].copy_from_slice(&(commit.schema as u16).to_le_bytes());
+        self.bytes.extend_from_slice(&record);
+    }
+
+    fn sealed(&mut self, number: u64, since_trigger_ns: u64) -> &[u8] {
+        let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let records = self.records();
+        let (head, body) = self.bytes.split_at_mut(FRAME_BYTES);
+        head[..4].copy_from_slice(&FRAME_MARK.to_le_bytes());
+        head[4..8].copy_from_slice(&self.session.to_le_bytes());
+        head[8..16].copy_from_slice(&number.to_le_bytes());
+        head[16..20].copy_from_slice(&records.to_le_bytes());
+        head[20..24].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+        head[24..32].copy_from_slice(&since_trigger_ns.to_le_bytes());
+        head[32..40].copy_from_slice(&(utc.as_micros() as u64).to_le_bytes());
+        let checksum = crc32fast::hash(&head[..44]);
+        head[44..48].copy_from_slice(&checksum.to_le_bytes());
+        &self.bytes
+    }
+}

@@ -1,0 +1,72 @@
+//! What the verification of a ledger found: `petal-verify/1`, as `petal verify --json` prints it.
+
+use serde::Serialize;
+
+pub const FORMAT: &str = "petal-verify/1";
+/// Rows, and bad rows, that are told one by one.
+pub const LISTED_MAX: usize = 20;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verification {
+    pub format: &'static str,
+    /// The target that was read.
+    pub url: String,
+    /// The ledger ended with its run; false: petal or its host was cut, and what was acknowledged
+    /// last may not be in it.
+    pub ledger_is_whole: bool,
+    /// Bytes after the last whole frame, not counted.
+    pub ledger_torn_bytes: u64,
+    /// Commits in the ledger.
+    pub acknowledged_commits: u64,
+    pub acknowledged_rows: u64,
+    pub survived_commits: u64,
+    /// At least one of their rows holds an older version.
+    pub lost_commits: u64,
+    pub lost_rows: u64,
+    /// Commits whose blocks are old, and whose record in the log of a bare device is whole; null
+    /// where there is no such log.
+    pub in_log_commits: Option<u64>,
+    /// From the oldest acknowledgement that was lost to the last acknowledgement of all; null where
+    /// none was lost.
+    pub lost_span_ms: Option<f64>,
+    pub lost: Vec<LostRow>,
+    /// Rows that are torn, unreadable, missing, or hold what belongs elsewhere.
+    pub bad_rows: u64,
+    pub bad: Vec<BadRow>,
+    pub rows_read: u64,
+    /// Rows that hold a version which was never acknowledged: allowed.
+    pub unacknowledged_rows: u64,
+    pub unacknowledged_versions: u64,
+    /// Rows that hold a version of another run.
+    pub other_run_rows: u64,
+}
+
+impl Verification {
+    /// Nothing that was acknowledged is lost, and every row is whole.
+    pub fn is_kept(&self) -> bool {
+        self.lost_commits == 0 && self.bad_rows == 0
+    }
+}
+
+/// A row that holds an older version than was acknowledged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LostRow {
+    pub schema: u32,
+    pub key: u64,
+    /// The last of the lost versions.
+    pub session: u32,
+    pub sequence: u64,
+    /// UTC, RFC 3339.
+    pub acknowledged_at: Option<String>,
+    /// How long before the last acknowledgement of all.
+    pub before_last_ms: f64,
+    /// The version that is there, such as `session 3, operation 41`.
+    pub found: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BadRow {
+    pub schema: u32,
+    pub key: u64,
+    pub why: String,
+}

@@ -1,0 +1,133 @@
+//! The ledger of a run: begun before the trigger, fed by the sessions, ended with the last of them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use time::OffsetDateTime;
+
+use crate::engine::{Engine, EngineError, Outcome, Stop};
+use crate::record::Run;
+use crate::record::ledger::{
+    Acknowledged, FORMAT, Header, LedgerFile, LedgerKept, LedgerSchema, SessionFrame,
+};
+use crate::record::moment::exact;
+use crate::settings::{RedoStress, Settings};
+use crate::workload::op::{Kind, Operation};
+use crate::workload::plan::Workload;
+use crate::workload::version::{RunStamps, Version};
+
+use super::RunError;
+
+/// Begins the ledger of a run. Opens every schema for reading, so that what could not be verified
+/// is refused now.
+pub fn begin(
+    path: &Path,
+    engine: &dyn Engine,
+    settings: &Settings,
+    workload: &Workload,
+    sessions: u32,
+) -> Result<LedgerFile, RunError> {
+    let load = |number| {
+        let load = engine.row_reader(number)?.load().to_owned();
+        Ok::<_, EngineError>(LedgerSchema { number, load })
+    };
+    let header = Header {
+        format: FORMAT.to_owned(),
+        petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+        url: settings.db.redacted(),
+        opened_at: exact(OffsetDateTime::now_utc()),
+        stamp_mask: RunStamps::of(workload).mask(),
+        sessions,
+        heavy: settings.redo_stress == RedoStress::Heavy,
+        rows: workload.rows,
+        schemas: (1..=workload.schemas).map(load).collect::<Result<_, _>>()?,
+    };
+    Ok(LedgerFile::create(path, &header)?)
+}
+
+/// Ends the ledger of a run, which its record names. An error is that of the first write that
+/// failed: commits after it are not in the ledger.
+pub fn end(ledger: &LedgerFile, run: &mut Run) -> Result<(), RunError> {
+    let ended = ledger.end((run.summary.elapsed_s * 1e9) as u64);
+    let path = ledger.path().display().to_string();
+    let result = ended.map_err(|why| {
+        format!(
+            "{path}: the ledger could not be written on: {why}; it holds the commits before that; \
+             keep it where there is room, and run again"
+        )
+    });
+    run.details.ledger = Some(LedgerKept { path, commits: ledger.commits() });
+    result.map_err(|why| {
+        run.details.gaps.push(why.clone());
+        RunError::Environment(why)
+    })
+}
+
+/// The run measured nothing: its ledger would only be in the way of the next one's.
+pub fn discard(ledger: &LedgerFile) {
+    let is_file = std::fs::metadata(ledger.path()).is_ok_and(|about| about.is_file());
+    if is_file && ledger.commits() == 0 {
+        // One that cannot be removed is refused by the next run, which names it.
+        let _ = std::fs::remove_file(ledger.path());
+    }
+}
+
+/// A session's part of it.
+pub struct SessionLedger<'a> {
+    file: &'a LedgerFile,
+    stamps: RunStamps,
+    session: u32,
+    frame: SessionFrame,
+}
+
+impl<'a> SessionLedger<'a> {
+    pub fn new(file: &'a LedgerFile, workload: &Workload, session: u32) -> Self {
+        let frame = SessionFrame::new(session);
+        Self { file, stamps: RunStamps::of(workload), session, frame }
+    }
+
+    /// Writes down which UPDATEs of a batch were acknowledged.
+    ///
+    /// Engines that time operations inside a server tell ends that are late at most by the way
+    /// back, and how long each operation took, but not when it began: it began no earlier than the
+    /// call, and after those before it.
+    pub fn acknowledge(
+        &mut self,
+        batch: &[Operation],
+        ended: &[Outcome],
+        called: Instant,
+        stop: &Stop,
+    ) {
+        let (called_ns, now_ns) =
+            (stop.since_trigger_ns(called), stop.since_trigger_ns(Instant::now()));
+        let all_ns: u64 = ended.iter().map(|outcome| outcome.latency_ns).sum();
+        // Operations that overlap, or a server's clock that was set: only the call's own bounds hold.
+        let is_loose = all_ns > now_ns.saturating_sub(called_ns);
+        let mut before_ns = called_ns;
+        for outcome in ended {
+            let begin_ns = before_ns.min(outcome.end_ns.saturating_sub(outcome.latency_ns));
+            before_ns += outcome.latency_ns;
+            let Some(operation) = batch.get(outcome.operation as usize) else { continue };
+            let is_acknowledged = operation.kind == Kind::Update
+                && outcome.error.is_none()
+                && outcome.rows == u64::from(operation.rows);
+            if !is_acknowledged {
+                continue;
+            }
+            let Some(version) = self.stamps.version(operation.stamp, self.session) else {
+                continue;
+            };
+            self.frame.add(&Acknowledged {
+                version: Version { session: self.session, ..version },
+                schema: operation.schema,
+                first: operation.first,
+                rows: operation.rows as u16,
+                begin_ns: if is_loose { begin_ns.min(called_ns) } else { begin_ns },
+                end_ns: if is_loose { now_ns } else { outcome.end_ns },
+            });
+        }
+        if !self.frame.is_empty() {
+            self.file.append(&mut self.frame, now_ns);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Reads the rows of a run back, and sets them beside its ledger.
+
+use std::collections::HashSet;
+
+use crate::analysis::survival::Survival;
+use crate::engine::{Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader};
+use crate::record::ledger::{Acknowledged, Ledger};
+use crate::record::verification::Verification;
+use crate::settings::Settings;
+use crate::workload::version::RunStamps;
+
+use super::{Context, RunError};
+
+/// Rows that are asked for at once.
+const RANGE_ROWS: u64 = 64;
+
+/// Verifies a ledger against the target of these settings.
+pub fn verify(
+    ledger: &Ledger,
+    settings: &Settings,
+    context: &Context<'_>,
+) -> Result<Verification, RunError> {
+    let engine = context.open(settings)?;
+    let url = settings.db.redacted();
+    let header = &ledger.header;
+    refuse_other_runs(engine.as_ref(), header.schemas.len() as u32, &url)?;
+    let mut survival = Survival::new(ledger);
+    let mut logged: Option<HashSet<u64>> = None;
+    let all = header.rows * header.schemas.len() as u64;
+    context.watch.phase("verifying", all, ProgressUnit::Items);
+    for schema in &header.schemas {
+        let mut reader = engine.row_reader(schema.number)?;
+        if reader.load() != schema.load {
+            return Err(RunError::Environment(format!(
+                "{url}: the ledger is of another load of schema {} (load {}, and there is load \
+                 {}): its rows cannot be verified here; name the target of that run by --db",
+                schema.number,
+                schema.load,
+                reader.load()
+            )));
+        }
+        let rows = Rows { schema: schema.number, rows: header.rows };
+        rows.read(reader.as_mut(), &mut survival, context)?;
+        let of_schema = ledger.commits.iter().filter(|commit| commit.schema == schema.number);
+        let updates = updates(of_schema, RunStamps::of_mask(header.stamp_mask));
+        if let Some(stamps) = reader.logged(&updates)? {
+            logged.get_or_insert_default().extend(stamps);
+        }
+    }
+    Ok(survival.judge(&url, logged.as_ref()))
+}
+
+/// Rows that somebody changes meanwhile prove nothing.
+fn refuse_other_runs(
+    engine: &dyn Engine,
+    schemas: u32,
+    url: &str,
+) -> std::result::Result<(), RunError> {
+    // A server that only reads, such as a standby, may not let petal look.
+    let Ok(data_use) = engine.begin_use(schemas) else { return Ok(()) };
+    let others = data_use.other_runs().unwrap_or_default();
+    match others.first() {
+        None => Ok(()),
+        Some(other) => Err(RunError::Environment(format!(
+            "{url}: a run is at work there ({other}); wait for its end, or stop it"
+        ))),
+    }
+}
+
+fn updates<'a>(
+    commits: impl Iterator<Item = &'a Acknowledged>,
+    stamps: RunStamps,
+) -> Vec<LoggedUpdate> {
+    let update = |commit: &Acknowledged| LoggedUpdate {
+        stamp: stamps.stamp(commit.version),
+        rows: commit.rows.into(),
+    };
+    commits.map(update).collect()
+}
+
+/// The rows of one schema.
+struct Rows {
+    schema: u32,
+    rows: u64,
+}
+
+impl Rows {
+    fn read(
+        &self,
+        reader: &mut dyn RowReader,
+        survival: &mut Survival<'_>,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let mut found = Vec::with_capacity(RANGE_ROWS as usize);
+        let mut first = 1;
+        while first <= self.rows {
+            if context.caller.is_interrupted() {
+                return Err(EngineError::Interrupted);
+            }
+            let last = self.rows.min(first + RANGE_ROWS - 1);
+            self.read_range(reader, (first, last), &mut found, survival)?;
+            context.watch.advance(last - first + 1);
+            first = last + 1;
+        }
+        Ok(())
+    }
+
+    /// Where a range cannot be read, each of its rows is asked for alone.
+    fn read_range(
+        &self,
+        reader: &mut dyn RowReader,
+        (first, last): (u64, u64),
+        found: &mut Vec<FoundRow>,
+        survival: &mut Survival<'_>,
+    ) -> Result<()> {
+        found.clear();
+        match reader.read(first, last, found) {
+            Ok(()) => {}
+            Err(EngineError::Data(_) | EngineError::Database(_)) if first < last => {
+                for key in first..=last {
+                    self.read_range(reader, (key, key), found, survival)?;
+                }
+                return Ok(());
+            }
+            Err(EngineError::Data(why) | EngineError::Database(why)) => {
+                survival.bad(self.schema, first, format!("it cannot be read: {why}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        found.sort_by_key(|row| row.key);
+        let mut rows = found.drain(..).peekable();
+        for key in first..=last {
+            let Some(row) = rows.next_if(|row| row.key <= key) else {
+                survival.missing(self.schema, key);
+                continue;
+            };
+            let mut copies = 1;
+            while rows.next_if(|row| row.key <= key).is_some() {
+                copies += 1;
+            }
+            match copies {
+                1 => survival.found(self.schema, key, row.stamps),
+                copies => {
+                    survival.bad(self.schema, key, format!("the row is there {copies} times"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
