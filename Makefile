@@ -16,7 +16,7 @@ build:
 test:
 	$(MAKE) -j2 --output-sync check servers
 	$(CARGO) test --locked --lib --test integration --no-run
-	$(CARGO) test --locked --lib
+	$(CARGO) test --locked --lib -- --test-threads=3
 	$(CARGO) test --locked --test integration -- --test-threads=5
 
 # The check list and then the conformance suite, against a live Oracle Database, which drops the user's
