@@ -23,10 +23,10 @@ use crate::record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verificat
 use crate::workload::row::load_stamp;
 use crate::workload::version::{RowStamps, RunStamps, Version};
 
-/// What a row holds.
+/// The content of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// It was not read, or what it holds cannot be told.
+    /// Unread, or of unknown content.
     Unknown,
     /// Something from before the run, or no row at all: every commit of it is lost.
     Older,
@@ -219,7 +219,7 @@ impl<'a> Survival<'a> {
     }
 }
 
-/// Whether what a row holds is from before this commit of it, for certain.
+/// True if the content of a row is certainly from before this commit of it.
 fn is_older(held: &Held, commit: &Acknowledged) -> bool {
     match held {
         Held::Unknown => false,

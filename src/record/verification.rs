@@ -1,4 +1,4 @@
-//! What the verification of a ledger found: `petal-verify/1`, as `petal verify --json` prints it.
+//! The result of the verification of a ledger: `petal-verify/1`, as `petal verify --json` prints it.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a verification found, for a person.
+//! The result of a verification, for a person.
 
 use super::numbers::{decimal, whole};
 use super::table::paragraph;

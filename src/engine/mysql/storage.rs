@@ -37,7 +37,7 @@ pub trait StorageCounters: Send {
     fn read(&mut self, client: &mut Client) -> Result<Counted, Error>;
 }
 
-/// What a storage engine states about itself, of the server's settings.
+/// Properties of a storage engine, of the server's settings.
 pub struct StorageFacts {
     pub cache_bytes: Option<u64>,
     pub passes_page_cache: bool,
@@ -67,7 +67,7 @@ pub trait StorageEngine: Sync {
     /// How the rows of the main table under this name lie in blocks.
     fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement>;
 
-    /// What to do where rows do not lie one in each block.
+    /// The advice where rows do not lie one in each block.
     fn placement_hint(&self) -> &'static str;
 
     /// Bytes of the main table and its index by which moved rows are noticed; None where sizes
@@ -99,7 +99,7 @@ pub trait StorageEngine: Sync {
 
     fn facts(&self, settings: &ServerSettings) -> StorageFacts;
 
-    /// What would make the server time its reads, where it does not.
+    /// The statement that makes the server time its reads, where it does not.
     fn untimed(&self, client: &mut Client) -> Option<&'static str>;
 }
 

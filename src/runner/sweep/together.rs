@@ -1,5 +1,5 @@
-//! What the hosts of one sweep say to each other: the first one decides each cell and keeps the sweep's
-//! folder, the others follow it ([`super::follow`]).
+//! Messages between the hosts of one sweep: the first one decides each cell and keeps the sweep's folder, the
+//! others follow it ([`super::follow`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::super::{Context, RunError};
 use super::order::{CellRun, left};
 use crate::record::sweep::{Plan, Sweep};
 
-/// What the first host says to the others.
+/// A message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Next {
     Plan { petal_version: String, plan: Box<Plan> },

@@ -36,7 +36,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Handler_update', 'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits',
 'Binlog_group_commits')";
 
-/// What statements did, in all sessions whose level was 2 at least; times from level 3 on.
+/// Work of statements in all sessions whose level was 2 at least; times from level 3 on.
 const PERF_CONTEXT: &str = "\
 SELECT CONCAT('rocksdb_perf_', LOWER(stat_type)), value
 FROM information_schema.rocksdb_perf_context_global WHERE stat_type IN
