@@ -120,7 +120,7 @@ fn waits(raw: &BTreeMap<String, u64>, is_timed: bool) -> Vec<Wait> {
     [read, lock, stall].into_iter().flatten().collect()
 }
 
-/// What a whole server did, for a profile.
+/// Work of a whole server, for a profile.
 pub fn server_work(counters: &Counters) -> ServerWork {
     let mut work = ServerWork {
         endpoint: counters.endpoint.clone(),
