@@ -23,10 +23,10 @@ use crate::record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verificat
 use crate::workload::row::load_stamp;
 use crate::workload::version::{RowStamps, RunStamps, Version};
 
-/// What a row holds.
+/// The content of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// It was not read, or what it holds cannot be told.
+    /// Unread, or of unknown content.
     Unknown,
     /// Something from before the run, or no row at all: every commit of it is lost.
     Older,
@@ -142,18 +142,25 @@ impl<'a> Survival<'a> {
     pub fn judge(self, url: &str, in_log: Option<&HashSet<u64>>) -> Verification {
         let ledger = self.ledger;
         let mut lost_rows: BTreeMap<(u32, u64), &Acknowledged> = BTreeMap::new();
-        let (mut lost_commits, mut in_log_commits) = (0, 0);
+        let (mut lost_commits, mut in_log_commits, mut unknown_commits) = (0, 0, 0);
         let mut first_lost_ns = None;
         for commit in &ledger.commits {
             let rows = self.held.get(&commit.schema);
             let holds = |key: u64| rows.and_then(|rows| rows.get(key as usize - 1));
             let is_lost = |key: &u64| holds(*key).is_some_and(|held| is_older(held, commit));
             let mut keys = commit.keys().filter(is_lost).peekable();
-            if keys.peek().is_none() {
+            let is_lost = keys.peek().is_some();
+            let mut all = commit.keys();
+            let is_unknown = all.any(|key| holds(key).is_none_or(|held| *held == Held::Unknown));
+            if !is_lost && !is_unknown {
                 continue;
             }
             if in_log.is_some_and(|stamps| stamps.contains(&self.stamps.stamp(commit.version))) {
                 in_log_commits += 1;
+                continue;
+            }
+            if !is_lost {
+                unknown_commits += 1;
                 continue;
             }
             lost_commits += 1;
@@ -177,8 +184,9 @@ impl<'a> Survival<'a> {
             },
             acknowledged_commits,
             acknowledged_rows: ledger.commits.iter().map(|commit| u64::from(commit.rows)).sum(),
-            survived_commits: acknowledged_commits - lost_commits,
+            survived_commits: acknowledged_commits - lost_commits - unknown_commits,
             lost_commits,
+            unknown_commits,
             lost_rows: lost_rows.len() as u64,
             in_log_commits: in_log.map(|_| in_log_commits),
             lost_span_ms: first_lost_ns.map(|first| (last_ns - first) as f64 / 1e6),
@@ -219,7 +227,7 @@ impl<'a> Survival<'a> {
     }
 }
 
-/// Whether what a row holds is from before this commit of it, for certain.
+/// True if the content of a row is certainly from before this commit of it.
 fn is_older(held: &Held, commit: &Acknowledged) -> bool {
     match held {
         Held::Unknown => false,

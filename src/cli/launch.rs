@@ -110,7 +110,7 @@ fn join(signals: &Arc<AtomicU8>, console: &Console) -> Result<Option<Launched>, 
     Ok(Some(Launched { mpi, hosts }))
 }
 
-/// What a launcher tells of the ranks that it started.
+/// The ranks that a launcher started, as it tells them.
 struct Ranks {
     size: u32,
     /// From 0.

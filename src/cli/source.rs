@@ -27,7 +27,7 @@ pub fn read(
     read_flags(matches, flags::given(matches, command), (command, schemas), console)
 }
 
-/// The same of a command that has its target from a file, unless `--db` names another.
+/// Sources of a command that has its target from a file, unless `--db` names another.
 pub fn read_for(
     matches: &ArgMatches,
     recorded_url: &str,

@@ -31,6 +31,7 @@ Examples:
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
   petal sweep --sessions 1,8 --db sqlite:/old/petal --db sqlite:/new/petal
   petal sweep --sessions 1,2,4,8 --dry-run          cells, order and time, and no run
+  mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
 
 Values with a comma between them make an axis; each cell is a run, settled
 before, done once in every round, in another order. The same command goes on

@@ -55,7 +55,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     Ok(if found.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
-/// What the run's settings say of the rows.
+/// The rows as the run's settings have them.
 fn as_the_run_was(settings: &mut Settings, header: &ledger::Header) {
     settings.schemas = Some(header.schemas.len() as u32);
     settings.redo_stress = if header.heavy { RedoStress::Heavy } else { RedoStress::Lite };

@@ -245,6 +245,7 @@ fn second(index: u64) -> Second {
         io: Some(io),
         checkpoints: Some(u64::from(is_checkpoint(index))),
         vacuums: None,
+        log_switches: None,
         device: Some(device),
         cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
     }

@@ -438,6 +438,9 @@ pub struct Second {
     pub checkpoints: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vacuums: Option<u64>,
+    /// How often the log went on to another of its files; null where nobody counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_switches: Option<u64>,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
 }

@@ -1,4 +1,4 @@
-//! What the verification of a ledger found: `petal-verify/1`, as `petal verify --json` prints it.
+//! The result of the verification of a ledger: `petal-verify/1`, as `petal verify --json` prints it.
 
 use serde::Serialize;
 
@@ -22,6 +22,9 @@ pub struct Verification {
     pub survived_commits: u64,
     /// At least one of their rows holds an older version.
     pub lost_commits: u64,
+    /// None of their rows is known to hold an older version, and one is torn or wrong: they may have
+    /// survived or not.
+    pub unknown_commits: u64,
     pub lost_rows: u64,
     /// Commits whose blocks are old, and whose record in the log of a bare device is whole; null
     /// where there is no such log.

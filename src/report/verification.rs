@@ -1,4 +1,4 @@
-//! What a verification found, for a person.
+//! The result of a verification, for a person.
 
 use super::numbers::{decimal, whole};
 use super::table::paragraph;
@@ -38,6 +38,9 @@ fn figures(found: &Verification) -> Vec<(&'static str, String)> {
     figures.push(("  lost", whole(found.lost_commits)));
     if let Some(span) = found.lost_span_ms {
         figures.push(("  lost over the last", format!("{} ms", decimal(span, 1))));
+    }
+    if found.unknown_commits > 0 {
+        figures.push(("  unknown: of a bad row", whole(found.unknown_commits)));
     }
     figures.extend([
         ("rows read", whole(found.rows_read)),
@@ -127,6 +130,7 @@ mod tests {
             acknowledged_rows: 98_760,
             survived_commits: 12_345,
             lost_commits: 0,
+            unknown_commits: 0,
             lost_rows: 0,
             in_log_commits: None,
             lost_span_ms: None,
@@ -170,8 +174,9 @@ mod tests {
         let found = Verification {
             ledger_is_whole: false,
             ledger_torn_bytes: 60,
-            survived_commits: 12_342,
+            survived_commits: 12_341,
             lost_commits: 3,
+            unknown_commits: 1,
             lost_rows: 21,
             lost_span_ms: Some(412.34),
             lost: vec![lost],
@@ -185,10 +190,11 @@ mod tests {
         3 of 12,345 acknowledged commits lost; torn or wrong rows: 1
 
         acknowledged commits                  12,345
-          survived                            12,342
+          survived                            12,341
             of them in the log alone               7
           lost                                     3
           lost over the last                412.3 ms
+          unknown: of a bad row                    1
         rows read                              4,096
           with a lost commit                      21
           torn, missing or wrong                   1

@@ -49,6 +49,7 @@ struct Mark {
     /// Since the trigger.
     checkpoints: Option<u64>,
     vacuums: Option<u64>,
+    log_switches: Option<u64>,
     os: Option<Sample>,
 }
 
@@ -110,6 +111,7 @@ impl<'a> Sampler<'a> {
             // An engine that counts them has them in the first sample.
             checkpoints: Some(0),
             vacuums: Some(0),
+            log_switches: Some(0),
             os: parts.opening_os.clone(),
         };
         Self {
@@ -208,7 +210,8 @@ impl<'a> Sampler<'a> {
         };
         let checkpoints = ended(CommonCounter::Checkpoints);
         let vacuums = ended(CommonCounter::Vacuums);
-        self.marks.push_back(Mark { at_s, io, counters, checkpoints, vacuums, os });
+        let log_switches = ended(CommonCounter::LogSwitches);
+        self.marks.push_back(Mark { at_s, io, counters, checkpoints, vacuums, log_switches, os });
         if self.marks.len() > MARKS_MAX {
             self.marks.pop_front();
         }
@@ -285,6 +288,7 @@ impl<'a> Sampler<'a> {
         };
         row.checkpoints = ended(to.checkpoints, from.checkpoints);
         row.vacuums = ended(to.vacuums, from.vacuums);
+        row.log_switches = ended(to.log_switches, from.log_switches);
         if let Some((to, from)) = to.os.as_ref().zip(from.os.as_ref()) {
             let interval = to.since(from);
             row.cpu = interval.cpu().filter(|_| self.parts.local);

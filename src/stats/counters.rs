@@ -164,6 +164,8 @@ common_counters! {
     LogResetFailures => "wal_reset_failures",
     LogBytesMax => "wal_bytes_max",
     Vacuums => "vacuums",
+    /// How often the log went on to another of its files.
+    LogSwitches => "log_switches",
     /// Waits of sessions for a block of the cache that is free to take another.
     FreeBlockWaits => "free_block_waits",
     /// Transactions whose old row versions are kept: by how many these became more.
@@ -181,6 +183,11 @@ common_counters! {
     /// Blocks read into the cache, and those of them that nobody had asked for yet.
     BlocksCached => "blocks_read_into_cache",
     BlocksPrefetched => "blocks_prefetched",
+    /// Bytes that statements had the database write: all that was written over them is the write
+    /// amplification.
+    StatementBytesWritten => "statement_bytes_written",
+    /// Files that a filter ruled out, so that no block of them was read.
+    FilesRuledOut => "files_ruled_out_by_filter",
     /// Blocks that were not what was written there.
     BadBlocks => "bad_blocks",
     /// Blocks whose checksum was computed, and the time that all verifying took.

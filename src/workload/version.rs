@@ -1,6 +1,6 @@
 //! The version of a row that an UPDATE wrote: which session of a run, and which of its operations.
 //!
-//! It travels in the stamp with which every column begins, so a row says itself who wrote it last.
+//! The version travels in the stamp with which every column begins: a row tells who wrote it last.
 //! There is no room for a checksum beside it and no need: everything in a column follows from its
 //! stamp, so that a row is checked whole, byte by byte ([`read_stamps`]).
 

@@ -550,6 +550,23 @@ const MYSQL_SET: Target = Target {
     ..MYSQL
 };
 
+const MYSQL_ROCKSDB: Target = Target {
+    is_there: server_mysql::has_rocksdb,
+    url: |work| server_mysql::rocksdb_url(&own_database(work)),
+    block_size: 8192,
+    look: |work, schema| {
+        let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
+        let rows = server_mysql::shared_rocksdb().sql(&own_database(work), &sql);
+        rows.into_iter().map(|row| (row[0].parse().unwrap(), row[1].clone())).collect()
+    },
+    delete_half: Some(|work| {
+        // Marks of deleted rows would share blocks with rows of other tests.
+        let sql = "UPDATE petal1_cf1 SET custid = NULL WHERE custid % 2 = 0";
+        server_mysql::shared_rocksdb().sql(&own_database(work), sql);
+    }),
+    ..MYSQL
+};
+
 /// A cluster of three nodes, each of them an endpoint.
 const MYSQL_CLUSTER: Target = Target {
     is_there: || server_mysql::shared_cluster().is_some(),
@@ -755,6 +772,7 @@ targets! {
     mysql_server: super::MYSQL;
     mysql_client: super::MYSQL_CLIENT;
     mysql_set: super::MYSQL_SET;
+    mysql_rocksdb: super::MYSQL_ROCKSDB;
     mysql_cluster: super::MYSQL_CLUSTER;
     device_direct: super::DEVICE;
     device_pread: super::DEVICE_PREAD;

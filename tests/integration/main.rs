@@ -30,6 +30,7 @@ mod metrics;
 mod mysql;
 mod mysql_broken;
 mod mysql_cluster;
+mod mysql_rocksdb;
 mod not_loaded;
 mod oracle;
 mod oracle_block;

@@ -94,7 +94,7 @@ impl CheckList {
 }
 
 impl CheckList {
-    /// What the last run noted of the database, a line each, and what it could not see.
+    /// Notes of the last run on the database, a line each, and on what it could not see.
     fn about_database(&self) -> String {
         let runs = std::fs::read_dir(self.work.path("petal-results")).unwrap();
         let folder =

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::oracle_wire::capture;
@@ -148,6 +149,63 @@ fn a_load_that_meets_an_error_says_which_and_leaves_nothing() {
         petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).exits(0);
         stand_in.understood_all();
     }
+}
+
+/// Beginnings of the statements that one load sends, each once, in their order.
+fn statements_of_a_load() -> Vec<String> {
+    let (stand_in, _) = loaded(Release::Free23, "1");
+    let mut statements: Vec<String> = Vec::new();
+    for sql in stand_in.statements() {
+        let beginning: String = sql.chars().take(60).collect();
+        if !statements.contains(&beginning) {
+            statements.push(beginning);
+        }
+    }
+    statements
+}
+
+#[test]
+fn a_load_whose_connection_ends_at_any_statement_leaves_nothing() {
+    let statements = statements_of_a_load();
+    assert!(statements.len() > 15, "{statements:#?}");
+    // All of them by PETAL_TEST_LONG; else every fourth.
+    let step = if std::env::var_os("PETAL_TEST_LONG").is_some() { 1 } else { 4 };
+    let mut failed = 0;
+    for statement in statements.iter().step_by(step) {
+        let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+        stand_in.fails_at(statement, 0, Fault::Closed);
+        let setup = ["setup", "-s", "1", "--scale", "8M"];
+        let ended = petal(&work, &stand_in, &setup).ends();
+        let trace = ended.stderr.contains("panicked") || ended.stderr.contains("s3cret");
+        assert!(!trace, "{statement}: {}", ended.stderr);
+        stand_in.is_well_again();
+        let run = petal(&work, &stand_in, &["run", "--work-loop", "1"]).ends();
+        match ended.code {
+            // What it asks to give advice may stay unanswered.
+            Some(0) => assert_eq!(run.code, Some(0), "{statement}: {}", run.stderr),
+            _ => {
+                failed += 1;
+                assert_eq!(ended.code, Some(3), "{statement}: {}", ended.stderr);
+                assert!(run.stderr.contains("not loaded"), "{statement}: {}", run.stderr);
+                petal(&work, &stand_in, &setup).exits(0);
+            }
+        }
+        stand_in.understood_all();
+    }
+    assert!(failed > 0);
+}
+
+#[test]
+fn a_connection_that_falls_silent_in_a_load_is_left_after_a_signal() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    stand_in.fails_at("CREATE INDEX", 0, Fault::Silence);
+    let mut setup = petal(&work, &stand_in, &["setup", "-s", "1", "--scale", "8M"]).start();
+    let is_asked = || stand_in.statements().iter().any(|sql| sql.contains("CREATE INDEX"));
+    setup.until("the index", is_asked);
+    setup.signal(Signal::INT);
+    setup.ends().exited(130);
+    stand_in.is_well_again();
+    petal(&work, &stand_in, &["run", "--work-loop", "1"]).exits(3).telling(&["not loaded"]);
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub fn stamp(piece: &[u8], place: u64) -> Option<u64> {
     number(16).filter(|_| is_one)
 }
 
-/// Whether a piece is as it was written.
+/// True if a piece is as it was written.
 pub fn is_whole(piece: &[u8]) -> bool {
     let kept = piece.get(4..8).and_then(|kept| kept.try_into().ok()).map(u32::from_le_bytes);
     piece.get(8..).is_some_and(|rest| kept == Some(crc32fast::hash(rest)))

@@ -1,22 +1,19 @@
 //! Preparations before a run. petal asks, before any session connects, whether the server takes the
-//! run's UPDATEs; what else the user may do is for `petal check`. Then it pays the debts of the run
-//! before: rows that are still to be purged, dirty pages.
+//! run's UPDATEs; what else the user may do is for `petal check`. Then the storage engine pays the debts
+//! of the run before.
 
 use std::time::{Duration, Instant};
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
-use super::counters::{history_length, is_timed};
 use super::errors::engine_error;
-use super::schema;
+use super::{schema, storage};
 use crate::engine::server::liveness;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::stats::target::{Privilege, Settled};
 
-/// An undo history of so many transactions is none.
-const HISTORY_SETTLED: u64 = 100;
-/// Somebody's open transaction may keep the history for ever.
-const PURGE_LIMIT: Duration = Duration::from_secs(60);
+/// Somebody's open transaction may keep the debts for ever.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// An UPDATE of no row: it needs what an UPDATE of rows needs.
 fn try_update(schema: u32) -> String {
@@ -42,22 +39,11 @@ pub fn check_updates(endpoint: &Endpoint, schemas: u32) -> Result<()> {
 /// said of their tables.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect()?;
-    let mut privileges = vec![Privilege {
-        what: "page statistics".to_owned(),
-        is_granted: client.query::<i64>("SELECT 1 FROM mysql.innodb_index_stats LIMIT 1").is_ok(),
-        without: "A load cannot be proved, so the user cannot load here.".to_owned(),
-        advice: "GRANT SELECT ON mysql.innodb_index_stats TO the user".to_owned(),
-    }];
-    if schemas.is_empty() {
-        privileges.push(Privilege {
-            what: "I/O timing".to_owned(),
-            is_granted: is_timed(&mut client),
-            without: "The latency of a single-block read is then unknown.".to_owned(),
-            advice: "start the server with performance_schema=ON; GRANT SELECT ON \
-                     performance_schema.* TO the user"
-                .to_owned(),
-        });
-    }
+    let storage = match schemas {
+        [] => endpoint.storage,
+        _ => storage::of_data(&mut client, &endpoint.name)?,
+    };
+    let mut privileges = Vec::new();
     if let Some(&first) = schemas.first() {
         privileges.push(Privilege {
             what: "UPDATEs".to_owned(),
@@ -65,22 +51,9 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             without: "The user can only run with UPDATE_PCT=0.".to_owned(),
             advice: "GRANT SELECT, UPDATE ON the database TO the user".to_owned(),
         });
-        privileges.push(Privilege {
-            what: "flush".to_owned(),
-            is_granted: flush(&mut client, first).is_ok(),
-            without: "Dirty pages of a run are then written in the next one, within its figures."
-                .to_owned(),
-            advice: "GRANT RELOAD ON *.*, LOCK TABLES ON the database TO the user".to_owned(),
-        });
     }
+    privileges.extend(storage.privileges(&mut client, schemas.first().copied()));
     Ok(privileges)
-}
-
-/// Writes the dirty pages of a main table: that is what an export begins with.
-fn flush(client: &mut Client, schema: u32) -> Result<(), Error> {
-    let flushed = client.run(&format!("FLUSH TABLES {}_cf1 FOR EXPORT", schema::name(schema)));
-    let unlocked = client.run("UNLOCK TABLES");
-    flushed.and(unlocked)
 }
 
 pub struct Settling<'a> {
@@ -90,68 +63,42 @@ pub struct Settling<'a> {
 }
 
 impl Settling<'_> {
-    /// Waits until old versions are purged, then has dirty pages written. A stop ends either.
     pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect()?;
+        let storage = storage::of_data(&mut client, &self.endpoint.name)?;
         self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
-        let mut done = vec![self.purge(&mut client)?];
-        self.progress.advance(1);
-        let mut refused = None;
-        let mut flushed = 0;
-        for &schema in schemas {
-            if self.stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            match self.flush(&mut client, schema) {
-                Ok(()) => flushed += 1,
-                Err(EngineError::Environment(why)) => refused = Some(why),
-                Err(error) => return Err(error),
-            }
-            self.progress.advance(1);
-        }
-        done.push(format!("dirty pages of {flushed} main tables written"));
-        if let Some(why) = refused {
-            done.push(format!(
-                "dirty pages of {} main tables left: {why}",
-                schemas.len() - flushed
-            ));
-        }
+        let done = storage.settle(self, &mut client, schemas)?;
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
 
-    fn purge(&self, client: &mut Client) -> Result<String> {
-        let begin = Instant::now();
-        loop {
-            let Some(length) = history_length(client) else {
-                return Ok("purge not waited for: the user may not see its history".to_owned());
-            };
-            if length <= HISTORY_SETTLED {
-                return Ok("old versions purged".to_owned());
-            }
-            if self.stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            if begin.elapsed() > PURGE_LIMIT {
-                return Ok(format!(
-                    "old versions of {length} transactions not purged after {} s: somebody's \
-                     transaction is open, or purge lags (innodb_purge_threads)",
-                    PURGE_LIMIT.as_secs()
-                ));
-            }
-            std::thread::sleep(liveness::TICK);
-        }
-    }
-
-    fn flush(&self, client: &mut Client, schema: u32) -> Result<()> {
+    /// A statement that may take long; a stop cancels it.
+    pub fn until_over(
+        &self,
+        client: &mut Client,
+        doing: &str,
+        work: impl FnOnce(&mut Client) -> Result<(), Error>,
+    ) -> Result<()> {
         let (id, connection) = (client.id(), client.abort_handle());
         let cancel = || self.endpoint.kill_query(id);
         let is_over = || self.stop.is_requested();
         liveness::until_over(&connection, &cancel, &is_over, &|| (), || {
-            flush(client, schema).map_err(|error| {
-                let doing = format!("writing dirty pages of {}_cf1", schema::name(schema));
-                engine_error(&self.endpoint.name, &doing, &error)
-            })
+            work(client).map_err(|error| engine_error(&self.endpoint.name, doing, &error))
         })
+    }
+
+    /// Asks until something is true, for at most `SETTLE_LIMIT`; whether it is.
+    pub fn wait_until(&self, mut is_true: impl FnMut() -> bool) -> Result<bool> {
+        let begin = Instant::now();
+        while !is_true() {
+            if self.stop.is_requested() {
+                return Err(EngineError::Interrupted);
+            }
+            if begin.elapsed() > SETTLE_LIMIT {
+                return Ok(false);
+            }
+            std::thread::sleep(liveness::TICK);
+        }
+        Ok(true)
     }
 }

@@ -11,6 +11,7 @@ use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
 use super::client::{Client, Error};
 use super::errors::{engine_error, words};
 use super::options::{Address, Options, SslMode, TlsOptions};
+use super::storage::Storage;
 use crate::engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use crate::engine::server::wait_monitor::{LockWait, WaitMonitor};
 use crate::engine::{Caller, EngineError, Result};
@@ -28,6 +29,10 @@ pub const REPLACE_LOCK_LIMIT: Duration = Duration::from_secs(600);
 /// How long a look waits whose figure may stay unknown.
 const LOOK_LOCK_LIMIT: Duration = Duration::from_secs(1);
 
+/// Of Galera and of Group Replication.
+const SEE_ALL_NODES: [&str; 2] =
+    ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
+
 /// One server of the run.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -37,6 +42,8 @@ pub struct Endpoint {
     /// How to connect; the second way where the server has no TLS and it is only preferred.
     ways: Vec<Opts>,
     connect_timeout: Duration,
+    /// The one that a load makes its tables with.
+    pub storage: Storage,
     /// The server was found to be silent, and has not answered since.
     is_silent: Arc<AtomicBool>,
     /// Whose signals end waiting, once that is known.
@@ -53,6 +60,7 @@ impl Endpoint {
             address: address.clone(),
             ways: ways(options, address),
             connect_timeout: options.connect_timeout,
+            storage: options.storage,
             is_silent: Arc::default(),
             caller: Arc::default(),
         });
@@ -67,8 +75,10 @@ impl Endpoint {
             .reach(self.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         // On a node of a cluster: what another node has committed is seen. Others have no such
-        // variable.
-        let _ = client.run("SET SESSION wsrep_sync_wait = 7");
+        // variables.
+        for sql in SEE_ALL_NODES {
+            let _ = client.run(sql);
+        }
         client.set_policy(TimeoutPolicy::WhileServerLives);
         let id = client.id();
         let (asked, blocked, killer) = (self.clone(), self.clone(), self.clone());

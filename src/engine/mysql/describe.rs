@@ -1,50 +1,24 @@
 //! The description of the target before a run.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::client::Client;
 use super::connect::Endpoint;
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT, is_timed};
 use super::errors::engine_error;
 use super::session::SESSION_SETTINGS;
 use super::session_server::CLOCK_RESOLUTION_NS;
+use super::storage::{self, ServerSettings, Storage};
 use super::work::Shared;
-use super::{advice, plan, servers};
+use super::{plan, servers};
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
 use crate::stats::compression;
-use crate::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use crate::stats::target::{DirectIo, Target, TargetDetails};
+use crate::workload::row::COLUMNS;
 
-/// Settings of the server that decide durability, I/O and what is measured.
-const SETTINGS: [&str; 36] = [
-    "innodb_page_size",
-    "innodb_buffer_pool_size",
-    "innodb_buffer_pool_instances",
-    "innodb_flush_log_at_trx_commit",
-    "innodb_flush_method",
-    "innodb_doublewrite",
-    "innodb_log_file_size",
-    "innodb_log_files_in_group",
-    "innodb_redo_log_capacity",
-    "innodb_log_buffer_size",
-    "innodb_io_capacity",
-    "innodb_io_capacity_max",
-    "innodb_flush_neighbors",
-    "innodb_adaptive_flushing",
-    "innodb_max_dirty_pages_pct",
-    "innodb_lru_scan_depth",
-    "innodb_adaptive_hash_index",
-    "innodb_change_buffering",
-    "innodb_random_read_ahead",
-    "innodb_read_ahead_threshold",
-    "innodb_read_io_threads",
-    "innodb_write_io_threads",
-    "innodb_use_native_aio",
-    "innodb_purge_threads",
-    "innodb_checksum_algorithm",
-    "innodb_lock_wait_timeout",
+/// Settings of the server, whatever the storage engine, that decide durability and what is measured.
+const SETTINGS: [&str; 10] = [
     "log_bin",
     "sync_binlog",
     "binlog_format",
@@ -57,8 +31,9 @@ const SETTINGS: [&str; 36] = [
     "version_comment",
 ];
 
-const UNTIMED: &str = "Start the server with performance_schema=ON, and let petal's user read it \
-     (GRANT SELECT ON performance_schema.* TO the user).";
+/// Settings that name folders which may be elsewhere than `datadir`.
+const FOLDERS: [&str; 4] =
+    ["innodb_log_group_home_dir", "innodb_data_home_dir", "rocksdb_datadir", "rocksdb_wal_dir"];
 
 /// Of the first of `metas`, which must be those of the run.
 pub fn describe(
@@ -77,14 +52,18 @@ pub fn describe(
     client
         .run(SESSION_SETTINGS)
         .map_err(|error| engine_error(server, "setting up a session", &error))?;
-    let settings = settings(&mut client, server)?;
+    let storage = storage::of_data(&mut client, server)?;
+    let mut settings = settings(&mut client, server, storage)?;
+    let more = storage.more_settings(&mut client);
+    settings.extend(more.iter().cloned());
+    let facts = storage.facts(&settings);
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let version = get("version");
     let target = Target {
         product: if version.contains("MariaDB") { "MariaDB" } else { "MySQL" }.to_owned(),
         version,
         block_size: first.block_bytes.into(),
-        cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
+        cache_bytes: facts.cache_bytes,
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = match endpoint.address.is_on_this_host() {
@@ -101,14 +80,15 @@ pub fn describe(
         }
         false => (Vec::new(), None),
     };
-    let passes_page_cache = get("innodb_flush_method").starts_with("O_DIRECT");
+    let passes_page_cache = facts.passes_page_cache;
+    let group = storage.row_group(first.block_bytes)?;
     let details = TargetDetails {
         local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
         host_unseen,
-        io_untimed: (!is_timed(&mut client)).then(|| UNTIMED.to_owned()),
+        io_untimed: storage.untimed(&mut client).map(str::to_owned),
         in_process: false,
         session_cache_bytes: None,
-        settings: listed(shared, first, &settings),
+        settings: listed(shared, first, &settings, storage, more),
         data_files,
         clock_resolution_ns: match shared.loop_side {
             LoopSide::Client => 1,
@@ -119,42 +99,28 @@ pub fn describe(
             (first.schema, first.rows),
             first.filler,
             first.block_bytes as usize,
-            first.column_bytes(),
+            match group.padding {
+                0 => first.column_bytes(),
+                // The padding is filler text, too.
+                _ => first.block_bytes as usize / COLUMNS,
+            },
         )),
         direct_io: passes_page_cache.then_some(DirectIo { asked: true, used: true, reason: None }),
-        durability: Some(Durability {
-            durable: get("innodb_flush_log_at_trx_commit") == "1",
-            setting: format!(
-                "innodb_flush_log_at_trx_commit={}, innodb_doublewrite={}, log_bin={}, \
-                 sync_binlog={}",
-                get("innodb_flush_log_at_trx_commit"),
-                get("innodb_doublewrite"),
-                get("log_bin"),
-                get("sync_binlog")
-            ),
-        }),
-        io_events: IoEvents {
-            read: READ_EVENT.to_owned(),
-            write: WRITE_EVENT.to_owned(),
-            log: LOG_EVENT.to_owned(),
-            timed_by: "the server (performance_schema)".to_owned(),
-        },
+        durability: Some(facts.durability),
+        io_events: facts.io_events,
         sync_per_commit: false,
         data_file_kind: None,
-        notable_settings: advice::notable_settings(&settings),
-        advice: advice::advice(),
-        checkpoint: Some(format!(
-            "by the server, in small steps; a cycle is over when all pages are written that were \
-             changed before it; innodb_io_capacity={}",
-            get("innodb_io_capacity")
-        )),
+        notable_settings: facts.notable_settings,
+        advice: facts.advice,
+        checkpoint: Some(facts.checkpoint),
     };
     Ok((target, details))
 }
 
-fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String>> {
-    let more = ["version", "datadir", "innodb_log_group_home_dir", "innodb_data_home_dir"];
-    let names: Vec<String> = SETTINGS.iter().chain(&more).map(|name| format!("'{name}'")).collect();
+fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<ServerSettings> {
+    let more = ["version", "datadir"];
+    let all = storage.settings().iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
+    let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
     let rows: Vec<(String, String)> = client
         .query(&sql)
@@ -165,12 +131,15 @@ fn settings(client: &mut Client, server: &str) -> Result<BTreeMap<String, String
 fn listed(
     shared: &Shared,
     meta: &SchemaMeta,
-    settings: &BTreeMap<String, String>,
+    settings: &ServerSettings,
+    storage: Storage,
+    more: Vec<(String, String)>,
 ) -> Vec<(String, String)> {
-    let mut listed: Vec<(String, String)> = SETTINGS
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), settings.get(*name)?.clone())))
-        .collect();
+    let names = storage.settings().iter().chain(&SETTINGS);
+    let mut listed: Vec<(String, String)> =
+        names.filter_map(|name| Some(((*name).to_owned(), settings.get(*name)?.clone()))).collect();
+    listed.push(("storage_engine".to_owned(), storage.name().to_owned()));
+    listed.extend(more);
     let isolation = "READ-COMMITTED (set by petal)";
     listed.push(("transaction_isolation".to_owned(), isolation.to_owned()));
     let side = match shared.loop_side {
@@ -184,12 +153,12 @@ fn listed(
 }
 
 /// Folders of data and log where they can be seen from here; empty where they cannot.
-fn data_files(settings: &BTreeMap<String, String>) -> Vec<PathBuf> {
+fn data_files(settings: &ServerSettings) -> Vec<PathBuf> {
     let Some(data) = settings.get("datadir").map(Path::new).filter(|data| data.is_dir()) else {
         return Vec::new();
     };
     let mut folders = vec![data.to_owned()];
-    for name in ["innodb_log_group_home_dir", "innodb_data_home_dir"] {
+    for name in FOLDERS {
         let Some(folder) = settings.get(name).filter(|folder| !folder.is_empty()) else { continue };
         let folder = std::fs::canonicalize(data.join(folder));
         folders.extend(folder.into_iter().filter(|folder| !folder.starts_with(data)));

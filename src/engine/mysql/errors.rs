@@ -8,6 +8,8 @@ use crate::engine::server::failure::StatementErrorKind;
 
 pub const NO_SUCH_TABLE: u16 = 1146;
 const DEADLOCK: u16 = 1213;
+/// Group Replication refused a commit: another member had changed the same rows.
+pub const COMMIT_REFUSED: u16 = 3101;
 /// A row changed between its read and its lock, where the server checks that.
 const RECORD_CHANGED: u16 = 1020;
 
@@ -15,7 +17,7 @@ const RECORD_CHANGED: u16 = 1020;
 pub fn kind_of(code: u16) -> StatementErrorKind {
     match code {
         QUERY_INTERRUPTED => StatementErrorKind::Cancelled,
-        LOCK_TIMEOUT | DEADLOCK | RECORD_CHANGED => StatementErrorKind::Transient,
+        LOCK_TIMEOUT | DEADLOCK | RECORD_CHANGED | COMMIT_REFUSED => StatementErrorKind::Transient,
         _ => StatementErrorKind::Other,
     }
 }
@@ -28,11 +30,11 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     let text = format!("{server}: {doing}: {}; {}", words(error), hint(error));
     match error.code() {
         None => EngineError::Environment(text),
-        // Connections, privileges, full, read-only, locks, going away.
+        // Files that cannot be written, connections, privileges, full, read-only, locks, going away.
         Some(
-            1021 | 1028 | 1040 | 1044 | 1045 | 1047 | 1049 | 1053 | 1114 | 1129 | 1130 | 1142
-            | 1143 | 1203 | 1205 | 1226 | 1227 | 1290 | 1370 | 1698 | 1792 | 1836 | 1927 | 3098
-            | 3118 | 4151,
+            3 | 20 | 1021 | 1028 | 1040 | 1044 | 1045 | 1047 | 1049 | 1053 | 1114 | 1129 | 1130
+            | 1142 | 1143 | 1203 | 1205 | 1226 | 1227 | 1290 | 1370 | 1698 | 1792 | 1836 | 1927
+            | 3098 | 3118 | 4151,
         ) => EngineError::Environment(text),
         Some(126 | 127 | 144 | 145 | 1034 | 1194 | 1712 | 1877 | 1932) => EngineError::Data(text),
         Some(_) => EngineError::Database(text),
@@ -92,7 +94,7 @@ pub fn hint_of(code: u16) -> &'static str {
         1047 => "the cluster's node takes no statements: see wsrep_cluster_status and its log",
         1049 => "name an existing database: mysql://user@host/DATABASE",
         1053 | 1927 => "the server stops, or an administrator ended the connection: see its log",
-        1021 | 1114 => "make room on the server's disk, or let its tablespace grow",
+        3 | 20 | 1021 | 1114 => "make room on the server's disk, or let its tablespace grow",
         1129 => "too many failed connections: FLUSH HOSTS on the server",
         1205 => {
             "somebody else's transaction holds the lock: end it (KILL ID, see SHOW PROCESSLIST) or \

@@ -10,7 +10,7 @@ use mysql_async::{Params, Statement, Value};
 use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::page_layout::PageLayout;
+use super::row_group::RowGroup;
 use super::schema;
 use crate::engine::server::loader::LoadState;
 use crate::engine::{EngineError, LoadPlan, Progress, Result};
@@ -33,28 +33,29 @@ pub struct Filling<'a> {
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
         let (plan, name) = (self.plan, schema::loading_name(self.schema));
-        let layout = PageLayout::of(plan.block_size);
-        for sql in schema::create_tables(&name, &layout) {
+        let storage = self.endpoint.storage;
+        let group = storage.row_group(plan.block_size)?;
+        for sql in schema::create_tables(&name, storage, &group) {
             client.run(&sql).map_err(|error| self.error("creating the tables", &error))?;
         }
-        self.fill(client, &format!("{name}_cf1"), plan.rows, &layout)?;
-        self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &layout)?;
+        self.fill(client, &format!("{name}_cf1"), plan.rows, &group)?;
+        self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &group)?;
         client
-            .run(&schema::create_index(&name, plan.unique_index))
+            .run(&schema::create_index(&name, storage, plan.unique_index))
             .map_err(|error| self.error("creating the index", &error))?;
         schema::write_meta(client, plan, self.schema)
             .map_err(|error| self.error("writing petal_meta", &error))
     }
 
     /// Rows in the order of their pages, keys scattered.
-    fn fill(&self, client: &mut Client, table: &str, rows: u64, layout: &PageLayout) -> Result<()> {
+    fn fill(&self, client: &mut Client, table: &str, rows: u64, group: &RowGroup) -> Result<()> {
         let failed = |error| self.error(&format!("writing rows of {table}"), &error);
         let keys = Permutation::new(rows.max(1), self.plan.seed);
-        let whole = Insert::prepare(client, table, layout, STATEMENT_ROWS).map_err(failed)?;
-        let single = Insert::prepare(client, table, layout, 1).map_err(failed)?;
-        let no_fillers = PageLayout { fillers: 0, ..*layout };
+        let whole = Insert::prepare(client, table, group, STATEMENT_ROWS).map_err(failed)?;
+        let single = Insert::prepare(client, table, group, 1).map_err(failed)?;
+        let no_fillers = RowGroup { fillers: 0, ..*group };
         let last = Insert::prepare(client, table, &no_fillers, 1).map_err(failed)?;
-        let stride = u64::from(layout.fillers) + 1;
+        let stride = u64::from(group.fillers) + 1;
         let (mut from, mut kept_from) = (0, 0);
         while from < rows {
             let upto = rows.min(from + COMMIT_ROWS);
@@ -76,11 +77,13 @@ impl Filling<'_> {
             }
             // The last row's fillers keep the next row out of its page, until that row is there.
             let keep_from = if upto == rows { rows * stride } else { (upto - 1) * stride };
-            let sql = format!(
-                "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
-                 AND custid IS NULL"
-            );
-            client.run(&sql).map_err(failed)?;
+            if group.fillers > 0 {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE pos >= {kept_from} AND pos < {keep_from} \
+                     AND custid IS NULL"
+                );
+                client.run(&sql).map_err(failed)?;
+            }
             client.run("COMMIT").map_err(failed)?;
             (from, kept_from) = (upto, keep_from);
         }
@@ -96,24 +99,25 @@ impl Filling<'_> {
 struct Insert {
     statement: Statement,
     rows: u64,
-    layout: PageLayout,
+    group: RowGroup,
 }
 
 impl Insert {
     fn prepare(
         client: &mut Client,
         table: &str,
-        layout: &PageLayout,
+        group: &RowGroup,
         rows: u64,
     ) -> Result<Self, Error> {
-        let row = format!("({})", vec!["?"; COLUMNS + 2].join(", "));
+        let columns = COLUMNS + 2 + usize::from(group.padding > 0);
+        let row = format!("({})", vec!["?"; columns].join(", "));
         let nulls = vec!["NULL"; COLUMNS].join(", ");
-        let filler = format!("(?, {nulls}, REPEAT('x', {}))", layout.filler_bytes);
-        let mut group = vec![row];
-        group.extend(vec![filler; layout.fillers as usize]);
-        let groups = vec![group.join(", "); rows as usize];
-        let sql = format!("INSERT INTO {table} VALUES {}", groups.join(", "));
-        Ok(Self { statement: client.prepare(&sql)?, rows, layout: *layout })
+        let filler = format!("(?, {nulls}, REPEAT('x', {}))", group.filler_bytes);
+        let mut each = vec![row];
+        each.extend(vec![filler; group.fillers as usize]);
+        let all = vec![each.join(", "); rows as usize];
+        let sql = format!("INSERT INTO {table} VALUES {}", all.join(", "));
+        Ok(Self { statement: client.prepare(&sql)?, rows, group: *group })
     }
 
     /// Rows from `first` on, `stride` primary keys apart.
@@ -129,12 +133,14 @@ impl Insert {
             let key = keys.apply(row) + 1;
             let stamp = load_stamp(schema, key);
             values.extend([Value::UInt(row * stride), Value::UInt(key)]);
-            for column in (2..).take(COLUMNS) {
-                let mut text = vec![0; self.layout.column as usize];
+            let padding = (self.group.padding > 0).then_some(self.group.padding);
+            let widths = std::iter::repeat_n(self.group.column, COLUMNS).chain(padding);
+            for (column, width) in (2..).zip(widths) {
+                let mut text = vec![0; width as usize];
                 filler.fill(&mut text, stamp, column);
                 values.push(Value::Bytes(text));
             }
-            let fillers = 1..=u64::from(self.layout.fillers);
+            let fillers = 1..=u64::from(self.group.fillers);
             values.extend(fillers.map(|filler| Value::UInt(row * stride + filler)));
         }
         Params::Positional(values)

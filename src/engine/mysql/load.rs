@@ -9,7 +9,7 @@ use super::connect::{Endpoint, REPLACE_LOCK_LIMIT};
 use super::errors::engine_error;
 use super::filling::Filling;
 use super::session_server::make_routine;
-use super::{in_use, placement, schema};
+use super::{in_use, schema};
 use crate::engine::server::liveness;
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
@@ -108,13 +108,15 @@ impl Loader<'_> {
     ) -> Result<LoadedSchemaSummary> {
         let (plan, server, name) =
             (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
-        let placement = placement::count(client, server, &name)?;
-        let otherwise = "please report this with the server's version and innodb_page_size";
+        let storage = self.endpoint.storage;
+        let placement = storage.placement(client, server, &name)?;
+        let otherwise = storage.placement_hint();
         let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
         let scan = format!("{name}_cf2");
-        placement::analyze(client, server, &scan)?;
+        schema::analyze(client, server, &scan)?;
+        let meta = SchemaMeta::of_plan(plan, schema);
         Ok(LoadedSchemaSummary {
-            schema: schema::with_sizes(&SchemaMeta::of_plan(plan, schema), client, server, &name)?,
+            schema: schema::with_sizes(&meta, client, server, storage, &name)?,
             scan_bytes: schema::table_bytes(client, server, &scan)?.0,
             seconds: begin.elapsed().as_secs_f64(),
             placement,

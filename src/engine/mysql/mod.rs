@@ -1,20 +1,19 @@
-//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB: the tables of all petal schemas in one
-//! database.
+//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB or MyRocks: the tables of all petal schemas in
+//! one database.
 //!
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
 //!   mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `schema`, `page_layout`, `load`, `filling`, `placement`: the data, how they are made, their proof
+//! - `storage`: all in which storage engines differ; `innodb`, `rocksdb`: each of them
+//! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
 //! - `before_run`, `plan`: what is asked and paid before a run
 //! - `session`, `session_server`, `session_client`, `session_set`: a session, and the sides of its
 //!   loop; `work`: what these share
-//! - `counters`, `describe`, `advice`: what the server reports
+//! - `counters`, `describe`: what the server reports
 //!
-//! Three traits of InnoDB shape every result. A table is its primary key: a row is found through the
-//! index on the key, then through the tree of the table itself. Pages are written twice
-//! (doublewrite), in small steps of the server's own choice. And all counters are the whole server's.
+//! A table is its primary key: a row is found through the index on the key, then through the tree of
+//! the table itself. All counters are the whole server's.
 
-mod advice;
 mod before_run;
 mod client;
 mod connect;
@@ -23,12 +22,13 @@ mod describe;
 mod errors;
 mod filling;
 mod in_use;
+mod innodb;
 mod load;
 mod option_files;
 mod options;
-mod page_layout;
-mod placement;
 mod plan;
+mod rocksdb;
+mod row_group;
 mod rows;
 mod schema;
 mod server_work;
@@ -37,6 +37,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod session_set;
+mod storage;
 mod work;
 
 use std::sync::{Arc, OnceLock};
@@ -134,15 +135,16 @@ impl Mysql {
         numbers.into_iter().map(|number| schema::read_meta(&mut client, server, number)).collect()
     }
 
-    /// The server's, fixed when its data directory was made.
+    /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
         if let Some(bytes) = self.page_bytes.get() {
             return Ok(*bytes);
         }
         let (mut client, server) = self.connect_first()?;
+        let (setting, _) = self.first()?.storage.block_setting();
         let bytes: u32 = client
-            .query_one("SELECT @@innodb_page_size")
-            .map_err(|error| engine_error(server, "asking for its page size", &error))?;
+            .query_one(&format!("SELECT @@{setting}"))
+            .map_err(|error| engine_error(server, &format!("asking for {setting}"), &error))?;
         Ok(*self.page_bytes.get_or_init(|| bytes))
     }
 }
@@ -154,10 +156,13 @@ impl Engine for Mysql {
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.page_bytes()?;
+        let storage = self.first()?.storage;
+        let (setting, fixed) = storage.block_setting();
+        storage.row_group(there)?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
-                "BLOCK_SZ={asked}: the server's pages have {there} bytes (innodb_page_size), which \
-                 is fixed when its data directory is made; leave BLOCK_SZ out or give {there}"
+                "BLOCK_SZ={asked}: the server's blocks have {there} bytes ({setting}), {fixed}; \
+                 leave BLOCK_SZ out or give {there}"
             ))),
             _ => Ok(there),
         }
@@ -175,8 +180,9 @@ impl Engine for Mysql {
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
+        let storage = storage::of_data(&mut client, server)?;
         let of = |meta: &SchemaMeta| {
-            schema::with_sizes(meta, &mut client, server, &schema::name(meta.schema))
+            schema::with_sizes(meta, &mut client, server, storage, &schema::name(meta.schema))
         };
         metas.iter().map(of).collect()
     }
@@ -254,16 +260,19 @@ impl Engine for Mysql {
     fn data_bytes(&self) -> Result<Option<u64>> {
         let endpoint = self.first()?;
         let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
-        let mut bytes = 0;
+        let storage = storage::of_data(&mut client, server)?;
+        let mut bytes = Some(0);
         for number in self.numbers(&mut client, server)? {
-            bytes += placement::main_bytes(&mut client, server, &schema::name(number))?;
+            let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
+            bytes = bytes.zip(of_one).map(|(sum, one)| sum + one);
         }
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {
         let (mut client, server) = self.connect_first()?;
-        placement::count(&mut client, server, &schema::name(schema))
+        let storage = storage::of_data(&mut client, server)?;
+        storage.placement(&mut client, server, &schema::name(schema))
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {

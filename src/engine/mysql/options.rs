@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::option_files;
+use super::storage::{self, Storage};
 use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, TargetUrl};
@@ -83,9 +84,11 @@ pub struct Options {
     pub database: String,
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
+    /// The one that a load makes its tables with.
+    pub storage: Storage,
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "connect_timeout",
     "defaults_file",
     "host",
@@ -95,6 +98,7 @@ const NAMES: [&str; 10] = [
     "ssl_cert",
     "ssl_key",
     "ssl_mode",
+    "storage_engine",
     "user",
 ];
 
@@ -143,6 +147,7 @@ impl Options {
             password,
             database,
             tls: given.tls()?,
+            storage: storage_asked(&named)?,
             connect_timeout: url_option::connect_timeout(
                 "mysql",
                 given.get("connect_timeout", "").as_deref(),
@@ -221,6 +226,14 @@ impl Given<'_> {
     }
 }
 
+fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
+    let name = named.get("storage_engine").map_or("innodb", String::as_str);
+    storage::by_name(name).ok_or_else(|| {
+        let hint = format!("give one of {}", storage::names());
+        refused("storage_engine", name, "is none that petal can load", &hint)
+    })
+}
+
 fn host_of(name: &str) -> Host {
     let name = name.trim();
     let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
@@ -293,6 +306,10 @@ mod tests {
             ("mysql://u@h/d?ssl_mode=maybe", "?ssl_mode=MAYBE: ssl_mode is not known; use PREF"),
             ("mysql://u@h/d?ssl_mode=verify_ca", "no authority to verify by; name its file with"),
             ("mysql://u@h/d?ssl_key=/k", "ssl_cert and ssl_key belong together; give both"),
+            (
+                "mysql://u@h/d?storage_engine=myisam",
+                "is none that petal can load; give one of innodb, rocksdb",
+            ),
             ("mysql://u@h/d?port=0", "?port=0: port is no port; give 1 to 65535"),
         ] {
             let refusal = options(url, &[]).unwrap_err().to_string();

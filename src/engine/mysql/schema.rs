@@ -3,7 +3,8 @@
 
 use super::client::{Client, Error};
 use super::errors::{NO_SUCH_TABLE, engine_error};
-use super::page_layout::PageLayout;
+use super::row_group::RowGroup;
+use super::storage::Storage;
 use crate::engine::server::failure::not_loaded;
 use crate::engine::server::meta_table::{MetaValues, SchemaMeta};
 use crate::engine::server::row_layout::row_columns;
@@ -16,7 +17,7 @@ pub const MARK: &str = "petal test data";
 /// The tables of a schema, without its name.
 pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
 /// Comment of the routine; its number is raised when the text of the routine changes.
-pub const ROUTINE_COMMENT: &str = "loop of petal, version 2";
+pub const ROUTINE_COMMENT: &str = "loop of petal, version 3";
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
@@ -33,12 +34,16 @@ pub fn replaced_name(schema: u32) -> String {
 }
 
 /// The statements that make the empty tables.
-pub fn create_tables(schema: &str, layout: &PageLayout) -> Vec<String> {
-    let columns = columns(|column| {
-        let width = if column == COLUMNS + 1 { layout.last_column_bytes() } else { layout.column };
+pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<String> {
+    let mut columns = columns(|column| {
+        let width = if column == COLUMNS + 1 { group.last_column_bytes() } else { group.column };
         format!("c{column} VARCHAR({width})")
     });
-    let text = include_str!("sql/tables.sql")
+    if group.padding > 0 {
+        columns.push_str(&format!(", padding VARCHAR({})", group.padding));
+    }
+    let text = storage
+        .tables_sql()
         .replace("{schema}", schema)
         .replace("{columns}", &columns)
         .replace("{mark}", MARK);
@@ -46,11 +51,10 @@ pub fn create_tables(schema: &str, layout: &PageLayout) -> Vec<String> {
 }
 
 /// Makes the index on the key, in place: a rebuilt table would have more than one row a page.
-pub fn create_index(schema: &str, unique: bool) -> String {
+pub fn create_index(schema: &str, storage: Storage, unique: bool) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    format!(
-        "ALTER TABLE {schema}_cf1 ADD {unique}INDEX petal_custid (custid), ALGORITHM=INPLACE, LOCK=NONE"
-    )
+    let in_place = storage.index_in_place();
+    format!("ALTER TABLE {schema}_cf1 ADD {unique}INDEX petal_custid (custid), {in_place}")
 }
 
 pub fn routine(schema: &str) -> String {
@@ -167,11 +171,14 @@ pub fn with_sizes(
     meta: &SchemaMeta,
     client: &mut Client,
     server: &str,
+    storage: Storage,
     name: &str,
 ) -> Result<LoadedSchema> {
     let (main, index) = table_bytes(client, server, &format!("{name}_cf1"))?;
     table_bytes(client, server, &format!("{name}_cf2"))?;
-    if main < meta.rows * u64::from(meta.block_bytes) {
+    let rows_bytes = meta.rows * u64::from(meta.block_bytes);
+    let main = storage.table_bytes(main, rows_bytes);
+    if main < rows_bytes {
         return Err(EngineError::Data(format!(
             "{server}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it anew \
              (petal setup --replace)",
@@ -215,4 +222,18 @@ pub fn tables(client: &mut Client, server: &str) -> Result<Vec<(String, bool)>> 
 /// The schema of a complete schema's table.
 pub fn number_of(table: &str) -> Option<u32> {
     table.strip_prefix("petal")?.strip_suffix("_meta")?.parse().ok()
+}
+
+/// Takes the table's statistics anew.
+pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
+    let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
+    let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
+    let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
+    match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
+        None => Ok(()),
+        Some(line) => Err(EngineError::Database(format!(
+            "{server}: analyzing {table}: {}; see the server's log",
+            line.3
+        ))),
+    }
 }

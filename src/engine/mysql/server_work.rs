@@ -3,11 +3,15 @@
 use crate::stats::counters::{Counters, Wait};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::innodb::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::rocksdb;
 
 const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
 
 pub fn of_counters(counters: &Counters) -> ServerWork {
+    if counters.raw.contains_key(rocksdb::BLOCKS_MISSED) {
+        return rocksdb::server_work(counters);
+    }
     let raw = |name: &str| counters.raw.get(name).copied();
     let ahead = raw(READ_AHEAD);
     let pages = raw("Innodb_pages_read");
@@ -49,7 +53,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
     work
 }
 
-fn counted(wait: &Wait) -> Option<(u64, u64)> {
+pub fn counted(wait: &Wait) -> Option<(u64, u64)> {
     Some((wait.waits?, wait.time_ns))
 }
 

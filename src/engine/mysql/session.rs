@@ -61,8 +61,9 @@ impl MysqlSession {
             LoopSide::Client => Side::Client(ClientLoop::new(&mut work)?),
             LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
         };
+        // In a run a node answers as it is configured to. Others have no such variable.
+        let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {
-            // In a run a node answers as it is configured to.
             let sql = "SET SESSION wsrep_sync_wait = DEFAULT";
             let set = work.client.run(sql);
             set.map_err(|error| engine_error(&work.server, "preparing a session", &error))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::client::{Client, Error, LOCK_TIMEOUT};
-use super::errors::{hint, hint_of, kind_of, words};
+use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, words};
 use super::schema;
 use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
@@ -39,7 +39,7 @@ pub struct Work {
     pub server: String,
     pub schemas: KnownSchemas,
     pub control: Arc<SessionControl>,
-    /// The server is a node of a cluster, which ends statements that lose a conflict.
+    /// The server is a node of a Galera cluster, which ends statements that lose a conflict.
     pub is_node: bool,
 }
 
@@ -70,9 +70,10 @@ impl Work {
     }
 
     fn judged(&self, kind: StatementErrorKind, code: String, message: String) -> Failure {
-        let is_conflict = self.is_node
-            && kind == StatementErrorKind::Transient
-            && code != LOCK_TIMEOUT.to_string();
+        let is_conflict = code == COMMIT_REFUSED.to_string()
+            || self.is_node
+                && kind == StatementErrorKind::Transient
+                && code != LOCK_TIMEOUT.to_string();
         let code = if is_conflict { CLUSTER_CONFLICT.to_owned() } else { code };
         self.control.failure(StatementError { kind, code, message })
     }

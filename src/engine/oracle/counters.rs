@@ -30,15 +30,16 @@ const COMMON: [(&str, CommonCounter); 4] = [
 type AddRow = fn(&mut Instance, &Row);
 
 /// Views, each with what becomes of its rows.
-const VIEWS: [(&str, AddRow); 5] = [
+const VIEWS: [(&str, AddRow); 6] = [
     ("events", Instance::add_wait),
     ("time_model", Instance::add_time),
     ("histograms", Instance::add_bucket),
     ("functions", Instance::add_function),
     ("os", Instance::add_os),
+    ("log_switches", Instance::add_log_switches),
 ];
 /// Those that are read every second.
-const CHEAP: [&str; 2] = ["events", "time_model"];
+const CHEAP: [&str; 3] = ["events", "time_model", "log_switches"];
 
 /// The instances' counters, on a connection of petal's own.
 pub struct CounterReader {
@@ -191,6 +192,11 @@ impl Instance {
 
     fn add_os(&mut self, row: &Row) {
         self.raw.insert(format!("osstat.{}", cell(row, 1)), number(row, 2));
+    }
+
+    /// V$LOG: the sequence number of the instance's current log, which grows by one with each switch.
+    fn add_log_switches(&mut self, row: &Row) {
+        self.raw.insert(CommonCounter::LogSwitches.name().to_owned(), number(row, 1));
     }
 
     /// V$IOSTAT_FUNCTION: requests and whole megabytes, by who did the I/O.

@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::engine::server::liveness::AbortHandle;
 
 /// A value that a statement binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +61,11 @@ pub trait Link: Send {
 
     /// The session's number and serial number, as V$SESSION has them.
     fn identity(&self) -> (u64, u64);
+
+    /// Gives the session up from another thread, where the link can be left.
+    fn abort_handle(&self) -> Arc<AbortHandle> {
+        AbortHandle::new()
+    }
 }
 
 /// Makes links.

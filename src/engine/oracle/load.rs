@@ -16,7 +16,7 @@ use super::meta::{self, Tables, cell, number};
 use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
 use super::{before_run, sql};
-use crate::engine::server::liveness::{self, AbortHandle};
+use crate::engine::server::liveness;
 use crate::engine::server::loader::{
     self, Load, LoadState, LoadedSchema, already_loaded, without_mark,
 };
@@ -159,9 +159,10 @@ impl Loader<'_> {
         let mut database = self.connect(&format!("petal setup {schema}"))?;
         let _ = use_hints(database.link.as_mut());
         let statements = CancelStatements::of(database.link.as_mut());
+        let connection = database.link.abort_handle();
         let cancel = || statements.send(self.connector, || ());
         let is_over = || state.is_over();
-        liveness::until_over(&AbortHandle::new(), &cancel, &is_over, &|| (), || work(&mut database))
+        liveness::until_over(&connection, &cancel, &is_over, &|| (), || work(&mut database))
     }
 
     /// Makes index and statistics of a schema's rows, and proves one row per block.

@@ -117,7 +117,7 @@ pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
     Ok(true)
 }
 
-/// What ends the statement of a session, sent by another one.
+/// Statements that end the one of a session, sent by another session.
 pub struct CancelStatements {
     cancel: String,
     kill: String,

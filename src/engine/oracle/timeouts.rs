@@ -66,11 +66,12 @@ impl TimedConnector {
         let connection = AbortHandle::new();
         let worker = DetachedWorker::new("oracle", link, Arc::clone(&connection), CLOSE_LIMIT)
             .map_err(|error| LinkError::connection(error.to_string()))?;
-        let mut watch = ConnectionWatch::new(connection, self.policy, self.limits.silence);
+        let mut watch =
+            ConnectionWatch::new(Arc::clone(&connection), self.policy, self.limits.silence);
         let (inner, limit) = (Arc::clone(&self.inner), self.limits.answer);
         watch.ask_with(move || login.ask_whether_it_lives(&inner, limit));
         let is_silent = Arc::clone(&self.is_silent);
-        Ok(Box::new(TimedLink { worker, watch, identity, is_silent }))
+        Ok(Box::new(TimedLink { worker, watch, connection, identity, is_silent }))
     }
 }
 
@@ -126,6 +127,7 @@ fn answered<R: Send + 'static>(
 struct TimedLink {
     worker: DetachedWorker<Box<dyn Link>>,
     watch: ConnectionWatch,
+    connection: Arc<AbortHandle>,
     identity: (u64, u64),
     is_silent: Arc<AtomicBool>,
 }
@@ -190,6 +192,10 @@ impl Link for TimedLink {
 
     fn identity(&self) -> (u64, u64) {
         self.identity
+    }
+
+    fn abort_handle(&self) -> Arc<AbortHandle> {
+        Arc::clone(&self.connection)
     }
 }
 

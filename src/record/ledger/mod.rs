@@ -31,7 +31,7 @@ const RECORD_BYTES: usize = 36;
 const FRAME_RECORDS_MAX: u32 = 1 << 16;
 const HEADER_BYTES_MAX: u32 = 64 << 20;
 
-/// What a ledger is of.
+/// The run, the data and the target that a ledger belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     pub format: String,

@@ -91,7 +91,7 @@ impl LedgerFile {
     }
 }
 
-/// What a session acknowledges at once; its memory is used again.
+/// Acknowledgements of one batch of a session; its memory is used again.
 pub struct SessionFrame {
     session: u32,
     bytes: Vec<u8>,

@@ -47,6 +47,7 @@ impl Rows {
             row.cpu = row.cpu.or(cpu);
             row.checkpoints = row.checkpoints.or(second.checkpoints);
             row.vacuums = row.vacuums.or(second.vacuums);
+            row.log_switches = row.log_switches.or(second.log_switches);
             for (kind, latency) in second.latency_us {
                 let sum = row.latency_us.entry(kind).or_default();
                 *sum = sum.plus_without_percentiles(&latency);

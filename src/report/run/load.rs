@@ -3,6 +3,7 @@
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
 use super::super::table::Table;
 use crate::record::Run;
+use crate::stats::counters::CommonCounter;
 use crate::workload::op::Hot;
 
 enum Unit {
@@ -98,6 +99,16 @@ pub(in crate::report) fn ratios(run: &Run) -> Table {
     let hits = misses.map(|misses| 1.0 - misses);
     row("logical reads found in cache, %", hits, percent, unset());
     row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, unset());
+    let counter = |counter| summary.counter(counter);
+    if let Some(asked) = counter(CommonCounter::StatementBytesWritten) {
+        let written = io.physical_write_bytes.zip(io.redo_bytes).map(|(data, log)| data + log);
+        let name = "bytes written, log and data, per byte that statements wrote";
+        row(name, ratio(written, Some(asked)), |value| decimal(value, 2), unset());
+    }
+    if let Some(files) = counter(CommonCounter::FilesRuledOut) {
+        let name = "files ruled out by a filter per row visited";
+        row(name, ratio(Some(files), rows), thousandths, unset());
+    }
     let each = ratio(Some(ops.update), io.log_syncs);
     row("commits per log sync", each, |value| decimal(value, 2), unset());
     row("host processor us per physical request", cpu_per_request(run), micros, unset());

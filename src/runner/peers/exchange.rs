@@ -257,7 +257,7 @@ impl Together {
         }
     }
 
-    /// Whether this host is ready: empty, or why it is not. It is named where it takes its time.
+    /// Readiness of this host: empty, or why it is not ready. It is named where it takes its time.
     fn ready(&self, rank: u32) -> Result<Vec<u8>, PeerError> {
         let (began, named) = (Instant::now(), AtomicBool::new(false));
         let is_over = || {

@@ -41,7 +41,7 @@ pub trait Peers: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum Tag {
-    /// What all ranks do next, from the first one.
+    /// The next step of all ranks, as the first one decides it.
     Next = 1,
     /// The plan of a run, from the first rank.
     Plan,

@@ -1,10 +1,11 @@
 //! A sweep: every combination of the values asked for, several times over, into one folder that the
 //! same command finds again. It is planned ([`plan`]), ordered ([`order`]), and its cells are run
 //! one after the other ([`cells`]) in a folder that one petal holds at a time ([`folder`]), by several
-//! hosts together where there are several ([`together`]).
+//! hosts together where there are several ([`together`], [`mod@follow`]).
 
 mod cells;
 mod folder;
+mod follow;
 mod order;
 mod plan;
 mod together;
@@ -20,9 +21,9 @@ use crate::settings::axes::Asked;
 use crate::settings::objective::Objective;
 use crate::settings::read::Sources;
 
+pub use follow::follow;
 pub use order::{Pace, left, turns, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time};
-pub use together::follow;
 
 /// A request for a sweep, beside its settings.
 pub struct Request<'a> {

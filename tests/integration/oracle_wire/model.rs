@@ -310,6 +310,7 @@ impl World {
             "gv$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
             "gv$instance" => one(&["1", "STANDIN", "localhost"]),
             "v$resource_limit" => one(&["300"]),
+            "v$log" if sql.contains("gv$instance") => one(&["1", "7"]),
             "v$log" => one(&["3", "4294967296", "4294967296", "1"]),
             "v$database" => one(&["NOARCHIVELOG", "NO"]),
             "dba_data_files" => one(&["+DATA/iops.dbf"]),

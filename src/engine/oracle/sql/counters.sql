@@ -48,3 +48,9 @@ FROM gv$iostat_function
 -- name: os
 SELECT TO_CHAR(inst_id), stat_name, TO_CHAR(value) FROM gv$osstat
 WHERE cumulative = 'YES'
+
+-- name: log_switches
+SELECT TO_CHAR(i.inst_id), TO_CHAR(MAX(l.sequence#))
+FROM v$log l
+JOIN gv$instance i ON i.thread# = l.thread#
+GROUP BY i.inst_id

@@ -82,7 +82,7 @@ fn a_load_sends_this() {
     ");
 }
 
-/// What loads of 1,500 rows are sent, but for queries.
+/// Statements, without queries, that a load of 1,500 rows sends.
 fn sent_by(url: &str, schemas: &[u32], degree: u32) -> Vec<String> {
     let scripted = Scripted::default()
         .answers("FROM user_tablespaces", &[&["8192", "AUTO", "NOLOGGING", "NO"]])

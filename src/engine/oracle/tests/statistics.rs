@@ -30,7 +30,8 @@ fn counters_are_read_for_each_instance() {
         .answers("gv$event_histogram", &[&["1", "log file sync", "128", "90"]])
         .answers("gv$iostat_function", &[&["1", "LGWR", "1", "2", "3", "4", "5", "6", "7", "8"]])
         .answers("gv$osstat", &[&["1", "BUSY_TIME", "77"]])
-        .answers("gv$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]]);
+        .answers("gv$instance", &[&["1", "orcl1", "node1"], &["2", "orcl2", "node2"]])
+        .answers("JOIN gv$instance", &[&["1", "41"], &["2", "40"]]);
     let counters = engine(&scripted, &settings()).snapshot().unwrap();
     assert_eq!(counters.len(), 2);
     let first = &counters[0];
@@ -52,6 +53,7 @@ fn counters_are_read_for_each_instance() {
         ("checkpoints", 3),
         ("histogram.log file sync.128us", 90),
         ("iostat.LGWR.small_write_reqs", 5),
+        ("log_switches", 41),
         ("osstat.BUSY_TIME", 77),
         ("time_model.DB time", 456),
     ] {

@@ -66,6 +66,11 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
         Lane::state("steady window", STEADY, window.into_iter().collect()),
         Lane::events("checkpoints", Color::Series(4), seconds(|s| s.checkpoints.unwrap_or(0) > 0)),
         Lane::events("vacuums", Color::Series(6), seconds(|s| s.vacuums.unwrap_or(0) > 0)),
+        Lane::events(
+            "log switches",
+            Color::Series(7),
+            seconds(|s| s.log_switches.unwrap_or(0) > 0),
+        ),
         Lane::events("errors", Color::Series(1), seconds(|s| s.errors > 0)),
         Lane::events("sessions lost", Color::Series(1), lost.collect()),
         Lane::events("petal stopped", Color::Series(5), suspended.collect()),
@@ -159,10 +164,12 @@ mod tests {
             advice: String::new(),
             evidence: [("stalled_at_s".to_owned(), serde_json::json!([12.0, 44.0, 999.0]))].into(),
         }];
+        run.details.timeline[20].log_switches = Some(1);
         let lanes = lanes(&run, 60.0);
         let spans = |name: &str| lanes.iter().find(|lane| lane.name == name).map(|l| &l.spans);
         assert_eq!(spans("warm-up"), Some(&vec![(0.0, 5.0)]));
         assert_eq!(spans("checkpoints").map(Vec::len), Some(6));
+        assert_eq!(spans("log switches"), Some(&vec![(20.0, 21.0)]));
         assert_eq!(spans("errors"), Some(&vec![(30.0, 31.0)]));
         // What lies beyond the charts is not drawn at their end.
         assert_eq!(spans("stalled"), Some(&vec![(12.0, 13.0), (44.0, 45.0)]));

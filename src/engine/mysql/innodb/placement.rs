@@ -2,9 +2,9 @@
 //! pages of its clustered index exactly. As InnoDB keeps no empty leaf pages, as many rows as leaf
 //! pages are one row in each.
 
-use super::client::Client;
-use super::errors::engine_error;
-use super::schema;
+use super::super::client::Client;
+use super::super::errors::engine_error;
+use super::super::schema;
 use crate::engine::{EngineError, Placement, Result};
 
 const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
@@ -13,7 +13,7 @@ const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
 pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement> {
     let table = format!("{name}_cf1");
     let failed = |error| engine_error(server, &format!("counting pages of {table}"), &error);
-    analyze(client, server, &table)?;
+    schema::analyze(client, server, &table)?;
     let rows: u64 = client.query_one(&format!("SELECT COUNT(*) FROM {table}")).map_err(failed)?;
     let sql = format!(
         "SELECT stat_value FROM mysql.innodb_index_stats WHERE database_name = DATABASE() \
@@ -33,20 +33,6 @@ pub fn count(client: &mut Client, server: &str, name: &str) -> Result<Placement>
         overflow_blocks: Some(blocks.saturating_sub(rows)),
         source: SOURCE,
     })
-}
-
-/// Takes the table's statistics anew.
-pub fn analyze(client: &mut Client, server: &str, table: &str) -> Result<()> {
-    let failed = |error| engine_error(server, &format!("analyzing {table}"), &error);
-    let sql = format!("ANALYZE NO_WRITE_TO_BINLOG TABLE {table}");
-    let lines: Vec<(String, String, String, String)> = client.query(&sql).map_err(failed)?;
-    match lines.iter().find(|line| line.2.eq_ignore_ascii_case("error")) {
-        None => Ok(()),
-        Some(line) => Err(EngineError::Database(format!(
-            "{server}: analyzing {table}: {}; see the server's log",
-            line.3
-        ))),
-    }
 }
 
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the

@@ -1,4 +1,4 @@
-//! Advice: what to change in MySQL or MariaDB where a finding asks for it: sentences for the record,
+//! Advice: what to change in InnoDB where a finding asks for it: sentences for the record,
 //! by which reports advise without knowing the engine.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! MERGE_THRESHOLD=1 keeps the server from merging what is left; rows keep their length, so updates
 //! stay in their pages.
 
-use crate::engine::server::row_layout::column_bytes;
+use super::super::row_group::RowGroup;
 use crate::workload::row::COLUMNS;
 
 /// Header, trailer, the two records of every page and the first slots of its directory.
@@ -17,32 +17,16 @@ const RECORD_BYTES_MAX: u32 = 16_383;
 /// Record header, null bits, lengths, keys and the two system columns; rounded up.
 const RECORD_OVERHEAD_BYTES: u32 = 80;
 
-/// The shape of rows and fillers in pages of one size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageLayout {
-    /// Bytes of each column of a row.
-    pub column: u32,
-    /// Filler rows behind each row, and the bytes of their one column.
-    pub fillers: u32,
-    pub filler_bytes: u32,
-}
-
-impl PageLayout {
-    pub fn of(page_bytes: u32) -> Self {
-        let usable = page_bytes - PAGE_OVERHEAD_BYTES;
-        let column = column_bytes(page_bytes) as u32;
-        let row = column * COLUMNS as u32 + RECORD_OVERHEAD_BYTES;
-        // Half a row below the most that is filled: a whole further row finds no room.
-        let rest = usable - usable / FREE_SHARE - row / 2 - row;
-        let largest = (usable / 2).min(RECORD_BYTES_MAX) - RECORD_OVERHEAD_BYTES;
-        let fillers = rest.div_ceil(largest);
-        Self { column, fillers, filler_bytes: rest / fillers - RECORD_OVERHEAD_BYTES }
-    }
-
-    /// The last column must hold a filler, too.
-    pub fn last_column_bytes(&self) -> u32 {
-        self.filler_bytes.max(self.column)
-    }
+/// A row with its fillers in pages of one size.
+pub fn row_group(page_bytes: u32) -> RowGroup {
+    let usable = page_bytes - PAGE_OVERHEAD_BYTES;
+    let alone = RowGroup::of_row(page_bytes);
+    let row = alone.column * COLUMNS as u32 + RECORD_OVERHEAD_BYTES;
+    // Half a row below the most that is filled: a whole further row finds no room.
+    let rest = usable - usable / FREE_SHARE - row / 2 - row;
+    let largest = (usable / 2).min(RECORD_BYTES_MAX) - RECORD_OVERHEAD_BYTES;
+    let fillers = rest.div_ceil(largest);
+    RowGroup { fillers, filler_bytes: rest / fillers - RECORD_OVERHEAD_BYTES, ..alone }
 }
 
 #[cfg(test)]
@@ -52,7 +36,7 @@ mod tests {
     #[test]
     fn a_row_and_its_fillers_leave_no_room_for_the_next_row_in_any_page_size() {
         for page_bytes in [4096, 8192, 16384, 32768, 65536u32] {
-            let layout = PageLayout::of(page_bytes);
+            let layout = row_group(page_bytes);
             let row = layout.column * COLUMNS as u32 + RECORD_OVERHEAD_BYTES;
             let filler = layout.filler_bytes + RECORD_OVERHEAD_BYTES;
             let usable = page_bytes - PAGE_OVERHEAD_BYTES;
@@ -61,7 +45,7 @@ mod tests {
             assert!(filled <= most && filled + row > most, "{page_bytes}: {filled} of {most}");
             assert!(filler * 2 <= usable && filler <= RECORD_BYTES_MAX, "{page_bytes}");
         }
-        assert_eq!(PageLayout::of(16384).fillers, 2);
-        assert_eq!(PageLayout::of(8192).fillers, 1);
+        assert_eq!(row_group(16384).fillers, 2);
+        assert_eq!(row_group(8192).fillers, 1);
     }
 }

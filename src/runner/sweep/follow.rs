@@ -1,0 +1,101 @@
+//! A host of a sweep that is not the first one: does its share of the cells that the first one names,
+//! in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use super::super::peers::Together;
+use super::super::{Context, RunError};
+use super::Request;
+use super::cells::drive;
+use super::order::CellRun;
+use super::plan::{Planned, plan};
+use super::together::{Next, check_hosts, or_call_off};
+use crate::record::Folder;
+use crate::record::sweep::Plan;
+use crate::settings::Settings;
+use crate::workload::share::Share;
+
+/// Before the first cell, or after the last one before it: so long the first host may load, or merge
+/// and write.
+const PLAN_LIMIT: Duration = Duration::from_secs(1800);
+const LOAD_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// On every host but the first: does its share of the cells that the first one names.
+pub fn follow(
+    request: &Request<'_>,
+    context: &Context<'_>,
+    hosts: &Together,
+) -> Result<(), RunError> {
+    let limit = if request.load { LOAD_LIMIT } else { PLAN_LIMIT };
+    let Next::Plan { petal_version, plan: first } = hosts.hear_next(limit)? else {
+        hosts.is_over();
+        return Ok(());
+    };
+    let planned = or_call_off(context, same_plan(request, context, &petal_version, &first))?;
+    hosts.agree(Ok(()))?;
+    let dir = own_dir(&planned.dir, hosts.share());
+    while let Next::Cell(cell) = hosts.hear_next(PLAN_LIMIT)? {
+        let done = or_call_off(context, share_of(cell, &planned, &first, &dir, context));
+        let failed = done.and_then(|failure| failure.map_or(Ok(()), Err));
+        check_hosts(context)?;
+        if let Err(error) = failed {
+            context.watch.error(&error.to_string());
+        }
+    }
+    hosts.is_over();
+    Ok(())
+}
+
+/// This host's plan, which must be the first one's.
+fn same_plan(
+    request: &Request<'_>,
+    context: &Context<'_>,
+    petal_version: &str,
+    first: &Plan,
+) -> Result<Planned, RunError> {
+    let planned = plan(request, context)?;
+    // Each host may have its own.
+    let comparable = |plan: &Plan| {
+        let mut plan = Plan { seed: first.seed, ..plan.clone() };
+        plan.settings.remove("calibrations");
+        plan
+    };
+    let mut differences = comparable(&planned.plan).differences(&comparable(first));
+    if petal_version != env!("CARGO_PKG_VERSION") {
+        differences.push(format!("petal: {}, not {petal_version}", env!("CARGO_PKG_VERSION")));
+    }
+    match differences.is_empty() {
+        true => Ok(planned),
+        false => Err(RunError::Setting(format!(
+            "this host would do another sweep than the first one: {}",
+            differences.join(", "),
+        ))),
+    }
+}
+
+/// Beside the sweep's own folder, which the first host keeps.
+fn own_dir(dir: &Path, share: Share) -> PathBuf {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    dir.with_file_name(format!("{name}-share{}of{}", share.number, share.of))
+}
+
+/// This host's sessions of a cell. Returns what went wrong beside the figures.
+fn share_of(
+    cell: CellRun,
+    planned: &Planned,
+    first: &Plan,
+    dir: &Path,
+    context: &Context<'_>,
+) -> Result<Option<RunError>, RunError> {
+    let factors = first.cells().into_iter().nth((cell.number as usize).wrapping_sub(1));
+    let (Some(settings), Some(factors)) = (planned.settings(cell.number), factors) else {
+        return Err(RunError::Setting(format!("this plan has no cell {}", cell.number)));
+    };
+    let settings = Settings { seed: Some(first.seed), repeats: first.repeats, ..settings.clone() };
+    let name = first.folder_name(cell.number, &factors, cell.repeat);
+    let begin = || Folder::create(dir, &name, OffsetDateTime::now_utc());
+    Ok(drive(planned, settings, cell, begin, context)?.failure)
+}
