@@ -1,8 +1,10 @@
 //! The guest's first file system, as the kernel takes it: a cpio archive of the "newc" form.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-/// Writes an archive.
+/// An archive that is being written.
 pub struct Archive<W: Write> {
     into: W,
     entries: u32,
@@ -12,21 +14,20 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
 impl<W: Write> Archive<W> {
-    pub fn new(into: W) -> Self {
-        Self { into, entries: 0 }
-    }
-
-    pub fn folder(&mut self, name: &str) -> io::Result<()> {
-        self.entry(name, FOLDER, &[])
-    }
-
-    pub fn file(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.entry(name, PROGRAM, bytes)
-    }
-
-    pub fn end(mut self) -> io::Result<()> {
-        self.entry("TRAILER!!!", 0, &[])?;
-        self.into.flush()
+    /// Writes these files, with the folders above them and those where a guest mounts what it needs.
+    pub fn write(into: W, files: &BTreeMap<PathBuf, Vec<u8>>) -> io::Result<()> {
+        let mut archive = Self { into, entries: 0 };
+        let above = files.keys().flat_map(|name| name.ancestors().skip(1));
+        let mut folders: BTreeSet<&Path> = ["dev", "proc", "sys"].map(Path::new).into();
+        folders.extend(above.filter(|folder| folder.parent().is_some()));
+        for folder in folders {
+            archive.entry(&folder.to_string_lossy(), FOLDER, &[])?;
+        }
+        for (name, bytes) in files {
+            archive.entry(&name.to_string_lossy(), PROGRAM, bytes)?;
+        }
+        archive.entry("TRAILER!!!", 0, &[])?;
+        archive.into.flush()
     }
 
     fn entry(&mut self, name: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
@@ -54,10 +55,8 @@ mod tests {
     #[test]
     fn entries_begin_at_multiples_of_four_and_hold_what_was_put_in() {
         let mut bytes = Vec::new();
-        let mut archive = Archive::new(&mut bytes);
-        archive.folder("bin").unwrap();
-        archive.file("bin/one", b"12345").unwrap();
-        archive.end().unwrap();
+        let files = [("bin/one".into(), b"12345".to_vec()), ("init".into(), Vec::new())].into();
+        Archive::write(&mut bytes, &files).unwrap();
         assert_eq!(bytes.len() % 4, 0);
         let mut names = Vec::new();
         let mut at = 0;
@@ -77,6 +76,6 @@ mod tests {
             }
             at = (from + length).next_multiple_of(4);
         }
-        assert_eq!(names, ["bin", "bin/one", "TRAILER!!!"]);
+        assert_eq!(names, ["bin", "dev", "proc", "sys", "bin/one", "init", "TRAILER!!!"]);
     }
 }

@@ -1,17 +1,21 @@
-//! The guest: a stock kernel, and a first file system with busybox, petal and the kernel's modules.
+//! The guest: a stock kernel, and a first file system with busybox, petal and an engine's programs. It
+//! boots once, up to where it needs its disk; every order begins with that machine restored.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::super::RunError;
 use super::archive::Archive;
-use super::{Circle, Disk, failed, own_program};
+use super::engines::{GuestEngine, files_below};
+use super::{failed, own_program};
 
 /// Modules of a stock kernel, in the order in which they need each other; those that it has built in
 /// are missing there.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 14] = [
     "virtio",
     "virtio_ring",
     "virtio_pci_modern_dev",
@@ -20,210 +24,273 @@ const MODULES: [&str; 10] = [
     "virtio_blk",
     "virtio_console",
     "crc16",
+    "crc32c_generic",
+    "libcrc32c",
+    "crc32c_cryptoapi",
+    "mbcache",
     "jbd2",
     "ext4",
 ];
+/// Where what is needed of a kernel package and of busybox may lie.
+const ROOTS: [&str; 2] = ["petal-guest", "/"];
+const INIT: &str = include_str!("guest/init.sh");
+const WORK: &str = include_str!("guest/work.sh");
+const READY: &str = "PETAL-READY";
+const OVER: &str = "PETAL-OVER ";
+/// The order stands before the ledger on the guest's second disk.
+const ORDER_BYTES: usize = 16 << 10;
+pub const ORDER_DISK_BYTES: u64 = 64 << 20;
 
-/// Ends what the guest tells by its port.
-const OVER: &str = "PETAL-OVER";
+/// How the guest's instructions are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    Kvm,
+    /// By qemu itself, many times slower.
+    Tcg,
+}
 
-/// The guest's first program. What to do stands on the kernel's command line.
-const INIT: &str = "\
-#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
-for module in /modules/*; do insmod $module; done
-mount -t ext4 -o noatime /dev/vda /mnt || echo the file system cannot be mounted
-work=$(sed 's/.*petal=//' /proc/cmdline | tr , ' ')
-set -- $work
-export HOME=/ NO_OS_PERF_DATA=TRUE OUT=/tmp
-port=$(ls /dev/vport*)
-cd /tmp
-case $1 in
-run) petal run -s 1 -t 2 --update-pct 100 --work-unit 4 --run-time 100000 --db \"$2\" --ledger $port ;;
-verify) cat /dev/vdb >ledger; petal verify ledger --json >verdict 2>why
-    cat verdict why >$port; echo PETAL-OVER >$port ;;
-esac
-poweroff -f
-";
+impl Accelerator {
+    pub fn parse(name: &str) -> Result<Self, String> {
+        match name {
+            "kvm" => Ok(Self::Kvm),
+            "tcg" => Ok(Self::Tcg),
+            _ => Err("must be kvm or tcg".to_owned()),
+        }
+    }
 
-/// Programs and files that a guest is made of.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+
+    /// A processor without these flags, such as that of many virtual machines, runs no stock kernel by
+    /// KVM, though the device may be there.
+    pub fn of_host() -> Self {
+        let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
+        match can && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
+            true => Self::Kvm,
+            false => Self::Tcg,
+        }
+    }
+}
+
+/// What a guest is made of.
 pub struct Programs {
-    kernel: PathBuf,
+    pub kernel: PathBuf,
     modules: PathBuf,
-    has_kvm: bool,
+    busybox: PathBuf,
+    pub accelerator: Accelerator,
 }
 
 impl Programs {
-    /// The kernel's modules lie where its package puts them: beside its `boot`.
-    pub fn find(kernel: Option<&Path>) -> Result<Self, RunError> {
-        let kernel = match kernel {
-            Some(kernel) => kernel.to_owned(),
-            None => newest_kernel().ok_or_else(|| {
-                RunError::Environment(
-                    "no kernel in /boot for the guest: install linux-image-cloud-amd64, or unpack \
-                     it (apt-get download, dpkg -x) and name its boot/vmlinuz by --kernel"
-                        .to_owned(),
-                )
-            })?,
-        };
-        let name = kernel.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let version = name.strip_prefix("vmlinuz-").unwrap_or_default().to_owned();
-        let root = kernel.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let modules = root.join("lib/modules").join(version).join("kernel");
-        if !modules.exists() {
-            return Err(RunError::Environment(format!(
-                "{}: its modules are not in {}",
-                kernel.display(),
-                modules.display()
-            )));
-        }
-        for (program, package) in [
-            ("qemu-system-x86_64", "qemu-system-x86"),
-            ("nbdkit", "nbdkit"),
-            ("mkfs.ext4", "e2fsprogs"),
-            ("busybox", "busybox-static"),
-        ] {
+    /// `root`: a folder into which the packages were unpacked.
+    pub fn find(root: Option<&Path>, accelerator: Accelerator) -> Result<Self, RunError> {
+        for (program, package) in
+            [("qemu-system-x86_64", "qemu-system-x86"), ("mkfs.ext4", "e2fsprogs")]
+        {
             if in_path(program).is_none() {
-                return Err(RunError::Environment(format!(
-                    "{program} is not installed (Debian's package {package})"
-                )));
+                let why = format!("{program} is not installed; install Debian's package {package}");
+                return Err(RunError::Environment(why));
             }
         }
-        Ok(Self { kernel, modules, has_kvm: has_kvm() })
-    }
-
-    pub fn accelerator(&self) -> &'static str {
-        if self.has_kvm { "kvm" } else { "tcg" }
+        let roots = root.map_or_else(|| ROOTS.map(PathBuf::from).to_vec(), |root| vec![root.into()]);
+        let missing = |what: &str| {
+            let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>();
+            RunError::Environment(format!(
+                "no {what} for the guest in {}; `sh scripts/powercut-guest.sh` of petal's sources \
+                 downloads and unpacks Debian's packages into petal-guest, or name a folder with \
+                 them by --guest",
+                places.join(" or ")
+            ))
+        };
+        let kernel = roots.iter().find_map(|root| kernel_of(root));
+        let (kernel, modules) = kernel.ok_or_else(|| missing("kernel with its modules"))?;
+        let of_roots = roots.iter().flat_map(|root| ["bin", "usr/bin"].map(|bin| root.join(bin)));
+        let busybox = of_roots.map(|bin| bin.join("busybox")).find(|path| path.exists());
+        let busybox = busybox.ok_or_else(|| missing("busybox"))?;
+        Ok(Self { kernel, modules, busybox, accelerator })
     }
 
     /// Writes the guest's first file system.
-    pub fn archive(&self, path: &Path) -> Result<(), RunError> {
+    pub fn archive(&self, engine: GuestEngine, path: &Path) -> Result<(), RunError> {
         let doing = "making the guest's files";
-        let file = fs::File::create(path).map_err(failed(doing))?;
-        let mut archive = Archive::new(std::io::BufWriter::new(file));
-        let petal = own_program()?;
-        let mut folders: BTreeSet<PathBuf> =
-            ["bin", "dev", "proc", "sys", "mnt", "tmp", "modules"].map(PathBuf::from).into();
-        let mut files = vec![("init".to_owned(), INIT.as_bytes().to_vec())];
-        let mut add = |name: String, from: &Path| {
+        let mut files: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        let mut add = |name: &Path, from: &Path| {
             let bytes = fs::read(from).map_err(failed(&format!("reading {}", from.display())))?;
-            files.push((name, bytes));
+            let name = name.strip_prefix("/").unwrap_or(name).to_owned();
+            files.insert(name, bytes);
             Ok::<_, RunError>(())
         };
-        add("bin/busybox".to_owned(), &in_path("busybox").unwrap_or_default())?;
-        add("bin/petal".to_owned(), &petal)?;
-        for library in libraries(&petal)? {
-            let name = library.strip_prefix("/").unwrap_or(&library);
-            folders.extend(
-                name.ancestors().skip(1).filter(|path| path.parent().is_some()).map(Path::to_owned),
-            );
-            add(name.display().to_string(), &library)?;
+        let own = own_program()?;
+        let of_engine = engine.files()?;
+        add(Path::new("bin/busybox"), &self.busybox)?;
+        add(Path::new("bin/petal"), &own)?;
+        for file in &of_engine {
+            add(file, file)?;
         }
-        for (module, number) in MODULES.iter().zip(10..) {
-            if let Some(path) = find_below(&self.modules, &format!("{module}.ko")) {
-                add(format!("modules/{number}-{module}.ko"), &path)?;
+        let is_program = |path: &&PathBuf| path.parent().is_some_and(|bin| bin.ends_with("bin"));
+        for program in of_engine.iter().filter(is_program).chain([&own, &self.busybox]) {
+            for library in libraries(program)? {
+                add(&library, &library)?;
             }
         }
-        for folder in folders {
-            archive.folder(&folder.display().to_string()).map_err(failed(doing))?;
+        let modules = files_below(&self.modules);
+        for (module, number) in MODULES.iter().zip(10..) {
+            let of_name = |path: &&PathBuf| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+                name.split(".ko").next() == Some(module)
+            };
+            if let Some(path) = modules.iter().find(of_name) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                add(Path::new(&format!("modules/{number}-{name}")), path)?;
+            }
         }
-        for (name, bytes) in files {
-            archive.file(&name, &bytes).map_err(failed(doing))?;
-        }
-        archive.end().map_err(failed(doing))
+        let texts = [
+            ("init", INIT),
+            ("etc/passwd", "root:x:0:0::/:/bin/sh\npostgres:x:70:70::/tmp:/bin/sh\n"),
+            ("etc/group", "root:x:0:\npostgres:x:70:\n"),
+        ];
+        files.extend(texts.map(|(name, text)| (name.into(), text.as_bytes().to_vec())));
+        let file = fs::File::create(path).map_err(failed(doing))?;
+        Archive::write(std::io::BufWriter::new(file), &files).map_err(failed(doing))
     }
 }
 
-/// A guest at work.
-pub struct Guest {
-    machine: Child,
-    console: PathBuf,
+/// A virtual machine at work. All of its files are in one folder.
+pub struct Machine {
+    process: Child,
+    folder: PathBuf,
 }
 
-impl Guest {
-    /// `port`: the file into which its port leads, and one that it gets as a second disk.
-    pub fn boot(
-        circle: &Circle<'_>,
-        disk: &Disk,
-        work: &str,
-        (port, second): (&Path, Option<&Path>),
-    ) -> Result<Self, RunError> {
-        let console = circle.path("console");
-        let mut machine = Command::new("qemu-system-x86_64");
-        match circle.programs.has_kvm {
-            true => machine.args(["-accel", "kvm", "-cpu", "host"]),
-            false => machine.args(["-accel", "tcg,thread=multi"]),
+impl Machine {
+    /// Boots up to where the guest waits for an order. `is_over` waits for what a machine does.
+    pub fn boot(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+        Self::start(programs, folder, &["-monitor", "stdio"])
+    }
+
+    /// Restores the machine that was saved.
+    pub fn restore(programs: &Programs, folder: &Path) -> Result<Self, RunError> {
+        Self::start(programs, folder, &["-incoming", "exec:cat state"])
+    }
+
+    fn start(programs: &Programs, folder: &Path, more: &[&str]) -> Result<Self, RunError> {
+        fs::write(folder.join("port"), []).map_err(failed("making the guest's port"))?;
+        // Whatever becomes of petal, the machine ends with it.
+        let mut machine = Command::new("setpriv");
+        machine.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
+        match programs.accelerator {
+            Accelerator::Kvm => machine.args(["-accel", "kvm", "-cpu", "host"]),
+            Accelerator::Tcg => machine.args(["-accel", "tcg,thread=multi"]),
         };
-        machine.args(["-m", "512", "-smp", "1", "-display", "none", "-no-reboot"]);
-        machine.args(["-nodefaults", "-serial"]).arg(format!("file:{}", console.display()));
-        machine.arg("-kernel").arg(&circle.programs.kernel);
-        machine.arg("-initrd").arg(circle.path("guest.cpio"));
-        let work = work.replace(' ', ",");
-        machine.args(["-append", &format!("console=ttyS0 quiet panic=-1 petal={work}")]);
-        let socket = disk.socket.display();
-        machine.arg("-drive").arg(format!(
-            "file.driver=nbd,file.server.type=unix,file.server.path={socket},format=raw,if=virtio,\
-             cache=none"
-        ));
-        if let Some(second) = second {
-            let file = second.display();
-            machine.arg("-drive").arg(format!("file={file},format=raw,if=virtio,snapshot=on"));
-        }
-        machine.args(["-device", "virtio-serial-pci", "-chardev"]);
-        machine.arg(format!("file,id=port,path={},append=on", port.display()));
-        machine.args(["-device", "virtserialport,chardev=port,name=petal"]);
-        let log = fs::File::create(circle.path("machine.log")).map_err(failed("making a log"))?;
-        let started = machine.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        Ok(Self { machine: started.map_err(failed("starting qemu"))?, console })
+        machine.args(["-m", "512", "-smp", "1", "-display", "none", "-no-reboot", "-nodefaults"]);
+        machine.args(["-serial", "file:console", "-initrd", "guest.cpio", "-kernel"]);
+        machine.arg(fs::canonicalize(&programs.kernel).map_err(failed("finding the kernel"))?);
+        machine.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+        machine.args([
+            "-drive",
+            "file.driver=nbd,file.server.type=unix,file.server.path=disk,format=raw,if=virtio,\
+             cache=none",
+            "-drive",
+            "file=order,format=raw,if=virtio,read-only=on",
+        ]);
+        machine.args(["-device", "virtio-serial-pci"]);
+        machine.args(["-chardev", "file,id=port,path=port,append=on"]);
+        machine.args(["-device", "virtserialport,chardev=port,name=petal"]).args(more);
+        let log = fs::File::create(folder.join("machine.log")).map_err(failed("making a log"))?;
+        let said = log.try_clone().map_err(failed("making a log"))?;
+        machine.current_dir(folder).stdin(Stdio::piped()).stdout(said).stderr(log);
+        // A Ctrl-C is petal's to handle.
+        let process = machine.process_group(0).spawn().map_err(failed("starting qemu"))?;
+        Ok(Self { process, folder: folder.to_owned() })
+    }
+
+    /// Saves the machine and ends it: [`Machine::has_ended`] says when that is done.
+    pub fn save(&mut self) -> Result<(), RunError> {
+        let monitor = self.process.stdin.as_mut();
+        let order = b"migrate \"exec:cat >state\"\nquit\n";
+        monitor.map_or(Ok(()), |monitor| monitor.write_all(order)).map_err(failed("saving the guest"))
     }
 
     pub fn has_ended(&mut self) -> bool {
-        !matches!(self.machine.try_wait(), Ok(None))
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Guests wait for an order when they have said this by their port.
+    pub fn is_ready(&self) -> bool {
+        self.said().contains(READY)
+    }
+
+    /// What an order came to: its output and its exit code; None while it is not over.
+    pub fn outcome(&self) -> Option<(String, u8)> {
+        let said = self.said();
+        let (output, end) = said.split_once(OVER)?;
+        Some((output.to_owned(), end.lines().next()?.parse().ok()?))
+    }
+
+    fn said(&self) -> String {
+        let said = fs::read(self.folder.join("port")).unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     pub fn last_words(&self) -> String {
-        let said = fs::read(&self.console).unwrap_or_default();
-        let log = fs::read(self.console.with_file_name("machine.log")).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said).into_owned() + &String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = said.lines().collect();
+        let read = |name| fs::read(self.folder.join(name)).unwrap_or_default();
+        let said = [read("console"), read("machine.log")].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(8)..].join(" | ")
     }
+}
 
+impl Drop for Machine {
     /// As when its power fails.
-    pub fn kill(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        let _ = self.machine.kill();
-        let _ = self.machine.wait();
-    }
-}
-
-impl Drop for Guest {
     fn drop(&mut self) {
-        self.end();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
-/// Whether a guest has told all by its port.
-pub fn is_over(port: &Path) -> bool {
-    fs::read_to_string(port).is_ok_and(|said| said.contains(OVER))
+/// Writes what a restored guest is to do, and the ledger that it is to verify.
+pub fn write_order(
+    folder: &Path,
+    engine: GuestEngine,
+    (work, settings, seed): (&str, &[String], u64),
+    ledger: &[u8],
+) -> Result<(), RunError> {
+    let settings = settings.join(" ");
+    let length = ledger.len();
+    let order = format!(
+        "work={work}\nsettings='{settings}'\nseed={seed}\nledger_bytes={length}\n{}{WORK}",
+        engine.script()
+    );
+    let mut bytes = order.into_bytes();
+    let is_too_long = bytes.len() > ORDER_BYTES || length as u64 > ORDER_DISK_BYTES / 2;
+    if is_too_long {
+        let why = format!("the guest's order or its ledger of {length} bytes is too long");
+        return Err(RunError::Environment(why + "; cut earlier, with a lower --within"));
+    }
+    bytes.resize(ORDER_BYTES, 0);
+    bytes.extend_from_slice(ledger);
+    let path = folder.join("order");
+    let write = || {
+        fs::write(&path, &bytes)?;
+        fs::OpenOptions::new().write(true).open(&path)?.set_len(ORDER_DISK_BYTES)
+    };
+    write().map_err(failed("writing the guest's order"))
 }
 
-/// A processor that cannot virtualise, as in a virtual machine of this kind itself, runs no stock
-/// kernel by KVM, though the device may be there.
-fn has_kvm() -> bool {
-    let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
-    can && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok()
-}
-
-fn newest_kernel() -> Option<PathBuf> {
-    let kernels = fs::read_dir("/boot").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_one = |path: &PathBuf| path.to_string_lossy().starts_with("/boot/vmlinuz-");
-    kernels.filter(is_one).max()
+/// The newest kernel of a root whose modules are there, and these.
+fn kernel_of(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let kernels = root.join("boot").read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let with_modules = |kernel: PathBuf| {
+        let version = kernel.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
+        let places = ["lib", "usr/lib"].map(|lib| root.join(lib).join("modules").join(&version));
+        let modules = places.into_iter().find(|modules| modules.join("kernel").exists())?;
+        Some((kernel, modules))
+    };
+    kernels.filter_map(with_modules).max()
 }
 
 fn in_path(program: &str) -> Option<PathBuf> {
@@ -233,24 +300,10 @@ fn in_path(program: &str) -> Option<PathBuf> {
     all.into_iter().chain(system).map(|folder| folder.join(program)).find(|path| path.exists())
 }
 
-/// The libraries that a program is linked with, and the one that loads them.
+/// The libraries that a program is linked with, and the one that loads them; none of a static one.
 fn libraries(program: &Path) -> Result<Vec<PathBuf>, RunError> {
     let listed = Command::new("ldd").arg(program).output().map_err(failed("starting ldd"))?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     let words = text.split_ascii_whitespace().filter(|word| word.starts_with('/'));
-    Ok(words.map(PathBuf::from).collect())
-}
-
-fn find_below(folder: &Path, name: &str) -> Option<PathBuf> {
-    for entry in fs::read_dir(folder).ok()?.flatten() {
-        let path = entry.path();
-        let is_folder = path.is_dir();
-        if is_folder && let Some(found) = find_below(&path, name) {
-            return Some(found);
-        }
-        if !is_folder && entry.file_name() == name {
-            return Some(path);
-        }
-    }
-    None
+    Ok(words.filter(|word| !word.ends_with(':')).map(PathBuf::from).collect())
 }

@@ -1,12 +1,16 @@
-//! The power cut in a virtual machine: a guest runs petal on SQLite, on a disk that keeps what it was
-//! told to flush or one that does not; qemu and disk are killed at a random moment; a second guest
-//! recovers and verifies. The ledger leaves the guest by a serial port into a file of this host.
+//! Cuts of the power in a virtual machine: a guest runs petal against a database on a disk with a
+//! volatile cache; machine and cache are lost at a random moment; the guest recovers, and verifies.
+//! The ledger leaves the guest by a serial port into a file of this host.
 
 mod archive;
 mod disk;
+mod engines;
 mod guest;
+mod nbd;
 
 pub use disk::DiskKind;
+pub use engines::GuestEngine;
+pub use guest::Accelerator;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,209 +18,305 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::RunError;
 use super::series::draw_seed;
-use crate::engine::{Caller, ProgressUnit};
+use crate::engine::{Caller, EngineError, ProgressUnit};
 use crate::record::ledger;
+use crate::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
 
 use disk::Disk;
-use guest::{Guest, Programs};
+use guest::{Machine, Programs, write_order};
+use nbd::Served;
 
-/// A guest that has not booted, run or verified within this hangs.
-const GUEST_LIMIT: Duration = Duration::from_secs(600);
+/// A guest that has not done an order within this hangs.
+const GUEST_LIMIT: Duration = Duration::from_secs(900);
+/// The guest boots within this, but for one that is emulated on a busy host.
+const BOOT_LIMIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
+const IMAGE_BYTES: u64 = 256 << 20;
 /// The guest commits when its ledger has grown so far.
-const BEGUN_BYTES: u64 = 4096;
+const BEGUN_BYTES: u64 = 2048;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
+    pub engine: GuestEngine,
     pub cuts: u32,
     pub disk: DiskKind,
-    /// Options of the guest's `sqlite:` URL, such as `synchronous=off`.
-    pub options: String,
-    /// The kernel; None: the newest of /boot.
-    pub kernel: Option<PathBuf>,
+    /// Settings of the guest's database, such as `synchronous=off`.
+    pub settings: Vec<String>,
+    /// Cuts of each control; 0: no controls.
+    pub controls: u32,
     /// The longest time from the first commits to the cut.
     pub within: Duration,
+    /// None: KVM where the processor has it.
+    pub accelerator: Option<Accelerator>,
+    /// A folder with the guest's kernel and busybox.
+    pub guest: Option<PathBuf>,
+    /// Where each cut's ledger and disk are kept.
+    pub keep: Option<PathBuf>,
 }
 
-/// What all cuts came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cuts {
-    pub format: &'static str,
-    pub disk: &'static str,
-    pub options: String,
-    pub accelerator: &'static str,
-    pub acknowledged_commits: u64,
-    pub lost_commits: u64,
-    pub bad_rows: u64,
-    /// Acknowledged commits over the time until the last acknowledgement, of all cuts.
-    pub commits_per_second: Option<f64>,
-    pub cuts: Vec<Cut>,
-}
-
-/// One cut.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Cut {
-    pub acknowledged_commits: u64,
-    pub lost_commits: u64,
-    pub bad_rows: u64,
-    /// From the trigger to the last acknowledgement.
-    pub acknowledging_s: f64,
-    /// Why there is no verdict, where the guest could not give one: its data cannot be read any more.
-    pub unreadable: Option<String>,
-}
-
-impl Cuts {
-    pub fn is_kept(&self) -> bool {
-        self.cuts
-            .iter()
-            .all(|cut| cut.lost_commits == 0 && cut.bad_rows == 0 && cut.unreadable.is_none())
-    }
-}
-
-/// Cuts so often, and calls `told` after each.
+/// Cuts as often as asked, and calls `told` after each cut. An error, or a signal, ends it; what was
+/// found until then is returned with it.
 pub fn run(
     request: &Request,
     caller: &Caller,
     watch: &dyn super::Watch,
-    told: &dyn Fn(u32, &Cut),
-) -> Result<Cuts, RunError> {
-    let folder = tempfile_folder()?;
-    let result = Circle::new(request, caller, &folder).and_then(|circle| {
-        watch.phase("cutting", request.cuts.into(), ProgressUnit::Items);
-        let mut cuts = Vec::new();
-        for number in 1..=request.cuts {
-            let cut = circle.cut()?;
-            told(number, &cut);
-            watch.advance(1);
-            cuts.push(cut);
-        }
-        Ok(circle.sum(cuts))
-    });
+    told: &dyn Fn(&Trial, &Cut),
+) -> Result<(PowerCuts, Option<RunError>), RunError> {
+    if let Some(keep) = &request.keep {
+        fs::create_dir_all(keep).map_err(failed(&format!("making {}", keep.display())))?;
+    }
+    let folder = own_folder()?;
+    let found = Laboratory::prepare(request, caller, watch, &folder)
+        .map(|laboratory| laboratory.all_cuts(watch, told));
     // What is left of it is in the system's folder for such files.
     let _ = fs::remove_dir_all(&folder);
-    result
+    found
 }
 
-struct Circle<'a> {
+/// A saved guest and a loaded disk.
+struct Laboratory<'a> {
     request: &'a Request,
     caller: &'a Caller,
     folder: &'a Path,
     programs: Programs,
 }
 
-impl<'a> Circle<'a> {
-    fn new(request: &'a Request, caller: &'a Caller, folder: &'a Path) -> Result<Self, RunError> {
-        let programs = Programs::find(request.kernel.as_deref())?;
-        let circle = Self { request, caller, folder, programs };
-        circle.programs.archive(&circle.path("guest.cpio"))?;
-        let data = circle.path("data");
-        let petal = own_program()?;
-        let mut setup = Command::new(petal);
-        setup.args(["-q", "setup", "-s", "1", "--scale", "1024", "--scan-table-sz", "0", "--db"]);
-        run_to_end(setup.arg(format!("sqlite:{}", data.join("petal").display())))?;
-        disk::make_image(&circle.path("loaded.img"), &data)?;
-        Ok(circle)
+impl<'a> Laboratory<'a> {
+    fn prepare(
+        request: &'a Request,
+        caller: &'a Caller,
+        watch: &dyn super::Watch,
+        folder: &'a Path,
+    ) -> Result<Self, RunError> {
+        let accelerator = request.accelerator.unwrap_or_else(Accelerator::of_host);
+        let programs = Programs::find(request.guest.as_deref(), accelerator)?;
+        let laboratory = Self { request, caller, folder, programs };
+        laboratory.programs.archive(request.engine, &laboratory.path("guest.cpio"))?;
+        let image = laboratory.path("loaded.img");
+        let file = fs::File::create(&image).map_err(failed("making a disk's image"))?;
+        file.set_len(IMAGE_BYTES).map_err(failed("making a disk's image"))?;
+        run_to_end(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
+        watch.phase("booting the guest and loading", 0, ProgressUnit::Items);
+        laboratory.save_guest()?;
+        laboratory.load()?;
+        Ok(laboratory)
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// One whole circle: run, cut, recover, verify.
-    fn cut(&self) -> Result<Cut, RunError> {
-        let (image, ledger) = (self.path("disk.img"), self.path("ledger"));
-        fs::copy(self.path("loaded.img"), &image).map_err(failed("copying the disk"))?;
-        fs::write(&ledger, []).map_err(failed("making the ledger"))?;
-        let options = match self.request.options.as_str() {
-            "" => String::new(),
-            options => format!("?{options}"),
+    fn save_guest(&self) -> Result<(), RunError> {
+        write_order(self.folder, self.request.engine, ("", &[], 0), &[])?;
+        fs::write(self.path("order"), vec![0; guest::ORDER_DISK_BYTES as usize])
+            .map_err(failed("making the guest's second disk"))?;
+        let _served = self.serve(Disk::of(&self.path("loaded.img")))?;
+        let mut machine = Machine::boot(&self.programs, self.folder)?;
+        let limit = match self.programs.accelerator {
+            Accelerator::Kvm => BOOT_LIMIT,
+            Accelerator::Tcg => GUEST_LIMIT,
         };
-        let work = format!("run sqlite:/mnt/petal{options}");
-        let disk = Disk::serve(&image, self.folder, self.request.disk)?;
-        let mut guest = Guest::boot(self, &disk, &work, (&ledger, None))?;
-        self.wait(&mut guest, || fs::metadata(&ledger).is_ok_and(|file| file.len() > BEGUN_BYTES))?;
-        thread::sleep(self.random_moment()?);
-        // The power goes for all at once: nothing is flushed by anybody.
-        guest.kill();
-        disk.kill();
-        let kept = ledger::read(&ledger)?;
-        let verdict = self.path("verdict");
-        fs::write(&verdict, []).map_err(failed("making the verdict"))?;
-        let disk = Disk::serve(&image, self.folder, DiskKind::Honest)?;
-        let mut guest = Guest::boot(self, &disk, "verify", (&verdict, Some(&ledger)))?;
-        let over = || guest::is_over(&verdict);
-        self.wait(&mut guest, over)?;
-        guest.kill();
-        disk.kill();
-        let said = fs::read_to_string(&verdict).map_err(failed("reading the verdict"))?;
-        let acknowledging_s = kept.commits.iter().map(|commit| commit.end_ns).max().unwrap_or(0);
-        Ok(cut_of(&said, kept.commits.len() as u64, acknowledging_s as f64 / 1e9))
+        self.wait(&mut machine, limit, |machine| machine.is_ready())?;
+        machine.save()?;
+        self.wait(&mut machine, GUEST_LIMIT, Machine::has_ended)?;
+        match fs::metadata(self.path("state")).is_ok_and(|state| state.len() > 0) {
+            true => Ok(()),
+            false => Err(RunError::Environment(format!(
+                "qemu did not save the guest: {}",
+                machine.last_words()
+            ))),
+        }
     }
 
-    fn random_moment(&self) -> Result<Duration, RunError> {
+    fn load(&self) -> Result<(), RunError> {
+        let served = self.serve(Disk::of(&self.path("loaded.img")))?;
+        let (said, code) = self.order(("load", &[], 0), &[])?;
+        served.disk.lock().write_all().map_err(failed("writing the loaded disk"))?;
+        match code {
+            0 => Ok(()),
+            _ => Err(RunError::Environment(format!("the guest could not load: {}", said.trim()))),
+        }
+    }
+
+    fn all_cuts(
+        &self,
+        watch: &dyn super::Watch,
+        told: &dyn Fn(&Trial, &Cut),
+    ) -> (PowerCuts, Option<RunError>) {
+        let mut trials = self.trials();
+        let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
+        watch.phase("cutting", all.into(), ProgressUnit::Items);
+        let mut error = None;
+        'all: for trial in &mut trials {
+            for _ in 0..trial.planned_cuts {
+                match self.cut(trial) {
+                    Ok(cut) => {
+                        trial.add(cut);
+                        trial.cuts.last().into_iter().for_each(|cut| told(trial, cut));
+                        watch.advance(1);
+                    }
+                    Err(why) => {
+                        error = Some(why);
+                        break 'all;
+                    }
+                }
+            }
+        }
+        let kernel = self.programs.kernel.file_name().unwrap_or_default().to_string_lossy();
+        let cuts = PowerCuts {
+            format: FORMAT,
+            petal_version: env!("CARGO_PKG_VERSION"),
+            engine: self.request.engine.name(),
+            accelerator: self.programs.accelerator.name(),
+            kernel: kernel.trim_start_matches("vmlinuz-").to_owned(),
+            trials,
+            stopped: error.as_ref().map(ToString::to_string),
+        };
+        (cuts, error)
+    }
+
+    /// What was asked for, and the controls that differ from it.
+    fn trials(&self) -> Vec<Trial> {
+        let trial = |disk: DiskKind, settings: &[String], (planned_cuts, is_control)| Trial {
+            disk: disk.name(),
+            settings: settings.to_vec(),
+            planned_cuts,
+            is_control,
+            ..Trial::default()
+        };
+        let request = self.request;
+        let mut trials = vec![trial(request.disk, &request.settings, (request.cuts, false))];
+        for (disk, setting) in request.engine.controls() {
+            let mut settings = request.settings.clone();
+            settings.extend((!setting.is_empty()).then(|| setting.to_owned()));
+            let is_other = trials.iter().all(|other| {
+                other.disk != disk.name() || !settings.iter().all(|one| other.settings.contains(one))
+            });
+            if is_other && request.controls > 0 {
+                trials.push(trial(disk, &settings, (request.controls, true)));
+            }
+        }
+        trials
+    }
+
+    /// One cut: run, lose the power, recover, verify.
+    fn cut(&self, trial: &Trial) -> Result<Cut, RunError> {
+        let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
+        served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
+        let seed = draw_seed()?;
+        write_order(self.folder, self.request.engine, ("run", &trial.settings, seed), &[])?;
+        let port = self.path("port");
+        let mut machine = Machine::restore(&self.programs, self.folder)?;
+        let has_begun = || fs::metadata(&port).is_ok_and(|port| port.len() > BEGUN_BYTES);
+        self.wait(&mut machine, GUEST_LIMIT, |_| has_begun())?;
+        let before = served.disk.lock().requests;
         // 53 bits.
-        Ok(self.request.within.mul_f64(draw_seed()? as f64 / (1u64 << 53) as f64))
+        thread::sleep(self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64));
+        let (dropped, after) = {
+            let mut disk = served.disk.lock();
+            (disk.cut(seed).map_err(failed("cutting the disk"))?, disk.requests)
+        };
+        drop(machine);
+        let ledger_file = self.path("ledger");
+        fs::rename(&port, &ledger_file).map_err(failed("taking the ledger"))?;
+        let kept = ledger::read(&ledger_file)?;
+        let end_ns = kept.commits.iter().map(|commit| commit.end_ns).max().unwrap_or(0);
+        {
+            let mut disk = served.disk.lock();
+            disk.kind = DiskKind::Honest;
+            disk.power_on();
+        }
+        let bytes = fs::read(&ledger_file).map_err(failed("reading the ledger"))?;
+        let (said, code) = self.order(("verify", &[], 0), &bytes)?;
+        let cut = Cut {
+            acknowledged_commits: kept.commits.len() as u64,
+            acknowledging_s: end_ns as f64 / 1e9,
+            cached_bytes: dropped.cached_bytes,
+            dropped_bytes: dropped.dropped_bytes,
+            writes: after.writes - before.writes,
+            flushes: after.flushes - before.flushes,
+            ..verdict(&said, code)
+        };
+        let cut = match cut.unreadable.is_some() {
+            true => Cut { lost_commits: cut.acknowledged_commits, ..cut },
+            false => cut,
+        };
+        self.keep(trial, &served)?;
+        Ok(cut)
+    }
+
+    /// Keeps a cut's ledger and the disk as it was recovered.
+    fn keep(&self, trial: &Trial, served: &Served) -> Result<(), RunError> {
+        let Some(keep) = &self.request.keep else { return Ok(()) };
+        let name = trial.name().replace([' ', ','], "-").replace("--", "-");
+        let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1));
+        let copy = || {
+            let mut disk = served.disk.lock();
+            disk.write_all()?;
+            disk.copy_to(&place.with_extension("img"))?;
+            fs::copy(self.path("ledger"), place.with_extension("ledger"))
+        };
+        copy().map(drop).map_err(failed(&format!("keeping {}", place.display())))
+    }
+
+    fn serve(&self, disk: std::io::Result<Disk>) -> Result<Served, RunError> {
+        let served = disk.and_then(|disk| Served::start(disk, &self.path("disk")));
+        served.map_err(failed("serving the guest's disk"))
+    }
+
+    /// Restores the guest for an order, and returns its output and exit code.
+    fn order(&self, work: (&str, &[String], u64), ledger: &[u8]) -> Result<(String, u8), RunError> {
+        write_order(self.folder, self.request.engine, work, ledger)?;
+        let mut machine = Machine::restore(&self.programs, self.folder)?;
+        self.wait(&mut machine, GUEST_LIMIT, |machine| machine.outcome().is_some())?;
+        let outcome = machine.outcome();
+        outcome.ok_or_else(|| RunError::Environment("the guest said nothing".to_owned()))
     }
 
     /// Waits until `done`; a guest that ends before, or hangs, is an error with its last words.
-    fn wait(&self, guest: &mut Guest, done: impl Fn() -> bool) -> Result<(), RunError> {
+    fn wait(
+        &self,
+        machine: &mut Machine,
+        limit: Duration,
+        done: impl Fn(&mut Machine) -> bool,
+    ) -> Result<(), RunError> {
         let began = Instant::now();
-        while !done() {
+        while !done(machine) {
             if self.caller.is_interrupted() {
-                return Err(crate::engine::EngineError::Interrupted.into());
+                return Err(EngineError::Interrupted.into());
             }
-            if guest.has_ended() && !done() || began.elapsed() > GUEST_LIMIT {
+            let has_ended = machine.has_ended();
+            if has_ended && !done(machine) || began.elapsed() > limit {
+                let how = if has_ended { "ended" } else { "did nothing more" };
+                let name = self.programs.accelerator.name();
                 return Err(RunError::Environment(format!(
-                    "the guest did not do its work; its last words: {}",
-                    guest.last_words()
+                    "the guest {how} ({name}) after {} s; its last words: {}",
+                    began.elapsed().as_secs(),
+                    machine.last_words()
                 )));
             }
             thread::sleep(POLL);
         }
         Ok(())
     }
-
-    fn sum(&self, cuts: Vec<Cut>) -> Cuts {
-        let acknowledged_commits = cuts.iter().map(|cut| cut.acknowledged_commits).sum();
-        let seconds: f64 = cuts.iter().map(|cut| cut.acknowledging_s).sum();
-        Cuts {
-            format: "petal-powercut/1",
-            disk: self.request.disk.name(),
-            options: self.request.options.clone(),
-            accelerator: self.programs.accelerator(),
-            acknowledged_commits,
-            lost_commits: cuts.iter().map(|cut| cut.lost_commits).sum(),
-            bad_rows: cuts.iter().map(|cut| cut.bad_rows).sum(),
-            commits_per_second: (seconds > 0.0).then(|| acknowledged_commits as f64 / seconds),
-            cuts,
-        }
-    }
 }
 
-/// The guest's verdict, or its words where it could not read the rows.
-fn cut_of(said: &str, acknowledged_commits: u64, acknowledging_s: f64) -> Cut {
-    let verdict: Option<Value> = said
+/// The guest's verdict, or why it has none: its database cannot be read any more.
+fn verdict(said: &str, code: u8) -> Cut {
+    let found: Option<Value> = said
         .find('{')
         .and_then(|at| serde_json::Deserializer::from_str(&said[at..]).into_iter().next()?.ok());
-    let count = |name: &str| verdict.as_ref()?.get(name)?.as_u64();
+    let count = |name: &str| found.as_ref()?.get(name)?.as_u64();
     match (count("lost_commits"), count("bad_rows")) {
-        (Some(lost_commits), Some(bad_rows)) => {
-            Cut { acknowledged_commits, lost_commits, bad_rows, acknowledging_s, unreadable: None }
+        (Some(lost_commits), Some(bad_rows)) if code <= 1 => {
+            Cut { lost_commits, bad_rows, ..Cut::default() }
         }
-        // Nothing of what was acknowledged can be read.
-        _ => Cut {
-            acknowledged_commits,
-            lost_commits: acknowledged_commits,
-            bad_rows: 0,
-            acknowledging_s,
-            unreadable: Some(said.trim().to_owned()),
-        },
+        _ => Cut { unreadable: Some(said.trim().to_owned()), ..Cut::default() },
     }
 }
 
@@ -240,8 +340,26 @@ fn failed(doing: &str) -> impl FnOnce(std::io::Error) -> RunError {
 }
 
 /// A folder of this process's own.
-fn tempfile_folder() -> Result<PathBuf, RunError> {
+fn own_folder() -> Result<PathBuf, RunError> {
     let path = std::env::temp_dir().join(format!("petal-powercut-{}", draw_seed()?));
-    fs::create_dir(&path).map_err(failed("making a folder"))?;
+    fs::create_dir(&path).map_err(failed(&format!("making {}", path.display())))?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_a_whole_answer_and_all_else_is_unreadable() {
+        let lost = verdict("{\"lost_commits\": 3,\n\"bad_rows\": 1}\npetal: a note\n", 1);
+        assert_eq!((lost.lost_commits, lost.bad_rows, lost.unreadable), (3, 1, None));
+        for (said, code) in [("mount: /mnt: bad superblock\n", 3), ("{\"lost_commits\": 3", 1)] {
+            let why = verdict(said, code).unreadable;
+            assert_eq!(why.as_deref(), Some(said.trim()));
+        }
+        // The answer was given, and then the file system could not be left in order.
+        let after = verdict("{\"lost_commits\": 0, \"bad_rows\": 0}\numount: busy", 3);
+        assert!(after.unreadable.is_some());
+    }
 }
