@@ -41,9 +41,13 @@ pub fn command() -> Command {
                 .value_parser(whole::<u32>(1, 100_000)),
         )
         .arg(
-            value("disk", "KIND", "honest: writes its cache when told to flush; lying: says so only")
-                .default_value("honest")
-                .value_parser(DiskKind::parse),
+            value(
+                "disk",
+                "KIND",
+                "honest: writes its cache when told to flush; lying: says so only",
+            )
+            .default_value("honest")
+            .value_parser(DiskKind::parse),
         )
         .arg(
             value("set", "NAME=VALUE", "A setting of the guest's database, such as fsync=off")
@@ -54,7 +58,7 @@ pub fn command() -> Command {
             value(
                 "controls",
                 "N",
-                "Cuts of each control after these: a lying disk, and settings that do not wait for \
+                "Cuts of each control between these: a lying disk, and settings that do not wait for \
                  the disk. They show that a loss is found, and what durability costs",
             )
             .default_value("3")
@@ -116,7 +120,9 @@ fn setting(text: &str) -> Result<String, String> {
         !part.is_empty() && part.chars().all(is_allowed)
     };
     match text.split_once('=') {
-        Some((name, value)) if is_plain(name, "_.") && is_plain(value, "_.-") => Ok(text.to_owned()),
+        Some((name, value)) if is_plain(name, "_.") && is_plain(value, "_.-") => {
+            Ok(text.to_owned())
+        }
         _ => Err("must be NAME=VALUE of letters, digits, _, . and -".to_owned()),
     }
 }

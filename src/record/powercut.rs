@@ -39,7 +39,7 @@ pub struct Trial {
     pub unreadable_cuts: u64,
     /// Acknowledged commits over the time until the last acknowledgement, of all cuts.
     pub commits_per_second: Option<f64>,
-    /// Write requests that reached the disk, over the same time.
+    /// Write requests that reached the disk, from the first commits to the cut, of all cuts.
     pub writes_per_second: Option<f64>,
     pub flushes_per_second: Option<f64>,
     pub cuts: Vec<Cut>,
@@ -53,13 +53,18 @@ pub struct Cut {
     pub bad_rows: u64,
     /// From the trigger to the last acknowledgement.
     pub acknowledging_s: f64,
+    /// From the first commits to the cut.
+    pub cut_after_s: f64,
     /// What was in the disk's cache at the cut, and how much of it was lost.
     pub cached_bytes: u64,
     pub dropped_bytes: u64,
+    /// Requests that reached the disk, from the first commits to the cut.
     pub writes: u64,
     pub flushes: u64,
     /// Why nothing can be read any more, in the words of who tried.
     pub unreadable: Option<String>,
+    /// Where the ledger (`.ledger`) and the disk after recovery (`.img`) are kept, without these endings.
+    pub kept: Option<String>,
 }
 
 impl Cut {
@@ -76,11 +81,13 @@ impl Trial {
         self.cuts_with_loss += u64::from(!cut.is_kept());
         self.unreadable_cuts += u64::from(cut.unreadable.is_some());
         self.cuts.push(cut);
-        let seconds: f64 = self.cuts.iter().map(|cut| cut.acknowledging_s).sum();
-        let rate = |all: u64| (seconds > 0.0).then(|| all as f64 / seconds);
-        self.commits_per_second = rate(self.acknowledged_commits);
-        self.writes_per_second = rate(self.cuts.iter().map(|cut| cut.writes).sum());
-        self.flushes_per_second = rate(self.cuts.iter().map(|cut| cut.flushes).sum());
+        let cuts = &self.cuts;
+        let rate = |all: u64, seconds: f64| (seconds > 0.0).then(|| all as f64 / seconds);
+        let acknowledging_s = cuts.iter().map(|cut| cut.acknowledging_s).sum();
+        let watched_s = cuts.iter().map(|cut| cut.cut_after_s).sum();
+        self.commits_per_second = rate(self.acknowledged_commits, acknowledging_s);
+        self.writes_per_second = rate(cuts.iter().map(|cut| cut.writes).sum(), watched_s);
+        self.flushes_per_second = rate(cuts.iter().map(|cut| cut.flushes).sum(), watched_s);
     }
 
     pub fn is_kept(&self) -> bool {
@@ -99,5 +106,47 @@ impl PowerCuts {
     /// Nothing was lost by what was asked for; controls are meant to lose.
     pub fn is_kept(&self) -> bool {
         self.trials.iter().filter(|trial| !trial.is_control).all(Trial::is_kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_adds_up_its_cuts_and_a_database_that_cannot_be_read_is_a_loss() {
+        let cut = |acknowledged_commits, lost_commits, unreadable: Option<&str>| Cut {
+            acknowledged_commits,
+            lost_commits,
+            acknowledging_s: 2.0,
+            cut_after_s: 1.0,
+            writes: 30,
+            unreadable: unreadable.map(str::to_owned),
+            ..Cut::default()
+        };
+        let mut trial =
+            Trial { disk: "lying", settings: vec!["fsync=off".into()], ..Trial::default() };
+        assert_eq!(
+            (trial.name().as_str(), trial.commits_per_second),
+            ("lying disk, fsync=off", None)
+        );
+        trial.add(cut(100, 0, None));
+        assert!(trial.is_kept());
+        trial.add(cut(60, 2, None));
+        trial.add(cut(20, 20, Some("no file system")));
+        assert_eq!((trial.acknowledged_commits, trial.lost_commits), (180, 22));
+        assert_eq!((trial.cuts_with_loss, trial.unreadable_cuts), (2, 1));
+        assert_eq!((trial.commits_per_second, trial.writes_per_second), (Some(30.0), Some(30.0)));
+        // A control is meant to lose.
+        let found = |is_control| PowerCuts {
+            format: FORMAT,
+            petal_version: "0",
+            engine: "sqlite",
+            accelerator: "tcg",
+            kernel: String::new(),
+            trials: vec![Trial { is_control, ..trial.clone() }],
+            stopped: None,
+        };
+        assert!(found(true).is_kept() && !found(false).is_kept());
     }
 }

@@ -6,7 +6,8 @@ use crate::record::powercut::{Cut, PowerCuts, Trial};
 
 /// The answer, a table of all trials, and what they mean.
 pub fn text(found: &PowerCuts) -> String {
-    let mut lines: Vec<String> = found.trials.first().map(|asked| answer(found, asked)).into_iter().collect();
+    let mut lines: Vec<String> =
+        found.trials.first().map(|asked| answer(found, asked)).into_iter().collect();
     lines.extend([String::new(), table(found).render().trim_end().to_owned()]);
     for note in notes(found) {
         lines.push(String::new());
@@ -86,7 +87,9 @@ fn notes(found: &PowerCuts) -> Vec<String> {
     }
     for control in controls {
         let rates = control.commits_per_second.zip(asked.commits_per_second);
-        let Some((control_rate, asked_rate)) = rates.filter(|rates| rates.1 > 0.0) else { continue };
+        let Some((control_rate, asked_rate)) = rates.filter(|rates| rates.1 > 0.0) else {
+            continue;
+        };
         notes.push(format!(
             "{}: {} times as many commits per second as {}; {} of {} cuts lost commits.",
             control.name(),

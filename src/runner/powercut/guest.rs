@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use time::OffsetDateTime;
+
 use super::super::RunError;
 use super::archive::Archive;
 use super::engines::{GuestEngine, files_below};
@@ -39,7 +41,7 @@ const READY: &str = "PETAL-READY";
 const OVER: &str = "PETAL-OVER ";
 /// The order stands before the ledger on the guest's second disk.
 const ORDER_BYTES: usize = 16 << 10;
-pub const ORDER_DISK_BYTES: u64 = 64 << 20;
+const ORDER_DISK_BYTES: u64 = 64 << 20;
 
 /// How the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +98,8 @@ impl Programs {
                 return Err(RunError::Environment(why));
             }
         }
-        let roots = root.map_or_else(|| ROOTS.map(PathBuf::from).to_vec(), |root| vec![root.into()]);
+        let roots =
+            root.map_or_else(|| ROOTS.map(PathBuf::from).to_vec(), |root| vec![root.into()]);
         let missing = |what: &str| {
             let places = roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>();
             RunError::Environment(format!(
@@ -211,7 +214,9 @@ impl Machine {
     pub fn save(&mut self) -> Result<(), RunError> {
         let monitor = self.process.stdin.as_mut();
         let order = b"migrate \"exec:cat >state\"\nquit\n";
-        monitor.map_or(Ok(()), |monitor| monitor.write_all(order)).map_err(failed("saving the guest"))
+        monitor
+            .map_or(Ok(()), |monitor| monitor.write_all(order))
+            .map_err(failed("saving the guest"))
     }
 
     pub fn has_ended(&mut self) -> bool {
@@ -252,30 +257,51 @@ impl Drop for Machine {
     }
 }
 
-/// Writes what a restored guest is to do, and the ledger that it is to verify.
-pub fn write_order(
-    folder: &Path,
-    engine: GuestEngine,
-    (work, settings, seed): (&str, &[String], u64),
-    ledger: &[u8],
-) -> Result<(), RunError> {
-    let settings = settings.join(" ");
-    let length = ledger.len();
-    let order = format!(
-        "work={work}\nsettings='{settings}'\nseed={seed}\nledger_bytes={length}\n{}{WORK}",
-        engine.script()
-    );
-    let mut bytes = order.into_bytes();
-    let is_too_long = bytes.len() > ORDER_BYTES || length as u64 > ORDER_DISK_BYTES / 2;
-    if is_too_long {
-        let why = format!("the guest's order or its ledger of {length} bytes is too long");
-        return Err(RunError::Environment(why + "; cut earlier, with a lower --within"));
+/// What a restored guest is to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Order<'a> {
+    /// `load`, `run` or `verify`.
+    pub work: &'static str,
+    pub settings: &'a [String],
+    /// Of the run: restored machines draw alike.
+    pub seed: u64,
+    /// The ledger that is to be verified.
+    pub ledger: &'a [u8],
+    /// True: the guest leaves its disk in order.
+    pub keeps_disk: bool,
+}
+
+impl Order<'_> {
+    pub fn write(&self, folder: &Path, engine: GuestEngine) -> Result<(), RunError> {
+        let length = self.ledger.len();
+        let mut bytes = self.text(engine).into_bytes();
+        if bytes.len() > ORDER_BYTES || length as u64 > ORDER_DISK_BYTES / 2 {
+            let why = format!("the guest's order or its ledger of {length} bytes is too long");
+            return Err(RunError::Environment(why + "; cut earlier, with a lower --within"));
+        }
+        bytes.resize(ORDER_BYTES, 0);
+        bytes.extend_from_slice(self.ledger);
+        write_disk(folder, &bytes)
     }
-    bytes.resize(ORDER_BYTES, 0);
-    bytes.extend_from_slice(ledger);
+
+    fn text(&self, engine: GuestEngine) -> String {
+        let Self { work, seed, .. } = self;
+        let keep = if self.keeps_disk { "yes" } else { "no" };
+        let (settings, length) = (self.settings.join(" "), self.ledger.len());
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        format!(
+            "work={work} seed={seed} keep={keep} now={now} ledger_bytes={length}\n\
+             settings='{settings}'\n{}{WORK}",
+            engine.script()
+        )
+    }
+}
+
+/// Writes the guest's second disk; without an order it waits for one.
+pub fn write_disk(folder: &Path, bytes: &[u8]) -> Result<(), RunError> {
     let path = folder.join("order");
     let write = || {
-        fs::write(&path, &bytes)?;
+        fs::write(&path, bytes)?;
         fs::OpenOptions::new().write(true).open(&path)?.set_len(ORDER_DISK_BYTES)
     };
     write().map_err(failed("writing the guest's order"))

@@ -27,7 +27,7 @@ use crate::record::ledger;
 use crate::record::powercut::{Cut, FORMAT, PowerCuts, Trial};
 
 use disk::Disk;
-use guest::{Machine, Programs, write_order};
+use guest::{Machine, Order, Programs, write_disk};
 use nbd::Served;
 
 /// A guest that has not done an order within this hangs.
@@ -36,6 +36,8 @@ const GUEST_LIMIT: Duration = Duration::from_secs(900);
 const BOOT_LIMIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 const IMAGE_BYTES: u64 = 256 << 20;
+/// The guest's own code: its database did not stop, or its file system stayed mounted.
+const NOT_IN_ORDER: u8 = 9;
 /// The guest commits when its ledger has grown so far.
 const BEGUN_BYTES: u64 = 2048;
 
@@ -112,9 +114,7 @@ impl<'a> Laboratory<'a> {
     }
 
     fn save_guest(&self) -> Result<(), RunError> {
-        write_order(self.folder, self.request.engine, ("", &[], 0), &[])?;
-        fs::write(self.path("order"), vec![0; guest::ORDER_DISK_BYTES as usize])
-            .map_err(failed("making the guest's second disk"))?;
+        write_disk(self.folder, &[])?;
         let _served = self.serve(Disk::of(&self.path("loaded.img")))?;
         let mut machine = Machine::boot(&self.programs, self.folder)?;
         let limit = match self.programs.accelerator {
@@ -135,7 +135,7 @@ impl<'a> Laboratory<'a> {
 
     fn load(&self) -> Result<(), RunError> {
         let served = self.serve(Disk::of(&self.path("loaded.img")))?;
-        let (said, code) = self.order(("load", &[], 0), &[])?;
+        let (said, code) = self.order(&Order { work: "load", ..Order::default() })?;
         served.disk.lock().write_all().map_err(failed("writing the loaded disk"))?;
         match code {
             0 => Ok(()),
@@ -152,18 +152,16 @@ impl<'a> Laboratory<'a> {
         let all: u32 = trials.iter().map(|trial| trial.planned_cuts).sum();
         watch.phase("cutting", all.into(), ProgressUnit::Items);
         let mut error = None;
-        'all: for trial in &mut trials {
-            for _ in 0..trial.planned_cuts {
-                match self.cut(trial) {
-                    Ok(cut) => {
-                        trial.add(cut);
-                        trial.cuts.last().into_iter().for_each(|cut| told(trial, cut));
-                        watch.advance(1);
-                    }
-                    Err(why) => {
-                        error = Some(why);
-                        break 'all;
-                    }
+        while let Some(trial) = next_of(&mut trials) {
+            match self.cut(trial) {
+                Ok(cut) => {
+                    trial.add(cut);
+                    trial.cuts.last().into_iter().for_each(|cut| told(trial, cut));
+                    watch.advance(1);
+                }
+                Err(why) => {
+                    error = Some(why);
+                    break;
                 }
             }
         }
@@ -195,7 +193,8 @@ impl<'a> Laboratory<'a> {
             let mut settings = request.settings.clone();
             settings.extend((!setting.is_empty()).then(|| setting.to_owned()));
             let is_other = trials.iter().all(|other| {
-                other.disk != disk.name() || !settings.iter().all(|one| other.settings.contains(one))
+                other.disk != disk.name()
+                    || !settings.iter().all(|one| other.settings.contains(one))
             });
             if is_other && request.controls > 0 {
                 trials.push(trial(disk, &settings, (request.controls, true)));
@@ -209,17 +208,19 @@ impl<'a> Laboratory<'a> {
         let served = self.serve(Disk::over(&self.path("loaded.img"), &self.path("own.img")))?;
         served.disk.lock().kind = DiskKind::parse(trial.disk).unwrap_or(DiskKind::Honest);
         let seed = draw_seed()?;
-        write_order(self.folder, self.request.engine, ("run", &trial.settings, seed), &[])?;
+        let order = Order { work: "run", settings: &trial.settings, seed, ..Order::default() };
+        order.write(self.folder, self.request.engine)?;
         let port = self.path("port");
         let mut machine = Machine::restore(&self.programs, self.folder)?;
         let has_begun = || fs::metadata(&port).is_ok_and(|port| port.len() > BEGUN_BYTES);
         self.wait(&mut machine, GUEST_LIMIT, |_| has_begun())?;
-        let before = served.disk.lock().requests;
+        let (before, begun) = (served.disk.lock().requests, Instant::now());
         // 53 bits.
         thread::sleep(self.request.within.mul_f64(seed as f64 / (1u64 << 53) as f64));
-        let (dropped, after) = {
+        let (dropped, after, cut_after_s) = {
             let mut disk = served.disk.lock();
-            (disk.cut(seed).map_err(failed("cutting the disk"))?, disk.requests)
+            let dropped = disk.cut(seed).map_err(failed("cutting the disk"))?;
+            (dropped, disk.requests, begun.elapsed().as_secs_f64())
         };
         drop(machine);
         let ledger_file = self.path("ledger");
@@ -232,10 +233,13 @@ impl<'a> Laboratory<'a> {
             disk.power_on();
         }
         let bytes = fs::read(&ledger_file).map_err(failed("reading the ledger"))?;
-        let (said, code) = self.order(("verify", &[], 0), &bytes)?;
+        let keeps_disk = self.request.keep.is_some();
+        let order = Order { work: "verify", ledger: &bytes, keeps_disk, ..Order::default() };
+        let (said, code) = self.order(&order)?;
         let cut = Cut {
             acknowledged_commits: kept.commits.len() as u64,
             acknowledging_s: end_ns as f64 / 1e9,
+            cut_after_s,
             cached_bytes: dropped.cached_bytes,
             dropped_bytes: dropped.dropped_bytes,
             writes: after.writes - before.writes,
@@ -246,22 +250,22 @@ impl<'a> Laboratory<'a> {
             true => Cut { lost_commits: cut.acknowledged_commits, ..cut },
             false => cut,
         };
-        self.keep(trial, &served)?;
-        Ok(cut)
+        Ok(Cut { kept: self.keep(trial, &served)?, ..cut })
     }
 
     /// Keeps a cut's ledger and the disk as it was recovered.
-    fn keep(&self, trial: &Trial, served: &Served) -> Result<(), RunError> {
-        let Some(keep) = &self.request.keep else { return Ok(()) };
-        let name = trial.name().replace([' ', ','], "-").replace("--", "-");
-        let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1));
+    fn keep(&self, trial: &Trial, served: &Served) -> Result<Option<String>, RunError> {
+        let Some(keep) = &self.request.keep else { return Ok(None) };
+        let name = trial.name().replace(", ", "-").replace(' ', "-");
+        let place = keep.join(format!("{name}-{}", trial.cuts.len() + 1)).display().to_string();
         let copy = || {
             let mut disk = served.disk.lock();
             disk.write_all()?;
-            disk.copy_to(&place.with_extension("img"))?;
-            fs::copy(self.path("ledger"), place.with_extension("ledger"))
+            disk.copy_to(Path::new(&format!("{place}.img")))?;
+            fs::copy(self.path("ledger"), format!("{place}.ledger"))
         };
-        copy().map(drop).map_err(failed(&format!("keeping {}", place.display())))
+        copy().map_err(failed(&format!("keeping {place}")))?;
+        Ok(Some(place))
     }
 
     fn serve(&self, disk: std::io::Result<Disk>) -> Result<Served, RunError> {
@@ -270,12 +274,18 @@ impl<'a> Laboratory<'a> {
     }
 
     /// Restores the guest for an order, and returns its output and exit code.
-    fn order(&self, work: (&str, &[String], u64), ledger: &[u8]) -> Result<(String, u8), RunError> {
-        write_order(self.folder, self.request.engine, work, ledger)?;
+    fn order(&self, order: &Order<'_>) -> Result<(String, u8), RunError> {
+        order.write(self.folder, self.request.engine)?;
         let mut machine = Machine::restore(&self.programs, self.folder)?;
         self.wait(&mut machine, GUEST_LIMIT, |machine| machine.outcome().is_some())?;
-        let outcome = machine.outcome();
-        outcome.ok_or_else(|| RunError::Environment("the guest said nothing".to_owned()))
+        match machine.outcome() {
+            Some((said, NOT_IN_ORDER)) => Err(RunError::Environment(format!(
+                "the guest could not leave its disk in order: {}",
+                said.trim()
+            ))),
+            Some(outcome) => Ok(outcome),
+            None => Err(RunError::Environment("the guest said nothing".to_owned())),
+        }
     }
 
     /// Waits until `done`; a guest that ends before, or hangs, is an error with its last words.
@@ -304,6 +314,14 @@ impl<'a> Laboratory<'a> {
         }
         Ok(())
     }
+}
+
+/// The trial of which the least share is done: what changes on the host meets all of them alike, and
+/// whoever stops early has some cuts of each.
+fn next_of(trials: &mut [Trial]) -> Option<&mut Trial> {
+    let share = |trial: &Trial| trial.cuts.len() as f64 / f64::from(trial.planned_cuts);
+    let left = trials.iter_mut().filter(|trial| share(trial) < 1.0);
+    left.min_by(|one, other| share(one).total_cmp(&share(other)))
 }
 
 /// The guest's verdict, or why it has none: its database cannot be read any more.
@@ -351,6 +369,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn trials_take_turns_in_proportion() {
+        let trial = |disk, planned_cuts| Trial { disk, planned_cuts, ..Trial::default() };
+        let mut trials = [trial("honest", 4), trial("lying", 2)];
+        let mut order = Vec::new();
+        while let Some(trial) = next_of(&mut trials) {
+            trial.add(Cut::default());
+            order.push(trial.disk);
+        }
+        assert_eq!(order, ["honest", "lying", "honest", "honest", "lying", "honest"]);
+    }
+
+    #[test]
     fn a_verdict_is_a_whole_answer_and_all_else_is_unreadable() {
         let lost = verdict("{\"lost_commits\": 3,\n\"bad_rows\": 1}\npetal: a note\n", 1);
         assert_eq!((lost.lost_commits, lost.bad_rows, lost.unreadable), (3, 1, None));
@@ -358,8 +388,6 @@ mod tests {
             let why = verdict(said, code).unreadable;
             assert_eq!(why.as_deref(), Some(said.trim()));
         }
-        // The answer was given, and then the file system could not be left in order.
-        let after = verdict("{\"lost_commits\": 0, \"bad_rows\": 0}\numount: busy", 3);
-        assert!(after.unreadable.is_some());
+        assert!(verdict("{\"lost_commits\": 0, \"bad_rows\": 0}", 3).unreadable.is_some());
     }
 }

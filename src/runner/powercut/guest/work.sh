@@ -4,6 +4,7 @@ over() {
     echo "PETAL-OVER $1" >"$port"
     poweroff -f
 }
+date -s "@$now" >/dev/null
 mount -t ext4 -o noatime /dev/vda /mnt >said 2>&1 || over 3
 start >said 2>&1 || over 3
 case $work in
@@ -19,5 +20,14 @@ verify)
     ;;
 esac
 status=$?
-stop >stopped 2>&1 && umount /mnt >>stopped 2>&1 || { cat stopped >>said; over 3; }
+# A disk that nobody looks at need not be left in order.
+if [ "$work" = load ] || [ "$keep" = yes ]; then
+    stop >stopped 2>&1
+    # A server may still be about to end.
+    for _ in 0 1 2 3 4 5 6 7 8 9; do
+        umount /mnt 2>>stopped && break
+        sleep 0.5
+    done
+    ! grep -q ' /mnt ' /proc/mounts || { cat stopped >said; over 9; }
+fi
 over $status
