@@ -57,7 +57,7 @@ in_turn() {
         local order="petal peer"
         [ $((round % 2)) = 1 ] || order="peer petal"
         for program in $order; do
-            figures=$(${command[$program]}) || {
+            figures=$(${command[$program]}) && [ "$(echo "$figures" | awk '{print ($1 > 0)}')" = 1 ] || {
                 echo "$test: ${command[$program]} failed: $(tail -3 "$folder/err")" >&2
                 return 1
             }

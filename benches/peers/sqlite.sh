@@ -10,7 +10,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 data=$folder/data.db
 target=sqlite:$data
 "$petal" -q setup -s 1 --scale 3G --scan-table-sz 0 --db "$target" >/dev/null
-files=$(find "$folder" -name 'data*' -type f -size +1G | paste -sd:)
 
 petal_read() {
     local cpu
@@ -21,7 +20,7 @@ petal_read() {
 }
 fio_read() {
     local cpu
-    cpu=$(timed fio --name=x --filename="$files" --rw=randread --bs=8k --direct=1 --ioengine=psync \
+    cpu=$(timed fio --name=x --filename="$data/petal1.db" --rw=randread --bs=8k --direct=1 --ioengine=psync \
         --thread --numjobs="$sessions" --group_reporting --norandommap --randrepeat=0 --time_based \
         --runtime="$seconds" --output-format=json)
     jq -r --argjson cpu "$cpu" '.jobs[0].read | [.iops, $cpu * 1e6 / .total_ios] | @tsv' "$folder/out"
