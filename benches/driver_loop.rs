@@ -109,8 +109,8 @@ fn updates_with_ledger() -> Duration {
 fn one_of_two_hosts() -> Duration {
     let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
     let hosts = Together::new(Arc::new(AlwaysReady), caller);
-    let told = Told { hosts: &hosts, shown: &Silent };
-    driven(&settings(), Share { number: 2, of: 2 }, (Start::Together(&hosts), &told), None)
+    let reported = Told { hosts: &hosts, shown: &Silent };
+    driven(&settings(), Share { number: 2, of: 2 }, (Start::Together(&hosts), &reported), None)
 }
 
 /// The first host as the second one hears it.

@@ -2,18 +2,14 @@
 //! run's UPDATEs; what else the user may do is for `petal check`. Then the storage engine pays the debts
 //! of the run before.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::{schema, storage};
-use crate::engine::server::liveness;
-use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
+use super::settling::Settling;
+use super::{schema, storage_engines};
+use crate::engine::{Progress, ProgressUnit, Result, Stop};
 use crate::stats::target::{Privilege, Settled};
-
-/// Somebody's open transaction may keep the debts for ever.
-pub const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// An UPDATE of no row: it needs what an UPDATE of rows needs.
 fn try_update(schema: u32) -> String {
@@ -41,7 +37,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     let mut client = endpoint.connect()?;
     let storage = match schemas {
         [] => endpoint.storage,
-        _ => storage::of_data(&mut client, &endpoint.name)?,
+        _ => storage_engines::of_data(&mut client, &endpoint.name)?,
     };
     let mut privileges = Vec::new();
     if let Some(&first) = schemas.first() {
@@ -52,53 +48,47 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             advice: "GRANT SELECT, UPDATE ON the database TO the user".to_owned(),
         });
     }
-    privileges.extend(storage.privileges(&mut client, schemas.first().copied()));
+    let texts = storage.texts();
+    let proof = format!("SELECT 1 FROM {} LIMIT 1", texts.proof_view);
+    privileges.push(Privilege {
+        what: "block statistics".to_owned(),
+        is_granted: client.query::<i64>(&proof).is_ok(),
+        without: "A load cannot be proved, so the user cannot load here.".to_owned(),
+        advice: texts.proof_grant.to_owned(),
+    });
+    privileges.push(match schemas.first() {
+        // Of loaded data the description tells whether they are timed.
+        None => Privilege {
+            what: "I/O timing".to_owned(),
+            is_granted: storage.is_timed(&mut client),
+            without: "The latency of a single-block read is then unknown.".to_owned(),
+            advice: texts.untimed.to_owned(),
+        },
+        Some(&first) => Privilege {
+            what: "flush".to_owned(),
+            is_granted: storage.flush(&mut client, first).is_ok(),
+            without: "Changes that a run left in memory are then written in the next one, within \
+                      its figures."
+                .to_owned(),
+            advice: texts.flush_grant.to_owned(),
+        },
+    });
     Ok(privileges)
 }
 
-pub struct Settling<'a> {
-    pub endpoint: &'a Endpoint,
-    pub progress: &'a dyn Progress,
-    pub stop: &'a Stop,
-}
-
-impl Settling<'_> {
-    pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
-        let begin = Instant::now();
-        let mut client = self.endpoint.connect()?;
-        let storage = storage::of_data(&mut client, &self.endpoint.name)?;
-        self.progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
-        let done = storage.settle(self, &mut client, schemas)?;
-        Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
-    }
-
-    /// A statement that may take long; a stop cancels it.
-    pub fn until_over(
-        &self,
-        client: &mut Client,
-        doing: &str,
-        work: impl FnOnce(&mut Client) -> Result<(), Error>,
-    ) -> Result<()> {
-        let (id, connection) = (client.id(), client.abort_handle());
-        let cancel = || self.endpoint.kill_query(id);
-        let is_over = || self.stop.is_requested();
-        liveness::until_over(&connection, &cancel, &is_over, &|| (), || {
-            work(client).map_err(|error| engine_error(&self.endpoint.name, doing, &error))
-        })
-    }
-
-    /// Asks until something is true, for at most `SETTLE_LIMIT`; whether it is.
-    pub fn wait_until(&self, mut is_true: impl FnMut() -> bool) -> Result<bool> {
-        let begin = Instant::now();
-        while !is_true() {
-            if self.stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            if begin.elapsed() > SETTLE_LIMIT {
-                return Ok(false);
-            }
-            std::thread::sleep(liveness::TICK);
-        }
-        Ok(true)
-    }
+/// Has the storage engine pay the debts of what ran before.
+pub fn settle(
+    endpoint: &Endpoint,
+    schemas: &[u32],
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<Settled> {
+    let begin = Instant::now();
+    let mut client = endpoint.connect()?;
+    let storage = storage_engines::of_data(&mut client, &endpoint.name)?;
+    progress.phase("settling", schemas.len() as u64 + 1, ProgressUnit::Items);
+    let kill_query = |id| endpoint.kill_query(id);
+    let settling = Settling { server: &endpoint.name, kill_query: &kill_query, progress, stop };
+    let done = storage.settle(&settling, &mut client, schemas)?;
+    Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
 }

@@ -1,16 +1,15 @@
 //! The counters of one server on a connection of petal's own: what the storage engine of petal's data
 //! counts there.
 
-use std::collections::BTreeMap;
-
 use parking_lot::Mutex;
 
-use super::client::{Client, Error};
+use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::storage::{self, StorageCounters};
+use super::storage::StorageCounters;
+use super::storage_engines;
 use crate::engine::Result;
-use crate::stats::counters::{Counters, Wait, WaitClass, WaitSource};
+use crate::stats::counters::Counters;
 
 pub struct CounterReader {
     endpoint: Endpoint,
@@ -41,7 +40,7 @@ impl CounterReader {
         let counters = match counters {
             Some(counters) => counters,
             None => {
-                let storage = storage::of_data(client, server)?;
+                let storage = storage_engines::of_data(client, server)?;
                 counters.insert(storage.counters(client).map_err(failed)?)
             }
         };
@@ -58,23 +57,5 @@ impl CounterReader {
     /// Lets the connection go, as before a load of hours.
     pub fn disconnect(&self) {
         *self.state.lock() = State::default();
-    }
-}
-
-/// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.
-pub fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, Error> {
-    let status: Vec<(String, String)> = client.query(sql)?;
-    let number = |(name, value): (String, String)| Some((name, value.parse().ok()?));
-    Ok(status.into_iter().filter_map(number).collect())
-}
-
-pub fn counted_wait(name: &str, class: WaitClass, waits: u64, time_ns: u64) -> Wait {
-    Wait {
-        name: name.to_owned(),
-        class,
-        source: WaitSource::Counted,
-        waits: Some(waits),
-        time_ns,
-        latencies: None,
     }
 }

@@ -7,9 +7,9 @@ use super::connect::Endpoint;
 use super::errors::engine_error;
 use super::session::SESSION_SETTINGS;
 use super::session_server::CLOCK_RESOLUTION_NS;
-use super::storage::{self, ServerSettings, Storage};
+use super::storage::{ServerSettings, Storage};
 use super::work::Shared;
-use super::{plan, servers};
+use super::{plan, servers, storage_engines};
 use crate::engine::server::meta_table::SchemaMeta;
 use crate::engine::{EngineError, Result};
 use crate::settings::LoopSide;
@@ -52,7 +52,7 @@ pub fn describe(
     client
         .run(SESSION_SETTINGS)
         .map_err(|error| engine_error(server, "setting up a session", &error))?;
-    let storage = storage::of_data(&mut client, server)?;
+    let storage = storage_engines::of_data(&mut client, server)?;
     let mut settings = settings(&mut client, server, storage)?;
     let more = storage.more_settings(&mut client);
     settings.extend(more.iter().cloned());
@@ -85,7 +85,7 @@ pub fn describe(
     let details = TargetDetails {
         local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
         host_unseen,
-        io_untimed: storage.untimed(&mut client).map(str::to_owned),
+        io_untimed: (!storage.is_timed(&mut client)).then(|| storage.texts().untimed.to_owned()),
         in_process: false,
         session_cache_bytes: None,
         settings: listed(shared, first, &settings, storage, more),
@@ -119,7 +119,7 @@ pub fn describe(
 
 fn settings(client: &mut Client, server: &str, storage: Storage) -> Result<ServerSettings> {
     let more = ["version", "datadir"];
-    let all = storage.settings().iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
+    let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
     let rows: Vec<(String, String)> = client
@@ -135,10 +135,10 @@ fn listed(
     storage: Storage,
     more: Vec<(String, String)>,
 ) -> Vec<(String, String)> {
-    let names = storage.settings().iter().chain(&SETTINGS);
+    let names = storage.texts().settings.iter().chain(&SETTINGS);
     let mut listed: Vec<(String, String)> =
         names.filter_map(|name| Some(((*name).to_owned(), settings.get(*name)?.clone()))).collect();
-    listed.push(("storage_engine".to_owned(), storage.name().to_owned()));
+    listed.push(("storage_engine".to_owned(), storage.texts().name.to_owned()));
     listed.extend(more);
     let isolation = "READ-COMMITTED (set by petal)";
     listed.push(("transaction_isolation".to_owned(), isolation.to_owned()));

@@ -110,7 +110,7 @@ impl Loader<'_> {
             (self.load.plan, &self.endpoint.name, schema::loading_name(schema));
         let storage = self.endpoint.storage;
         let placement = storage.placement(client, server, &name)?;
-        let otherwise = storage.placement_hint();
+        let otherwise = storage.texts().placement_hint;
         let placement = loader::prove(server, &name, placement, plan.rows, otherwise)?;
         let scan = format!("{name}_cf2");
         schema::analyze(client, server, &scan)?;

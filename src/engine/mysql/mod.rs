@@ -4,11 +4,12 @@
 //! - `options`, `option_files`, `connect`, `errors`, `servers`: how petal connects, and what errors
 //!   mean; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `storage`: all in which storage engines differ; `innodb`, `rocksdb`: each of them
+//! - `storage`: all in which storage engines differ; `status`, `settling`: what they work with;
+//!   `innodb`, `rocksdb`: each of them; `storage_engines`: which there are
 //! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
 //! - `before_run`, `plan`: what is asked and paid before a run
-//! - `session`, `session_server`, `session_client`, `session_set`: a session, and the sides of its
-//!   loop; `work`: what these share
+//! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: what
+//!   these share
 //! - `counters`, `describe`: what the server reports
 //!
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
@@ -36,8 +37,10 @@ mod servers;
 mod session;
 mod session_client;
 mod session_server;
-mod session_set;
+mod settling;
+mod status;
 mod storage;
+mod storage_engines;
 mod work;
 
 use std::sync::{Arc, OnceLock};
@@ -141,7 +144,7 @@ impl Mysql {
             return Ok(*bytes);
         }
         let (mut client, server) = self.connect_first()?;
-        let (setting, _) = self.first()?.storage.block_setting();
+        let (setting, _) = self.first()?.storage.texts().block_setting;
         let bytes: u32 = client
             .query_one(&format!("SELECT @@{setting}"))
             .map_err(|error| engine_error(server, &format!("asking for {setting}"), &error))?;
@@ -157,7 +160,7 @@ impl Engine for Mysql {
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.page_bytes()?;
         let storage = self.first()?.storage;
-        let (setting, fixed) = storage.block_setting();
+        let (setting, fixed) = storage.texts().block_setting;
         storage.row_group(there)?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
@@ -180,7 +183,7 @@ impl Engine for Mysql {
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let (mut client, server) = self.connect_first()?;
-        let storage = storage::of_data(&mut client, server)?;
+        let storage = storage_engines::of_data(&mut client, server)?;
         let of = |meta: &SchemaMeta| {
             schema::with_sizes(meta, &mut client, server, storage, &schema::name(meta.schema))
         };
@@ -241,7 +244,7 @@ impl Engine for Mysql {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        before_run::Settling { endpoint: self.first()?, progress, stop }.run(&numbers)
+        before_run::settle(self.first()?, &numbers, progress, stop)
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
@@ -260,7 +263,7 @@ impl Engine for Mysql {
     fn data_bytes(&self) -> Result<Option<u64>> {
         let endpoint = self.first()?;
         let (mut client, server) = (endpoint.connect_to_look()?, endpoint.name.as_str());
-        let storage = storage::of_data(&mut client, server)?;
+        let storage = storage_engines::of_data(&mut client, server)?;
         let mut bytes = Some(0);
         for number in self.numbers(&mut client, server)? {
             let of_one = storage.main_bytes(&mut client, server, &schema::name(number))?;
@@ -271,7 +274,7 @@ impl Engine for Mysql {
 
     fn placement(&self, schema: u32) -> Result<Placement> {
         let (mut client, server) = self.connect_first()?;
-        let storage = storage::of_data(&mut client, server)?;
+        let storage = storage_engines::of_data(&mut client, server)?;
         storage.placement(&mut client, server, &schema::name(schema))
     }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::option_files;
-use super::storage::{self, Storage};
+use super::storage::Storage;
+use super::storage_engines;
 use crate::engine::url_option::{self, Environment};
 use crate::engine::{EngineError, Result};
 use crate::settings::url::{Host, Secret, TargetUrl};
@@ -228,8 +229,8 @@ impl Given<'_> {
 
 fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
     let name = named.get("storage_engine").map_or("innodb", String::as_str);
-    storage::by_name(name).ok_or_else(|| {
-        let hint = format!("give one of {}", storage::names());
+    storage_engines::by_name(name).ok_or_else(|| {
+        let hint = format!("give one of {}", storage_engines::names());
         refused("storage_engine", name, "is none that petal can load", &hint)
     })
 }

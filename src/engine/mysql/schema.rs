@@ -43,7 +43,8 @@ pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<St
         columns.push_str(&format!(", padding VARCHAR({})", group.padding));
     }
     let text = storage
-        .tables_sql()
+        .texts()
+        .tables_sql
         .replace("{schema}", schema)
         .replace("{columns}", &columns)
         .replace("{mark}", MARK);
@@ -53,7 +54,7 @@ pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<St
 /// Makes the index on the key, in place: a rebuilt table would have more than one row a page.
 pub fn create_index(schema: &str, storage: Storage, unique: bool) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    let in_place = storage.index_in_place();
+    let in_place = storage.texts().index_in_place;
     format!("ALTER TABLE {schema}_cf1 ADD {unique}INDEX petal_custid (custid), {in_place}")
 }
 

@@ -1,10 +1,12 @@
-//! What a whole server did for everybody, for a profile: made of the counters that a run reads.
+//! The work of a whole server for all its users, for a profile: made of the counters that a run
+//! reads.
 
-use crate::stats::counters::{Counters, Wait};
+use crate::stats::counters::Counters;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::innodb::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
 use super::rocksdb;
+use super::status::counted;
 
 const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
 
@@ -51,10 +53,6 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         }
     }
     work
-}
-
-pub fn counted(wait: &Wait) -> Option<(u64, u64)> {
-    Some((wait.waits?, wait.time_ns))
 }
 
 #[cfg(test)]

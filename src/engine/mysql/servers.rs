@@ -2,19 +2,17 @@
 //! host, and how its clock differs.
 
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::engine_error;
 use super::options::Options;
 use crate::engine::Result;
+use crate::engine::server::clock;
 use crate::engine::url_option::process_environment;
 use crate::settings::Settings;
 use crate::stats::os::ServerProcesses;
 
-/// How often the clock is asked; the quickest answer is the most exact.
-const CLOCK_QUESTIONS: usize = 5;
 /// Counters, the lock of a run, and whoever connects between two steps.
 const PETALS_OWN: i64 = 4;
 
@@ -83,17 +81,8 @@ pub fn processes_of_all(endpoints: &[Endpoint]) -> Vec<ServerProcesses> {
     all
 }
 
-/// How many seconds the server's clock is ahead of this host's. The answer is taken to lie in the
-/// middle of its round trip.
+/// How many seconds the server's clock is ahead of this host's.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
     let mut client = endpoint.connect_to_look().ok()?;
-    let answers = (0..CLOCK_QUESTIONS).filter_map(|_| {
-        let asked = Instant::now();
-        let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-        let there: f64 = client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok()?;
-        let round_trip_s = asked.elapsed().as_secs_f64();
-        Some((round_trip_s, there - here - round_trip_s / 2.0))
-    });
-    let quickest = answers.min_by(|a, b| a.0.total_cmp(&b.0));
-    quickest.map(|(_, ahead_s)| ahead_s)
+    clock::ahead_s(|| client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok())
 }

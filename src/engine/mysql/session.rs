@@ -4,26 +4,16 @@ use std::sync::Arc;
 
 use super::connect::Endpoint;
 use super::errors::engine_error;
-use super::session_client::ClientLoop;
-use super::session_server::ServerLoop;
-use super::session_set::SetLoop;
 use super::work::{Shared, Work};
-use crate::engine::server::liveness::TimeoutPolicy;
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
+use crate::engine::server::sides::Side;
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
-use crate::settings::LoopSide;
 use crate::workload::seat::Seat;
 
 pub struct MysqlSession {
     work: Work,
-    side: Side,
-}
-
-enum Side {
-    Server(ServerLoop),
-    Client(ClientLoop),
-    Set(SetLoop),
+    side: Side<Work>,
 }
 
 /// Settings of a session. Without the locks of gaps, sessions of one schema lock the rows
@@ -56,11 +46,7 @@ impl MysqlSession {
             is_node,
         };
         work.meta(seat.schema)?;
-        let side = match shared.loop_side {
-            LoopSide::Server => Side::Server(ServerLoop::new(&mut work)?),
-            LoopSide::Client => Side::Client(ClientLoop::new(&mut work)?),
-            LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
-        };
+        let side = Side::new(&mut work, shared.loop_side)?;
         // In a run a node answers as it is configured to. Others have no such variable.
         let _ = work.client.run("SET SESSION group_replication_consistency = DEFAULT");
         if is_node {
@@ -74,13 +60,7 @@ impl MysqlSession {
 
 impl Session for MysqlSession {
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
-        self.work.control.begin_batch(batch.stop);
-        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
-        match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch),
-            Side::Client(side) => side.execute(&mut self.work, batch),
-            Side::Set(side) => side.execute(&mut self.work, batch),
-        }
+        self.side.execute(&mut self.work, batch)
     }
 
     fn canceller(&self) -> Box<dyn Cancel> {

@@ -1,74 +1,97 @@
-//! LOOP=client: one prepared statement per operation, as an application would send them.
+//! Prepared statements of LOOP=client and LOOP=set. A set's ranges travel as JSON, and the server reads
+//! its clock at each row.
 
 use mysql_async::{Params, Statement, Value};
 
-use super::errors::engine_error;
 use super::schema;
+use super::session_server::{ServerLoop, check_clock};
 use super::work::Work;
-use crate::engine::server::batch_loop::keys;
+use crate::engine::Result;
+use crate::engine::server::batch_loop::{BatchPart, Executed, keys};
 use crate::engine::server::failure::Failure;
-use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
-use crate::engine::server::statement_loop;
-use crate::engine::{Batch, Result, SessionError};
-use crate::workload::op::{Kind, Operation};
+use crate::engine::server::liveness::TimeoutPolicy;
+use crate::engine::server::per_schema::SchemaWork as _;
+use crate::engine::server::session::SessionControl;
+use crate::engine::server::sides::{LoopWork, Statements};
+use crate::workload::op::Operation;
 
-pub struct ClientLoop {
-    schemas: PerSchema<Work, Statements>,
-}
+impl LoopWork for Work {
+    type Statement = Statement;
+    type Routine = ServerLoop;
 
-#[derive(Clone)]
-struct Statements {
-    select: Statement,
-    scan: Statement,
-    update: Statement,
-}
+    /// A statement ends only when all are done.
+    const SELECTS_MAX: usize = 500;
 
-impl ClientLoop {
-    pub fn new(work: &mut Work) -> Result<Self> {
-        let schemas = PerSchema::new(work, |work, number| {
-            let name = schema::name(number);
-            let update = schema::update(&name, work.schemas.changed_columns());
-            Ok(Statements {
-                select: prepared(work, &schema::select(&name))?,
-                scan: prepared(work, &schema::scan(&name))?,
-                update: prepared(work, &update)?,
+    fn control(&self) -> &SessionControl {
+        &self.control
+    }
+
+    fn set_policy(&mut self, policy: TimeoutPolicy) {
+        self.client.set_policy(policy);
+    }
+
+    fn prepare_operations(&mut self, number: u32) -> Result<Statements<Statement>> {
+        let name = schema::name(number);
+        let update = schema::update(&name, self.schemas.changed_columns());
+        Ok(Statements {
+            select: self.prepare(&schema::select(&name))?,
+            scan: self.prepare(&schema::scan(&name))?,
+            update: self.prepare(&update)?,
+        })
+    }
+
+    fn prepare_set(&mut self, number: u32) -> Result<Statement> {
+        check_clock(self)?;
+        self.prepare(&schema::select_set(&schema::name(number)))
+    }
+
+    fn count(&mut self, statement: &Statement, bounds: &[i64]) -> Result<u64, Failure> {
+        let bounds = match bounds {
+            [] => Params::Empty,
+            bounds => Params::Positional(bounds.iter().map(|&bound| Value::Int(bound)).collect()),
+        };
+        let rows = self.client.first::<u64>(statement, bounds);
+        rows.map(Option::unwrap_or_default).map_err(|error| self.failure(&error))
+    }
+
+    fn update(&mut self, statement: &Statement, operation: &Operation) -> Result<u64, Failure> {
+        let (first, last) = keys(operation);
+        let columns = self.schemas.changed_columns();
+        let text = self.update_text(operation, columns)?.as_bytes();
+        let texts = text.chunks_exact((text.len() / columns).max(1));
+        let mut values: Vec<Value> = texts.map(|text| Value::Bytes(text.to_vec())).collect();
+        values.extend([Value::Int(first), Value::Int(last)]);
+        let updated = self.client.execute(statement, Params::Positional(values));
+        updated.map_err(|error| self.failure(&error))
+    }
+
+    fn select_all(
+        &mut self,
+        statement: &Statement,
+        part: &BatchPart<'_>,
+    ) -> Result<Vec<Executed>, Failure> {
+        let ranges: Vec<String> = part
+            .operations
+            .iter()
+            .map(|operation| {
+                let (first, last) = keys(operation);
+                format!("[{first},{last}]")
             })
-        })?;
-        Ok(Self { schemas })
+            .collect();
+        let answer = self.client.rows(statement, (format!("[{}]", ranges.join(",")),));
+        let ended: Vec<(u64, u64, u64)> = answer.map_err(|error| self.failure(&error))?;
+        // Ranges without any row are not in the answer: they took next to no time.
+        let mut ended = ended.into_iter().peekable();
+        let mut begin_us = 0;
+        let executed = (1..).take(part.operations.len()).map(|at| {
+            let (rows, end_us) = match ended.next_if(|one| one.0 == at) {
+                Some((_, rows, end_us)) => (rows, end_us),
+                None => (0, begin_us),
+            };
+            let latency_ns = end_us.saturating_sub(begin_us) * 1000;
+            begin_us = end_us.max(begin_us);
+            Executed { latency_ns, rows, failure: None }
+        });
+        Ok(executed.collect())
     }
-
-    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
-        statement_loop::run(batch, &mut |operation| self.execute_one(work, operation))
-    }
-
-    /// One operation; an UPDATE is a transaction of its own.
-    pub fn execute_one(&mut self, work: &mut Work, operation: &Operation) -> Result<u64, Failure> {
-        let statements = self.schemas.get(work, operation.schema)?;
-        match operation.kind {
-            Kind::Select => count(work, &statements.select, keys(operation).into()),
-            Kind::Scan => count(work, &statements.scan, Params::Empty),
-            Kind::Update => update(work, &statements.update, operation),
-        }
-    }
-}
-
-pub fn prepared(work: &mut Work, sql: &str) -> Result<Statement> {
-    let prepared = work.client.prepare(sql);
-    prepared.map_err(|error| engine_error(&work.server, "preparing statements", &error))
-}
-
-fn count(work: &mut Work, statement: &Statement, parameters: Params) -> Result<u64, Failure> {
-    let rows = work.client.first::<u64>(statement, parameters);
-    rows.map(Option::unwrap_or_default).map_err(|error| work.failure(&error))
-}
-
-fn update(work: &mut Work, statement: &Statement, operation: &Operation) -> Result<u64, Failure> {
-    let (first, last) = keys(operation);
-    let columns = work.schemas.changed_columns();
-    let text = work.update_text(operation, columns)?.as_bytes();
-    let texts = text.chunks_exact((text.len() / columns).max(1));
-    let mut values: Vec<Value> = texts.map(|text| Value::Bytes(text.to_vec())).collect();
-    values.extend([Value::Int(first), Value::Int(last)]);
-    let updated = work.client.execute(statement, Params::Positional(values));
-    updated.map_err(|error| work.failure(&error))
 }

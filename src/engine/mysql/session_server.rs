@@ -9,13 +9,13 @@ use mysql_async::Statement;
 use super::client::{Client, Error, QUERY_INTERRUPTED};
 use super::errors::engine_error;
 use super::schema::{self, ROUTINE_COMMENT};
-use super::session_client::prepared;
 use super::work::{CLUSTER_CONFLICT, Work};
 use crate::engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, Noted, budget_us, by_schema, keys,
 };
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
+use crate::engine::server::sides::Routine;
 use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
@@ -45,21 +45,23 @@ struct Arguments {
     step: usize,
 }
 
-impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self> {
+impl Routine<Work> for ServerLoop {
+    fn new(work: &mut Work) -> Result<Self> {
         let calls = PerSchema::new(work, |work, number| {
             ensure_routine(work, number)?;
-            prepared(work, &format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
+            work.prepare(&format!("CALL {}_run(?, ?, ?, ?, ?, ?)", schema::name(number)))
         })?;
         Ok(Self { calls, arguments: Arguments::default() })
     }
 
-    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+    fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let by_schema = by_schema(work.schemas.home);
         let split = |rest: &[Operation]| by_schema(&rest[..rest.len().min(OPERATIONS_MAX)]);
         batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| self.call(work, part))
     }
+}
 
+impl ServerLoop {
     fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
         let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;

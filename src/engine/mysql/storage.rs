@@ -1,18 +1,15 @@
 //! The storage engine that holds petal's tables: all in which one differs from another is a method of
-//! [`StorageEngine`], which `innodb` and `rocksdb` implement. A load asks for one (`storage_engine` of
-//! the URL); everything else finds it out by the tables that are there.
+//! [`StorageEngine`], which each implements in a folder of its own. A load asks for one (`storage_engine`
+//! of the URL); everything else finds it out by the tables that are there.
 
 use std::collections::BTreeMap;
 
-use super::before_run::Settling;
 use super::client::{Client, Error};
-use super::errors::engine_error;
-use super::innodb::Innodb;
-use super::rocksdb::Rocksdb;
 use super::row_group::RowGroup;
+use super::settling::Settling;
 use crate::engine::{Placement, Result};
 use crate::stats::counters::{IoCounts, Wait};
-use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting, Privilege};
+use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting};
 
 pub type Storage = &'static dyn StorageEngine;
 
@@ -21,7 +18,7 @@ pub type ServerSettings = BTreeMap<String, String>;
 
 impl std::fmt::Debug for dyn StorageEngine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.name())
+        formatter.write_str(self.texts().name)
     }
 }
 
@@ -48,34 +45,48 @@ pub struct StorageFacts {
     pub advice: Advice,
 }
 
-pub trait StorageEngine: Sync {
+/// Names, SQL and advice of a storage engine, which are the same on every server.
+pub struct StorageTexts {
     /// Its name, as the server has it in lower case.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// The server's setting of the bytes of its blocks, and what it takes to change it.
-    fn block_setting(&self) -> (&'static str, &'static str);
+    pub block_setting: (&'static str, &'static str),
+    /// The statements that make a schema's empty tables.
+    pub tables_sql: &'static str,
+    /// How the index on the key is made in place.
+    pub index_in_place: &'static str,
+    /// The view that a load is proved by, and what lets a user read it.
+    pub proof_view: &'static str,
+    pub proof_grant: &'static str,
+    /// The advice where rows do not lie one in each block.
+    pub placement_hint: &'static str,
+    /// What lets a user flush.
+    pub flush_grant: &'static str,
+    /// What makes the server time its reads.
+    pub untimed: &'static str,
+    /// Settings that decide durability, I/O and what is measured.
+    pub settings: &'static [&'static str],
+}
+
+pub trait StorageEngine: Sync {
+    fn texts(&self) -> &'static StorageTexts;
 
     /// The rows of a load in blocks of so many bytes. Refuses what it cannot load.
     fn row_group(&self, block_bytes: u32) -> Result<RowGroup>;
 
-    /// The statements that make a schema's empty tables.
-    fn tables_sql(&self) -> &'static str;
-
-    /// How the index on the key is made in place.
-    fn index_in_place(&self) -> &'static str;
-
     /// How the rows of the main table under this name lie in blocks.
     fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement>;
 
-    /// The advice where rows do not lie one in each block.
-    fn placement_hint(&self) -> &'static str;
-
     /// Bytes of the main table and its index by which moved rows are noticed; None where sizes
     /// change by themselves.
-    fn main_bytes(&self, client: &mut Client, server: &str, name: &str) -> Result<Option<u64>>;
+    fn main_bytes(&self, _: &mut Client, _server: &str, _name: &str) -> Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Bytes of a table, of those that the server tells and those that its rows take in the cache.
-    fn table_bytes(&self, told: u64, rows_bytes: u64) -> u64;
+    fn table_bytes(&self, reported: u64, _rows_bytes: u64) -> u64 {
+        reported
+    }
 
     /// Pays the debts of what ran before; a line each of what was done.
     fn settle(
@@ -85,42 +96,19 @@ pub trait StorageEngine: Sync {
         schemas: &[u32],
     ) -> Result<Vec<String>>;
 
-    /// The user's privileges that it needs, given the first schema that is loaded.
-    fn privileges(&self, client: &mut Client, first: Option<u32>) -> Vec<Privilege>;
+    /// Writes what a run left in memory, of a schema's main table at least.
+    fn flush(&self, client: &mut Client, schema: u32) -> Result<(), Error>;
 
     /// Starts counting on a connection.
     fn counters(&self, client: &mut Client) -> Result<Box<dyn StorageCounters>, Error>;
 
-    /// Settings that decide durability, I/O and what is measured.
-    fn settings(&self) -> &'static [&'static str];
-
-    /// More of the kind that are no settings, each with its name.
-    fn more_settings(&self, client: &mut Client) -> Vec<(String, String)>;
+    /// Properties that are no settings of the server and decide the same as its settings, each with its name.
+    fn more_settings(&self, _: &mut Client) -> Vec<(String, String)> {
+        Vec::new()
+    }
 
     fn facts(&self, settings: &ServerSettings) -> StorageFacts;
 
-    /// The statement that makes the server time its reads, where it does not.
-    fn untimed(&self, client: &mut Client) -> Option<&'static str>;
-}
-
-const ALL: [Storage; 2] = [&Innodb, &Rocksdb];
-
-/// The one of this name; None where petal knows none.
-pub fn by_name(name: &str) -> Option<Storage> {
-    ALL.into_iter().find(|storage| storage.name().eq_ignore_ascii_case(name))
-}
-
-pub fn names() -> String {
-    ALL.map(|storage| storage.name()).join(", ")
-}
-
-/// The one that holds the complete schemas of a database; the first where none is loaded.
-pub fn of_data(client: &mut Client, server: &str) -> Result<Storage> {
-    let sql = "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() \
-               AND table_name REGEXP '^petal[1-9][0-9]*_cf1$' LIMIT 1";
-    let found: Vec<Option<String>> = client
-        .query(sql)
-        .map_err(|error| engine_error(server, "asking for the storage engine", &error))?;
-    let name = found.into_iter().flatten().next();
-    Ok(name.and_then(|name| by_name(&name)).unwrap_or(&Innodb))
+    /// True where the server times its reads, and petal may see it.
+    fn is_timed(&self, client: &mut Client) -> bool;
 }

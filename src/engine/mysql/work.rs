@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use mysql_async::Statement;
 use parking_lot::Mutex;
 
 use super::client::{Client, Error, LOCK_TIMEOUT};
-use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, words};
+use super::errors::{COMMIT_REFUSED, engine_error, hint, hint_of, kind_of, words};
 use super::schema;
 use crate::engine::server::batch_loop::Noted;
 use crate::engine::server::failure::{
@@ -54,6 +55,11 @@ impl SchemaWork for Work {
 }
 
 impl Work {
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        let prepared = self.client.prepare(sql);
+        prepared.map_err(|error| engine_error(&self.server, "preparing statements", &error))
+    }
+
     /// The meaning of a failed statement.
     pub fn failure(&self, error: &Error) -> Failure {
         let kind = error.code().map_or(StatementErrorKind::Other, |code| self.kind_of(code));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -13,6 +13,7 @@ use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
 use super::{describe, long_work, plan, schema};
+use crate::engine::server::clock;
 use crate::engine::url_option::process_environment;
 use crate::engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use crate::settings::Settings;
@@ -96,9 +97,6 @@ fn limit(limit: i64) -> Option<i64> {
     (limit >= 0).then_some(limit)
 }
 
-/// How often the clock is asked; the quickest answer is the most exact.
-const CLOCK_QUESTIONS: usize = 5;
-
 /// The processes of each server once, also where two endpoints are one server. Empty where one server
 /// cannot be asked or seen: what the database used is then unknown.
 pub fn processes_of_all<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<ServerProcesses> {
@@ -141,19 +139,11 @@ pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<
     folder.is_dir().then_some(folder)
 }
 
-/// How many seconds the server's clock is ahead of this host's. The answer is taken to lie in the middle of its round trip.
+/// How many seconds the server's clock is ahead of this host's.
 pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
-    let answers = (0..CLOCK_QUESTIONS).filter_map(|_| {
-        let asked = Instant::now();
-        let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-        let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
-        let there: f64 = client.query_one(sql, &[]).ok()?.try_get(0).ok()?;
-        let round_trip_s = asked.elapsed().as_secs_f64();
-        Some((round_trip_s, there - here - round_trip_s / 2.0))
-    });
-    let quickest = answers.min_by(|a, b| a.0.total_cmp(&b.0));
-    quickest.map(|(_, ahead_s)| ahead_s)
+    let sql = "SELECT extract(epoch FROM clock_timestamp())::float8";
+    clock::ahead_s(|| client.query_one(sql, &[]).ok()?.try_get(0).ok())
 }
 
 /// Refuses a run with UPDATEs that is sure to fail on `primary`.

@@ -7,14 +7,11 @@ use tokio_postgres::Statement;
 
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, Opened, server_version};
 use super::plan;
-use super::session_client::{ClientLoop, SetLoop};
-use super::session_server::ServerLoop;
 use super::work::{Shared, Work};
-use crate::engine::server::liveness::TimeoutPolicy;
 use crate::engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use crate::engine::server::session::{Canceller, SessionControl};
+use crate::engine::server::sides::Side;
 use crate::engine::{Batch, Cancel, Result, Session, SessionError};
-use crate::settings::LoopSide;
 use crate::workload::op::Kind;
 use crate::workload::seat::Seat;
 
@@ -27,14 +24,8 @@ pub struct PostgresSession {
 /// One connection, ready for operations.
 struct Connected {
     work: Work,
-    side: Side,
+    side: Side<Work>,
     flush: Option<Statement>,
-}
-
-enum Side {
-    Server(ServerLoop),
-    Client(ClientLoop),
-    Set(SetLoop),
 }
 
 impl PostgresSession {
@@ -71,11 +62,7 @@ impl Connected {
             control,
         };
         work.meta(seat.schema)?;
-        let side = match shared.loop_side {
-            LoopSide::Server => Side::Server(ServerLoop::new(&mut work)?),
-            LoopSide::Client => Side::Client(ClientLoop::new(&mut work)?),
-            LoopSide::Set => Side::Set(SetLoop::new(&mut work)?),
-        };
+        let side = Side::new(&mut work, shared.loop_side)?;
         // In a run a lock is waited for as long as the role says.
         work.client.run(doing, "RESET lock_timeout")?;
         shared.waits.watch(endpoint, process)?;
@@ -83,13 +70,7 @@ impl Connected {
     }
 
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
-        self.work.control.begin_batch(batch.stop);
-        self.work.client.set_policy(TimeoutPolicy::of_batch(batch.stop));
-        match &mut self.side {
-            Side::Server(side) => side.execute(&mut self.work, batch),
-            Side::Client(side) => side.execute(&mut self.work, batch),
-            Side::Set(side) => side.execute(&mut self.work, batch),
-        }
+        self.side.execute(&mut self.work, batch)
     }
 
     fn flush(&mut self) -> Result<(), SessionError> {

@@ -17,6 +17,7 @@ use crate::engine::server::batch_loop::{
 use crate::engine::server::failure::Failure;
 use crate::engine::server::per_schema::{PerSchema, SchemaWork as _};
 use crate::engine::server::row_layout::split_stamp;
+use crate::engine::server::sides::Routine;
 use crate::engine::{Batch, EngineError, Result, SessionError};
 use crate::settings::RedoStress;
 use crate::workload::op::{Kind, Operation};
@@ -69,8 +70,8 @@ struct Arguments {
     tail: Option<String>,
 }
 
-impl ServerLoop {
-    pub fn new(work: &mut Work) -> Result<Self> {
+impl Routine<Work> for ServerLoop {
+    fn new(work: &mut Work) -> Result<Self> {
         let sql = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
         let timeout_ms: i64 = work.client.ask_value("asking for its timeouts", sql, &[])?;
         let budget_max = match timeout_ms.cast_unsigned() {
@@ -88,11 +89,13 @@ impl ServerLoop {
         Ok(Self { calls, budget_max, arguments: Arguments::default() })
     }
 
-    pub fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
+    fn execute(&mut self, work: &mut Work, batch: Batch<'_>) -> Result<(), SessionError> {
         let (split, budget_max) = (by_schema(work.schemas.home), self.budget_max);
         batch_loop::run(&split, budget_max, batch, &mut |part| self.call(work, part))
     }
+}
 
+impl ServerLoop {
     fn call(&mut self, work: &mut Work, part: &BatchPart<'_>) -> Result<Vec<Executed>, Failure> {
         let call = self.calls.get(work, part.home)?;
         self.arguments.fill(work, part.home, part.operations)?;

@@ -2,12 +2,14 @@
 //! statements and arrays travel), its SQL and its counters; what stands here decides when something
 //! is sent, how long an answer may take, and what a failure means.
 //!
-//! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client
+//! - `batch_loop`, `statement_loop`: the frames of LOOP=server and LOOP=client; `sides`: a session's
+//!   loop on any side, where the driver prepares statements
 //! - `session`: how another thread cancels or aborts a session
 //! - `failure`: what errors mean to a session and to a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: how long is waited for what, and
 //!   what then
 //! - `per_schema`: what a session prepared for each schema
+//! - `clock`: how a server's clock differs
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, what a load leaves about itself, and
 //!   the shape of a row
 //!
@@ -15,6 +17,8 @@
 //! server, use the loader, the failures and the row's layout.
 
 pub mod batch_loop;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod clock;
 pub mod detached_worker;
 pub mod failure;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
@@ -28,5 +32,7 @@ pub mod row_layout;
 #[cfg(test)]
 pub mod scripted;
 pub mod session;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod sides;
 pub mod statement_loop;
 pub mod wait_monitor;

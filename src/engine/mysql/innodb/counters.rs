@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::counters::{counted_wait, status};
+use super::super::status::{counted_wait, status};
 use super::super::storage::{Counted, StorageCounters};
 use crate::stats::counters::{CommonCounter, IoCounts, Wait, WaitClass};
 

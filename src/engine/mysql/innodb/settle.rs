@@ -1,8 +1,8 @@
 //! Paying InnoDB's debts before a run: rows that are still to be purged, dirty pages.
 
-use super::super::before_run::{SETTLE_LIMIT, Settling};
 use super::super::client::{Client, Error};
 use super::super::schema;
+use super::super::settling::{SETTLE_LIMIT, Settling};
 use super::counters::history_length;
 use crate::engine::{EngineError, Result};
 

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::client::{Client, Error};
-use super::super::counters::{counted_wait, status};
-use super::super::server_work::counted;
+use super::super::status::{counted, counted_wait, status};
 use super::super::storage::{Counted, StorageCounters};
 use crate::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};

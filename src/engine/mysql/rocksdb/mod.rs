@@ -11,12 +11,12 @@
 mod counters;
 mod placement;
 
-use super::before_run::Settling;
 use super::client::{Client, Error};
 use super::row_group::RowGroup;
-use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts};
+use super::settling::Settling;
+use super::storage::{ServerSettings, StorageCounters, StorageEngine, StorageFacts, StorageTexts};
 use crate::engine::{EngineError, Placement, Result};
-use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting, Privilege};
+use crate::stats::target::{Advice, Durability, IoEvents, NotableSetting};
 use crate::workload::row::COLUMNS;
 pub use counters::{BLOCKS_MISSED, server_work};
 use counters::{READ_EVENT, RocksdbCounters, is_timed};
@@ -26,43 +26,51 @@ const FAMILY: &str = "petal_main";
 /// Block sizes in which a row is one block and no column too long.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 4096..=32768;
 
-const SETTINGS: [&str; 22] = [
-    "rocksdb_block_size",
-    "rocksdb_block_cache_size",
-    "rocksdb_cache_index_and_filter_blocks",
-    "rocksdb_default_cf_options",
-    "rocksdb_override_cf_options",
-    "rocksdb_flush_log_at_trx_commit",
-    "rocksdb_write_disable_wal",
-    "rocksdb_use_direct_reads",
-    "rocksdb_use_direct_io_for_flush_and_compaction",
-    "rocksdb_use_fsync",
-    "rocksdb_wal_bytes_per_sync",
-    "rocksdb_bytes_per_sync",
-    "rocksdb_max_total_wal_size",
-    "rocksdb_db_write_buffer_size",
-    "rocksdb_max_background_jobs",
-    "rocksdb_max_subcompactions",
-    "rocksdb_rate_limiter_bytes_per_sec",
-    "rocksdb_max_open_files",
-    "rocksdb_skip_bloom_filter_on_read",
-    "rocksdb_perf_context_level",
-    "rocksdb_lock_wait_timeout",
-    "rocksdb_deadlock_detect",
-];
-
-const UNTIMED: &str = "SET GLOBAL rocksdb_perf_context_level = 3 before the run: the server then \
-     counts and times the blocks that statements read.";
+static TEXTS: StorageTexts = StorageTexts {
+    name: "rocksdb",
+    block_setting: ("rocksdb_block_size", "which is fixed when it starts"),
+    tables_sql: include_str!("tables.sql"),
+    index_in_place: "ALGORITHM=INPLACE",
+    proof_view: "information_schema.rocksdb_sst_props",
+    proof_grant: "GRANT PROCESS, SUPER ON *.* TO the user",
+    placement_hint: "somebody deleted rows of petal's (SET GLOBAL \
+                     rocksdb_compact_cf='petal_main' removes their marks), or \
+                     rocksdb_override_cf_options gives the column family petal_main another block \
+                     size than rocksdb_block_size",
+    flush_grant: "GRANT SUPER ON *.* TO the user",
+    untimed: "SET GLOBAL rocksdb_perf_context_level = 3 before the run: the server then counts and \
+              times the blocks that statements read.",
+    settings: &[
+        "rocksdb_block_size",
+        "rocksdb_block_cache_size",
+        "rocksdb_cache_index_and_filter_blocks",
+        "rocksdb_default_cf_options",
+        "rocksdb_override_cf_options",
+        "rocksdb_flush_log_at_trx_commit",
+        "rocksdb_write_disable_wal",
+        "rocksdb_use_direct_reads",
+        "rocksdb_use_direct_io_for_flush_and_compaction",
+        "rocksdb_use_fsync",
+        "rocksdb_wal_bytes_per_sync",
+        "rocksdb_bytes_per_sync",
+        "rocksdb_max_total_wal_size",
+        "rocksdb_db_write_buffer_size",
+        "rocksdb_max_background_jobs",
+        "rocksdb_max_subcompactions",
+        "rocksdb_rate_limiter_bytes_per_sec",
+        "rocksdb_max_open_files",
+        "rocksdb_skip_bloom_filter_on_read",
+        "rocksdb_perf_context_level",
+        "rocksdb_lock_wait_timeout",
+        "rocksdb_deadlock_detect",
+    ],
+};
 
 pub struct Rocksdb;
 
 impl StorageEngine for Rocksdb {
-    fn name(&self) -> &'static str {
-        "rocksdb"
-    }
-
-    fn block_setting(&self) -> (&'static str, &'static str) {
-        ("rocksdb_block_size", "which is fixed when it starts")
+    fn texts(&self) -> &'static StorageTexts {
+        &TEXTS
     }
 
     fn row_group(&self, block_bytes: u32) -> Result<RowGroup> {
@@ -78,31 +86,13 @@ impl StorageEngine for Rocksdb {
         Ok(RowGroup { padding: block_bytes - alone.column * COLUMNS as u32, ..alone })
     }
 
-    fn tables_sql(&self) -> &'static str {
-        include_str!("tables.sql")
-    }
-
-    fn index_in_place(&self) -> &'static str {
-        "ALGORITHM=INPLACE"
-    }
-
     fn placement(&self, client: &mut Client, server: &str, name: &str) -> Result<Placement> {
         placement::count(client, server, name)
     }
 
-    fn placement_hint(&self) -> &'static str {
-        "somebody deleted rows of petal's (SET GLOBAL rocksdb_compact_cf='petal_main' removes their \
-         marks), or rocksdb_override_cf_options gives the column family petal_main another block \
-         size than rocksdb_block_size"
-    }
-
-    fn main_bytes(&self, _: &mut Client, _: &str, _: &str) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
-    fn table_bytes(&self, told: u64, rows_bytes: u64) -> u64 {
+    fn table_bytes(&self, reported: u64, rows_bytes: u64) -> u64 {
         // The server tells the compressed size; blocks are cached as they are.
-        told.max(rows_bytes)
+        reported.max(rows_bytes)
     }
 
     fn settle(
@@ -128,39 +118,12 @@ impl StorageEngine for Rocksdb {
         Ok(done)
     }
 
-    fn privileges(&self, client: &mut Client, first: Option<u32>) -> Vec<Privilege> {
-        let views = "SELECT 1 FROM information_schema.rocksdb_sst_props LIMIT 1";
-        let mut privileges = vec![Privilege {
-            what: "block statistics".to_owned(),
-            is_granted: client.query::<i64>(views).is_ok(),
-            without: "A load cannot be proved, so the user cannot load here.".to_owned(),
-            advice: "GRANT PROCESS, SUPER ON *.* TO the user".to_owned(),
-        }];
-        privileges.push(match first {
-            None => Privilege {
-                what: "I/O timing".to_owned(),
-                is_granted: is_timed(client),
-                without: "The latency of a single-block read is then unknown.".to_owned(),
-                advice: "SET GLOBAL rocksdb_perf_context_level = 3".to_owned(),
-            },
-            Some(_) => Privilege {
-                what: "flush".to_owned(),
-                is_granted: placement::flush(client).is_ok(),
-                without: "What a run left in memory is then flushed in the next one, within its \
-                          figures."
-                    .to_owned(),
-                advice: "GRANT SUPER ON *.* TO the user".to_owned(),
-            },
-        });
-        privileges
+    fn flush(&self, client: &mut Client, _: u32) -> Result<(), Error> {
+        placement::flush(client)
     }
 
     fn counters(&self, _: &mut Client) -> Result<Box<dyn StorageCounters>, Error> {
         Ok(Box::new(RocksdbCounters))
-    }
-
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
     }
 
     fn more_settings(&self, client: &mut Client) -> Vec<(String, String)> {
@@ -216,8 +179,8 @@ impl StorageEngine for Rocksdb {
         }
     }
 
-    fn untimed(&self, client: &mut Client) -> Option<&'static str> {
-        (!is_timed(client)).then_some(UNTIMED)
+    fn is_timed(&self, client: &mut Client) -> bool {
+        is_timed(client)
     }
 }
 

@@ -1,0 +1,126 @@
+//! A session's loop on the side that LOOP names, for engines whose driver prepares statements.
+//!
+//! LOOP=client sends one prepared statement per operation, as an application would. LOOP=set sends
+//! one statement for SELECTs of a batch that follow each other in one schema; UPDATEs and scans go
+//! one by one, because a single statement cannot give each UPDATE its own commit. LOOP=server is the
+//! engine's own routine.
+
+use super::batch_loop::{self, BUDGET_MAX, BatchPart, Executed, keys, selects_or_one, timed};
+use super::failure::Failure;
+use super::liveness::TimeoutPolicy;
+use super::per_schema::{PerSchema, SchemaWork};
+use super::session::SessionControl;
+use super::statement_loop;
+use crate::engine::{Batch, Result, SessionError};
+use crate::settings::LoopSide;
+use crate::workload::op::{Kind, Operation};
+
+/// The prepared statements of one schema.
+#[derive(Clone)]
+pub struct Statements<S> {
+    pub select: S,
+    pub scan: S,
+    pub update: S,
+}
+
+/// What the loops do on a session's connection.
+pub trait LoopWork: SchemaWork + Sized {
+    type Statement: Clone;
+    type Routine: Routine<Self>;
+
+    /// The most SELECTs of one statement of LOOP=set.
+    const SELECTS_MAX: usize;
+
+    fn control(&self) -> &SessionControl;
+
+    fn set_policy(&mut self, policy: TimeoutPolicy);
+
+    fn prepare_operations(&mut self, schema: u32) -> Result<Statements<Self::Statement>>;
+
+    fn prepare_set(&mut self, schema: u32) -> Result<Self::Statement>;
+
+    /// The rows that a SELECT counts, of these bounds where it has any.
+    fn count(&mut self, statement: &Self::Statement, bounds: &[i64]) -> Result<u64, Failure>;
+
+    /// An UPDATE, a transaction of its own; the rows that it found.
+    fn update(
+        &mut self,
+        statement: &Self::Statement,
+        operation: &Operation,
+    ) -> Result<u64, Failure>;
+
+    /// SELECTs of one schema by one statement.
+    fn select_all(
+        &mut self,
+        statement: &Self::Statement,
+        part: &BatchPart<'_>,
+    ) -> Result<Vec<Executed>, Failure>;
+}
+
+/// The loop inside the server.
+pub trait Routine<W>: Sized {
+    fn new(work: &mut W) -> Result<Self>;
+
+    fn execute(&mut self, work: &mut W, batch: Batch<'_>) -> Result<(), SessionError>;
+}
+
+/// The side that a session's loop is on.
+pub enum Side<W: LoopWork> {
+    Server(W::Routine),
+    Client(ClientLoop<W>),
+    Set(ClientLoop<W>, PerSchema<W, W::Statement>),
+}
+
+impl<W: LoopWork> Side<W> {
+    pub fn new(work: &mut W, side: LoopSide) -> Result<Self> {
+        Ok(match side {
+            LoopSide::Server => Self::Server(W::Routine::new(work)?),
+            LoopSide::Client => Self::Client(ClientLoop::new(work)?),
+            LoopSide::Set => {
+                let selects = PerSchema::new(work, W::prepare_set)?;
+                Self::Set(ClientLoop::new(work)?, selects)
+            }
+        })
+    }
+
+    pub fn execute(&mut self, work: &mut W, batch: Batch<'_>) -> Result<(), SessionError> {
+        work.control().begin_batch(batch.stop);
+        work.set_policy(TimeoutPolicy::of_batch(batch.stop));
+        let (single, selects) = match self {
+            Self::Server(routine) => return routine.execute(work, batch),
+            Self::Client(client) => {
+                return statement_loop::run(batch, &mut |operation| client.run(work, operation));
+            }
+            Self::Set(single, selects) => (single, selects),
+        };
+        let split = selects_or_one(W::SELECTS_MAX);
+        batch_loop::run(&split, BUDGET_MAX, batch, &mut |part| match part.operations {
+            [one] if one.kind != Kind::Select => Ok(vec![timed(|| single.run(work, one))]),
+            _ => {
+                let statement = selects.get(work, part.home)?;
+                work.select_all(&statement, part)
+            }
+        })
+    }
+}
+
+/// One prepared statement per operation.
+pub struct ClientLoop<W: LoopWork> {
+    schemas: PerSchema<W, Statements<W::Statement>>,
+}
+
+impl<W: LoopWork> ClientLoop<W> {
+    fn new(work: &mut W) -> Result<Self> {
+        Ok(Self { schemas: PerSchema::new(work, W::prepare_operations)? })
+    }
+
+    fn run(&mut self, work: &mut W, operation: &Operation) -> Result<u64, Failure> {
+        let statements = self.schemas.get(work, operation.schema)?;
+        let (first, last) = keys(operation);
+        match operation.kind {
+            Kind::Select => work.count(&statements.select, &[first, last]),
+            Kind::Scan => work.count(&statements.scan, &[]),
+            Kind::Update => work.update(&statements.update, operation),
+        }
+    }
+}
