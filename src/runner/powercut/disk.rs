@@ -263,7 +263,7 @@ mod tests {
         let mut disk = Disk::over(&base, &folder.path().join("own")).unwrap();
         disk.kind = kind;
         disk.write(100, &vec![2; BLOCKS * BLOCK_BYTES - 100]).unwrap();
-        Case { disk, folder: folder }
+        Case { disk, folder }
     }
 
     fn content(disk: &Disk) -> Vec<u8> {
