@@ -1,34 +1,19 @@
 #!/usr/bin/env bash
 # petal (LOOP=server, set and client) beside sysbench doing the same prepared range SELECT on the same
 # cached table, interleaved: operations per second, and processor microseconds of client and server
-# together per row visited. Starts a private MariaDB server (own folder, socket and user) and removes
-# it. Needs root or an ordinary user, MariaDB's programs, and sysbench.
+# together per row visited. Needs MariaDB's programs and sysbench.
 #
 #   benches/mysql_sysbench.sh [ROUNDS=3] [SECONDS=5]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rounds=${1:-3} seconds=${2:-5}
-petal=target/release/petal
+petal=${PETAL:-target/release/petal}
 rows=32768 # 512 MiB at 16 KiB
-folder=$(mktemp -d /var/tmp/petal-bench-XXXXXX)
-chmod 755 "$folder"
-as=() && [ "$(id -u)" = 0 ] && { chown mysql "$folder"; as=(runuser -u mysql --); }
-server=
-stop() { [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; sleep 0.2; rm -rf "$folder"; }
-trap stop EXIT
-
-"${as[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --tmpdir="$folder" \
-    --auth-root-authentication-method=normal --skip-test-db >/dev/null
-"${as[@]}" mariadbd --no-defaults --datadir="$folder/data" --socket="$folder/s.sock" \
-    --pid-file="$folder/pid" --tmpdir="$folder" --skip-networking --innodb-buffer-pool-size=1500M \
-    --innodb-log-file-size=512M --innodb-io-capacity=5000 --innodb-io-capacity-max=20000 \
-    --innodb-flush-method=O_DIRECT --performance-schema=ON >"$folder/log" 2>&1 &
-until mariadb --no-defaults -u root -S "$folder/s.sock" -e 'CREATE DATABASE IF NOT EXISTS bench' \
-    2>/dev/null; do sleep 0.2; done
-server=$(cat "$folder/pid")
-cargo build --release --locked -q
-url="mysql://root@localhost/bench?socket=$folder/s.sock"
+. benches/mysql_server.sh
+start_server --innodb-buffer-pool-size=1500M --innodb-log-file-size=512M \
+    --innodb-io-capacity=5000 --innodb-io-capacity-max=20000
+[ -n "${PETAL:-}" ] || cargo build --release --locked -q
 "$petal" -q setup -s 1 --scale $rows --db "$url" >/dev/null
 
 cat >"$folder/range.lua" <<LUA
@@ -48,8 +33,6 @@ function event()
     statement:execute():free()
 end
 LUA
-
-server_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
 
 # $1 work unit, $2 variant: prints operations/s and processor microseconds per row.
 measure() {
