@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test package release-notes test-oracle servers grammar check check-features build docs bench clean
+.PHONY: demo test package release-notes test-oracle servers grammar check check-features build docs bench bench-peers clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
 demo: build
@@ -62,6 +62,11 @@ bench:
 	$(CARGO) bench --locked --bench vfs
 	$(CARGO) bench --locked --bench watching
 	$(CARGO) bench --locked --bench hosts
+
+# petal and what people would use instead, in turn on the same server or file: docs/performance.md.
+# An hour and more, on a machine with nobody else at work.
+bench-peers:
+	benches/peers/page.sh
 
 # The pages that come from the table of parameters.
 docs:

@@ -34,6 +34,9 @@ GRANT SELECT ON sys.v_$log TO petal;
 GRANT SELECT ON sys.v_$database TO petal;
 GRANT SELECT ON sys.v_$resource_limit TO petal;
 GRANT SELECT ON sys.dba_data_files TO petal;
+--    Whether petal's own session still works where no answer comes. Without it a load whose answer was
+--    lost waits until somebody interrupts it.
+GRANT SELECT ON sys.gv_$session TO petal;
 
 -- 4. A log switch and a checkpoint before each run, and ending an operation that hangs: CANCEL SQL, or
 --    KILL SESSION where that fails (12.2), both of petal's own sessions. This is

@@ -245,6 +245,8 @@ mod tests {
     }
 
     proptest! {
+        // A bootstrap each, in a build without optimization.
+        #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
         fn units_do_not_matter(
             values in prop::collection::vec(1.0f64..1e6, 3..10),

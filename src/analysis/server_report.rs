@@ -1,4 +1,4 @@
-//! What petal's own two snapshots saw beside what the database's report of the run says. Two layers
+//! Petal's own two snapshots beside the database's report of the run: two layers
 //! that should agree: the same statistics, read by two parties. The report's window is the wider
 //! one, since its snapshots are taken before and after petal's, and making them is work that it
 //! counts too; so its totals may be larger, within a stated tolerance, and hardly be smaller.

@@ -1,4 +1,4 @@
-//! Whether an MPI launcher started this petal as one of several; then it joins the others.
+//! Detects an MPI launcher that started this petal as one of several; then it joins the others.
 
 use std::env;
 use std::sync::Arc;

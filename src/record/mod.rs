@@ -1,5 +1,5 @@
-//! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
-//! and the reader for both. Plain values; nothing here measures, judges or prints.
+//! The record that a run leaves on disk: the versioned format `petal-run/1`, the journal that
+//! survives a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
 
 pub mod calibration;
 mod counted;

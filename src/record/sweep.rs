@@ -1,4 +1,4 @@
-//! What a sweep leaves on disk: `sweep.json` (the plan, and which cells are done) and a run's
+//! The files that a sweep leaves: `sweep.json` (the plan, and which cells are done) and a run's
 //! folder per cell. Plain values; choosing the order and running the cells is the runner's.
 //!
 //! A cell's folder has its final name only when everything in it is written, so the folders are

@@ -1,4 +1,4 @@
-//! What the operating system counts: processors, devices, memory, pressure, the network, the time
+//! Counters of the operating system: processors, devices, memory, pressure, the network, the time
 //! of petal's and the server's processes.
 //!
 //! A [`Probe`] takes cumulative [`Sample`]s, cheap enough for once a second; the difference of two

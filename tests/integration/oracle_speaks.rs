@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::oracle_wire::capture;
 use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn};
-use crate::support::{Workplace, count, findings};
+use crate::support::{Running, Workplace, count, findings};
 
 const LOOP: &str = "DECLARE ops ";
 
@@ -94,6 +94,16 @@ fn a_password_is_proved_and_a_wrong_one_refused() {
     }
 }
 
+/// A packet whose length is of both kinds and whose type is nobody's.
+fn of_no_type() -> Vec<u8> {
+    [0, 0, 0, 32, 99].into_iter().chain([0; 27]).collect()
+}
+
+/// The beginning of a packet of data: the driver waits for the rest.
+fn cut_short() -> Vec<u8> {
+    [0, 0, 32, 0, 6].into_iter().chain([0; 27]).collect()
+}
+
 /// The steps before a session, with the release that takes each by itself.
 const STEPS: [(&str, Release); 7] = [
     ("connect", Release::Xe18),
@@ -108,14 +118,12 @@ const STEPS: [(&str, Release); 7] = [
 #[test]
 fn silence_ends_and_garbage_at_each_step_of_the_way_in_are_reported_in_words() {
     let garbage: Vec<u8> = (0..64).map(|at: u8| at.wrapping_mul(37)).collect();
-    // Its length is of both kinds, its type is nobody's.
-    let odd = [0, 0, 0, 32, 99].into_iter().chain([0; 27]).collect::<Vec<u8>>();
     for (step, release) in STEPS {
         let faults = [
             (Fault::Silence, "no answer within 1 s"),
             (Fault::Closed, ""),
             (Fault::Sends(garbage.clone()), ""),
-            (Fault::Sends(odd.clone()), ""),
+            (Fault::Sends(of_no_type()), ""),
             (Fault::Sends(vec![0; 32]), ""),
         ];
         for (fault, told) in faults {
@@ -164,35 +172,68 @@ fn statements_of_a_load() -> Vec<String> {
     statements
 }
 
-#[test]
-fn a_load_whose_connection_ends_at_any_statement_leaves_nothing() {
-    let statements = statements_of_a_load();
-    assert!(statements.len() > 15, "{statements:#?}");
-    // All of them by PETAL_TEST_LONG; else every fourth.
-    let step = if std::env::var_os("PETAL_TEST_LONG").is_some() { 1 } else { 4 };
-    let mut failed = 0;
-    for statement in statements.iter().step_by(step) {
+/// A load whose connection meets a fault at some statement.
+struct FaultyLoad {
+    statement: String,
+    stand_in: StandIn,
+    work: Workplace,
+    petal: Running,
+}
+
+impl FaultyLoad {
+    fn start(statement: &str, fault: Fault) -> Self {
         let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
-        stand_in.fails_at(statement, 0, Fault::Closed);
-        let setup = ["setup", "-s", "1", "--scale", "8M"];
-        let ended = petal(&work, &stand_in, &setup).ends();
+        stand_in.fails_at(statement, 0, fault);
+        let petal = Self::setup(&work, &stand_in).start();
+        Self { statement: statement.to_owned(), stand_in, work, petal }
+    }
+
+    fn setup(work: &Workplace, stand_in: &StandIn) -> crate::support::Petal {
+        let url = format!("{}?connect_timeout=20", stand_in.url());
+        work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url])
+    }
+
+    /// Whether the load failed: then it left nothing, and the next one goes through.
+    fn leaves_all_or_nothing(self) -> bool {
+        let Self { statement, stand_in, work, petal: load } = self;
+        let ended = load.ends();
         let trace = ended.stderr.contains("panicked") || ended.stderr.contains("s3cret");
         assert!(!trace, "{statement}: {}", ended.stderr);
         stand_in.is_well_again();
         let run = petal(&work, &stand_in, &["run", "--work-loop", "1"]).ends();
-        match ended.code {
+        let has_failed = ended.code != Some(0);
+        if has_failed {
+            assert_eq!(ended.code, Some(3), "{statement}: {}", ended.stderr);
+            assert!(run.stderr.contains("not loaded"), "{statement}: {}", run.stderr);
+            Self::setup(&work, &stand_in).exits(0);
+        } else {
             // What it asks to give advice may stay unanswered.
-            Some(0) => assert_eq!(run.code, Some(0), "{statement}: {}", run.stderr),
-            _ => {
-                failed += 1;
-                assert_eq!(ended.code, Some(3), "{statement}: {}", ended.stderr);
-                assert!(run.stderr.contains("not loaded"), "{statement}: {}", run.stderr);
-                petal(&work, &stand_in, &setup).exits(0);
-            }
+            assert_eq!(run.code, Some(0), "{statement}: {}", run.stderr);
         }
         stand_in.understood_all();
+        has_failed
     }
-    assert!(failed > 0);
+}
+
+#[test]
+fn a_load_whose_connection_ends_or_loses_its_answer_at_any_statement_leaves_nothing() {
+    let statements = statements_of_a_load();
+    assert!(statements.len() > 15, "{statements:#?}");
+    // All of them by PETAL_TEST_LONG; else every fourth.
+    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let tried = || statements.iter().step_by(if is_long { 1 } else { 4 }).map(String::as_str);
+    let loads = |statement, fault: &Fault| FaultyLoad::start(statement, fault.clone());
+    // These wait for the rest of an answer, all at once, until their session is found idle.
+    let (lost, odd) = (Fault::Sends(cut_short()), Fault::Sends(of_no_type()));
+    let waiting = tried().chain(["commit"]).map(|statement| loads(statement, &lost));
+    let waiting = waiting.chain(tried().filter(|_| is_long).map(|it| loads(it, &odd)));
+    let waiting: Vec<_> = waiting.collect();
+    let ended = tried().map(|statement| loads(statement, &Fault::Closed));
+    // Each is looked at, whatever the others did.
+    let failed = ended.map(FaultyLoad::leaves_all_or_nothing).filter(|has_failed| *has_failed);
+    assert!(failed.count() > 0);
+    let waited = waiting.into_iter().map(FaultyLoad::leaves_all_or_nothing);
+    assert!(waited.filter(|has_failed| *has_failed).count() > 0);
 }
 
 #[test]
@@ -264,13 +305,26 @@ fn where_nobody_may_cancel_or_kill_the_driver_breaks_the_call_off() {
 }
 
 #[test]
-fn a_server_that_falls_silent_in_a_run_costs_the_operations_of_its_call() {
-    let (stand_in, work) = loaded(Release::Free23, "1");
-    stand_in.fails_at(LOOP, 3, Fault::Silence);
-    let run = petal(&work, &stand_in, &["run", "--run-time", "2", "--json"]).ends().json();
-    // The driver waits twice for what it broke off: six seconds after the end, and as long again.
-    assert_eq!(count(&run, "/ops/cut"), 1, "{}", run["ops"]);
-    assert!(count(&run, "/ops/total") > 1);
+fn an_answer_that_never_comes_in_a_run_costs_the_operations_of_its_call() {
+    let faults = [Fault::Silence, Fault::Sends(cut_short())];
+    let sides = [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE")];
+    let start = |(fault, (side, at)): (&Fault, (&str, &str))| {
+        let (stand_in, work) = loaded(Release::Free23, "1");
+        stand_in.fails_at(at, 6, fault.clone());
+        let args = ["run", "--run-time", "2", "--loop", side, "--json"];
+        (petal(&work, &stand_in, &args).start(), work)
+    };
+    // The driver waits twice for what it broke off: six seconds after the end, and as long again. It
+    // panics where what it has got is the beginning of an answer.
+    let all = faults.iter().flat_map(|fault| sides.map(|side| (fault, side)));
+    let runs: Vec<_> = all.map(start).collect();
+    for (run, _work) in runs {
+        let run = run.ends().json();
+        let lost = run["sessions_lost"].as_array().unwrap();
+        let told = (count(&run, "/ops/cut"), lost.len());
+        assert!([(1, 0), (0, 1)].contains(&told), "{} {lost:?}", run["ops"]);
+        assert!(count(&run, "/ops/total") > 0);
+    }
 }
 
 #[test]

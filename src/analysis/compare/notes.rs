@@ -1,4 +1,4 @@
-//! What spoils a comparison, or must be known beside it.
+//! Notes on a comparison: what spoils it, or must be known beside it.
 
 use super::cells::{Matched, label};
 use super::{ComparedCell, Side, Significance};

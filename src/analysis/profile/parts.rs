@@ -1,5 +1,5 @@
-//! What several sources tell of one database, such as the reports of a day or of all instances of a
-//! cluster, as one profile.
+//! One profile of a database from several sources, such as the reports of a day or of all instances
+//! of a cluster.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How a profile becomes operations of petal's own: rates, work units and redo of an open loop, and
+//! Turns a profile into operations of petal's own: rates, work units and redo of an open loop, and
 //! what they do not imitate. The one place that knows; [`measured`] tells what a trial found.
 
 pub mod measured;

@@ -1,4 +1,4 @@
-//! What the rule says of a record, as findings.
+//! The rule's judgement of a record, as findings.
 
 use serde_json::json;
 

@@ -69,7 +69,7 @@ impl TimedConnector {
         let mut watch =
             ConnectionWatch::new(Arc::clone(&connection), self.policy, self.limits.silence);
         let (inner, limit) = (Arc::clone(&self.inner), self.limits.answer);
-        watch.ask_with(move || login.ask_whether_it_lives(&inner, limit));
+        watch.ask_with(move || login.state_of(identity, &inner, limit));
         let is_silent = Arc::clone(&self.is_silent);
         Ok(Box::new(TimedLink { worker, watch, connection, identity, is_silent }))
     }
@@ -100,13 +100,28 @@ impl Login {
         }
     }
 
-    fn ask_whether_it_lives(self, to: &Arc<dyn Connector>, limit: Duration) -> ServerState {
+    /// Asks the database what it does for a session of petal's that is silent. Where its view of
+    /// sessions may not be read, an answer of any kind is all that can be had.
+    fn state_of(
+        self,
+        (sid, serial): (u64, u64),
+        to: &Arc<dyn Connector>,
+        limit: Duration,
+    ) -> ServerState {
         let to = Arc::clone(to);
         let asked = answered(limit, move || {
             let mut link = self.connect(to.as_ref(), "petal asks")?;
-            link.query(&sql::section(sql::LOOK, "alive"), &[])
+            let of = [Value::Number(sid as i64), Value::Number(serial as i64)];
+            if sid > 0
+                && let Ok(rows) = link.query(&sql::section(sql::LOOK, "session_at_work"), &of)
+            {
+                let is_at_work = !rows.is_empty();
+                return Ok(if is_at_work { ServerState::Working } else { ServerState::Idle });
+            }
+            link.query(&sql::section(sql::LOOK, "alive"), &[])?;
+            Ok(ServerState::Working)
         });
-        asked.map_or_else(|error| ServerState::Silent(error.to_string()), |_| ServerState::Working)
+        asked.unwrap_or_else(|error| ServerState::Silent(error.to_string()))
     }
 }
 
@@ -138,6 +153,7 @@ impl TimedLink {
         job: impl FnOnce(&mut dyn Link) -> Result<R, LinkError> + Send + 'static,
     ) -> Result<R, LinkError> {
         let (watch, silence) = (&self.watch, self.watch.silence);
+        watch.begin_wait();
         let mut next = silence;
         let mut on_tick = |waited| {
             if waited >= next {
@@ -273,26 +289,51 @@ mod tests {
         let asked = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&asked);
         // The third time that it is asked it lets the work end.
-        let scripted = Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
-            let asks = scripted.count_sent("dual");
-            seen.store(asks, Ordering::Relaxed);
-            asks >= 3
-        });
+        let works_until_asked = |question: &'static str| {
+            let seen = Arc::clone(&seen);
+            Scripted::default().hangs_until("CREATE INDEX", move |scripted| {
+                let asks = scripted.count_sent(question);
+                seen.store(asks, Ordering::Relaxed);
+                asks >= 3
+            })
+        };
+        let is_at_work =
+            works_until_asked("gv$session WHERE").answers("gv$session", &[&["ACTIVE"]]);
+        // Nobody granted the view.
+        let is_unknown = works_until_asked("dual").fails("gv$session", 942, "does not exist");
+        for scripted in [is_at_work, is_unknown] {
+            let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
+            link.execute("CREATE INDEX i", &[]).unwrap();
+            assert!(asked.swap(0, Ordering::Relaxed) >= 3);
+        }
+    }
+
+    #[test]
+    fn work_whose_session_is_idle_in_the_database_is_given_up() {
+        // The view has no row of a session at work.
+        let scripted = Scripted::default().hangs("CREATE INDEX");
         let mut link = link(&scripted, WhileServerLives, limits(SHORT, LONG));
-        link.execute("CREATE INDEX i", &[]).unwrap();
-        assert!(asked.load(Ordering::Relaxed) >= 3);
+        let error = link.execute("CREATE INDEX i", &[]).unwrap_err();
+        insta::assert_snapshot!(error, @"no answer, and the server has no work of this connection's left");
+        let asked: Vec<String> =
+            scripted.sent().into_iter().filter(|line| line.contains("gv$session")).collect();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(asked[0].ends_with("[7, 70]"), "its number and serial number: {asked:?}");
     }
 
     #[test]
     fn work_is_given_up_where_nothing_answers() {
-        let scripted = Scripted::default().hangs("CREATE INDEX").hangs("dual");
+        let scripted = Scripted::default().hangs("CREATE INDEX").hangs("gv$session");
         let work = |scripted: &Scripted, answer| {
             let mut link = link(scripted, WhileServerLives, limits(SHORT, answer));
             link.execute("CREATE INDEX i", &[]).unwrap_err().message
         };
         let message = work(&scripted, SHORT);
         assert!(message.contains("none on another connection: no answer for 0 s"), "{message}");
-        let scripted = Scripted::default().hangs("CREATE INDEX").fails("dual", 3113, "end-of-file");
+        let scripted = Scripted::default()
+            .hangs("CREATE INDEX")
+            .fails("gv$session", 3113, "end-of-file")
+            .fails("dual", 3113, "end-of-file");
         let message = work(&scripted, LONG);
         assert!(message.contains("on another connection: ORA-03113"), "{message}");
     }

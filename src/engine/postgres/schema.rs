@@ -14,7 +14,7 @@ use crate::workload::row::COLUMNS;
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
 /// In the routine's comment; raised when the text of the routine changes.
-pub const ROUTINE_VERSION: u32 = 2;
+pub const ROUTINE_VERSION: u32 = 3;
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
@@ -82,11 +82,13 @@ pub fn routine(schema: &str) -> String {
         },
         " ",
     );
-    let select =
-        |schema| select_of(schema, "low", "high").replacen(" FROM", " INTO touched FROM", 1);
+    let selects = |schema| {
+        let select = select_of(schema, "first_key", "first_key + reach");
+        include_str!("sql/selects.sql").trim_end().replace("{select}", &select)
+    };
     include_str!("sql/routine.sql")
-        .replace("{select_own}", &select(schema))
-        .replace("{select_first}", &select("petal1"))
+        .replace("{selects_own}", &selects(schema))
+        .replace("{selects_first}", &selects("petal1"))
         .replace("{schema}", schema)
         .replace("{declarations}", &declarations)
         .replace("{assign_one}", &(assign_one + " END IF;"))

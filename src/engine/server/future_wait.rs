@@ -68,6 +68,7 @@ impl FutureWait {
         if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {
             return Err(GivenUp::Interrupted);
         }
+        watch.begin_wait();
         let mut future = pin!(future);
         let (mut silence, mut ticks) = (None, None);
         runtime.block_on(poll_fn(|context| {

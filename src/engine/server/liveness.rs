@@ -1,4 +1,4 @@
-//! How long an answer is waited for, and what happens when none comes. A peer that keeps its
+//! Limits on the wait for an answer, and what happens when none comes. A peer that keeps its
 //! connection and says nothing (a stopped server, a network that swallows packets) would otherwise
 //! hold petal for ever. No SQL stands here, and nothing connects: an engine brings both.
 
@@ -115,6 +115,13 @@ impl ConnectionWatch {
         self.check = Some(Arc::new(SilenceCheck { ask_server, idle_in_a_row: AtomicU32::new(0) }));
     }
 
+    /// Call this when a wait begins: what the server said of an earlier one does not count for it.
+    pub fn begin_wait(&self) {
+        if let Some(check) = &self.check {
+            check.idle_in_a_row.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Call this when the peer has been silent for [`Self::silence`], and each time it was again.
     pub fn on_silence(&self) {
         match (self.policy, &self.check) {
@@ -228,6 +235,20 @@ mod tests {
         }
         check.judge(&Idle, &connection, SILENCE);
         assert!(connection.reason().unwrap().contains("no work"));
+    }
+
+    #[test]
+    fn what_the_server_said_of_an_earlier_wait_does_not_count() {
+        let connection = AbortHandle::new();
+        let mut watch =
+            ConnectionWatch::new(Arc::clone(&connection), TimeoutPolicy::WhileServerLives, SILENCE);
+        watch.ask_with(|| ServerState::Idle);
+        for _ in 0..3 {
+            watch.begin_wait();
+            let check = watch.check.as_ref().unwrap();
+            check.judge(&ServerState::Idle, &connection, SILENCE);
+            assert_eq!(connection.reason(), None);
+        }
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn merged_of(shares: &[Seconds], kill_last: bool) -> (Run, tempfile::TempDir) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn merged_shares_are_the_whole(
         shares in prop::collection::vec(

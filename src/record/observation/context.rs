@@ -1,4 +1,4 @@
-//! What a run was made with and on, as text: what two sides of a comparison may differ in.
+//! The settings, target and host of a run, as text: what two sides of a comparison may differ in.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the operating system saw, under the names and units of iostat, vmstat and mpstat.
+//! Figures of the operating system, under the names and units of iostat, vmstat and mpstat.
 
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::Table;

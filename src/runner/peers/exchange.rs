@@ -1,4 +1,4 @@
-//! What the hosts of a run tell each other: the plan, whether all are ready, seconds as they pass,
+//! Messages between the hosts of a run: the plan, whether all are ready, seconds as they pass,
 //! and at the end the records.
 
 use std::path::{Path, PathBuf};

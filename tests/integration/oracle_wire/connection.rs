@@ -70,7 +70,11 @@ impl<'a> Connection<'a> {
                     self.step("log-off")?;
                     return self.answer_status().map(|()| drop(self.requests.read()));
                 }
-                Ok(request) => self.execute(request)?,
+                Ok(request) => {
+                    self.flags.is_idle.store(false, Ordering::Relaxed);
+                    self.execute(request)?;
+                    self.flags.is_idle.store(true, Ordering::Relaxed);
+                }
                 // The call was over before the client broke it off.
                 Err(Broken::Marker(_)) => self.broken(1013, "user requested cancel")?,
                 Err(broken) => return Err(broken),
@@ -85,6 +89,7 @@ impl<'a> Connection<'a> {
             Fault::Silence => {}
             Fault::Closed => return Err(Broken::Ended),
             Fault::Sends(bytes) => {
+                self.flags.is_idle.store(true, Ordering::Relaxed);
                 let _ = self.packets().stream.write_all(&bytes);
             }
             other => return Ok(Some(other)),
@@ -255,7 +260,7 @@ impl<'a> Connection<'a> {
         let bound = values(&execute);
         let answer = match sql.starts_with("DECLARE ops ") {
             true => self.call(&raw, &sql, named(&sql, &bound)),
-            false => self.administer(&sql).unwrap_or_else(|| {
+            false => self.of_sessions(&sql, &bound).unwrap_or_else(|| {
                 let mut world = self.shared.world();
                 world.execute(self.session, &sql, &bound)
             }),
@@ -324,8 +329,17 @@ impl<'a> Connection<'a> {
         self.requests.cursors.insert(cursor, (sql, binds));
     }
 
-    /// Cancels or kills another session, as `ALTER SYSTEM` does it.
-    fn administer(&self, sql: &str) -> Option<Answer> {
+    /// Says whether another session works; cancels or kills it, as `ALTER SYSTEM` does it.
+    fn of_sessions(&self, sql: &str, bound: &[Vec<Value>]) -> Option<Answer> {
+        if sql.starts_with("SELECT status FROM gv$session ") {
+            let (session, serial) = (bound[0][0].number(), bound[0][1].number());
+            let sessions = lock(&self.shared.sessions);
+            let is_idle = |flags: &Arc<Flags>| flags.is_idle.load(Ordering::Relaxed);
+            let works =
+                serial == session * 10 && sessions.get(&session).is_some_and(|it| !is_idle(it));
+            let rows = if works { vec![vec!["ACTIVE".to_owned()]] } else { Vec::new() };
+            return Some(Answer::Rows(rows));
+        }
         let is_kill = sql.starts_with("ALTER SYSTEM KILL SESSION '");
         if !is_kill && !sql.starts_with("ALTER SYSTEM CANCEL SQL '") {
             return None;

@@ -62,9 +62,11 @@ pub struct Call {
     pub errors: String,
 }
 
-/// What others may do to a session.
+/// What others may see of a session, and do to it.
 #[derive(Default)]
 pub struct Flags {
+    /// It answered, and waits for what is asked next.
+    pub is_idle: AtomicBool,
     pub cancelled: AtomicBool,
     pub killed: AtomicBool,
 }

@@ -79,6 +79,12 @@ SELECT version FROM product_component_version WHERE product LIKE 'Oracle%'
 -- name: alive
 SELECT dummy FROM dual
 
+-- name: session_at_work
+-- A row if the session works; where two instances have one of these numbers, if either works.
+-- SERVER is NONE where no shared server serves the session: it may wait in their queue.
+SELECT status FROM gv$session
+WHERE sid = :1 AND serial# = :2 AND (status = 'ACTIVE' OR server = 'NONE')
+
 -- name: instance
 SELECT TO_CHAR(SYS_CONTEXT('USERENV', 'INSTANCE')) FROM dual
 

@@ -1,4 +1,4 @@
-//! What the database says of itself: counters, settings, settling.
+//! Statistics of the database itself: counters, settings, settling.
 
 use super::*;
 

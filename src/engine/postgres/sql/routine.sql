@@ -13,8 +13,10 @@
 -- 'position SQLSTATE text'; any other ends the loop after it is noted.
 --
 -- COMMIT may not stand in a block with EXCEPTION, nor may the procedure have SET or SECURITY
--- DEFINER, nor the CALL stand in a transaction. SELECTs share a block as long as pause lasts;
--- then a commit lets go of the snapshot, so that others' dead rows can be pruned.
+-- DEFINER, nor the CALL stand in a transaction. SELECTs that follow each other share one statement,
+-- which is prepared once for all of them and reads the clock after each, as long as pause lasts; then a
+-- commit lets go of the snapshot, so that others' dead rows can be pruned. If the statement fails, the
+-- first of its operations has the error, and those behind it were not done.
 CREATE OR REPLACE PROCEDURE {schema}.petal_run(
     kinds smallint[], reaches bigint[], untils integer[], firsts bigint[], fillers text[],
     width integer, tail text, budget_us bigint,
@@ -32,6 +34,9 @@ DECLARE
     low bigint;
     high bigint;
     touched bigint;
+    moments timestamptz[];
+    others bigint[];
+    share integer := 16;
     filler text;
     moment timestamptz;
     deadline timestamptz;
@@ -41,7 +46,7 @@ BEGIN
     started := clock_timestamp();
     moment := started;
     deadline := started + budget_us * interval '1 microsecond';
-    ends := array_fill(started, ARRAY[total]);
+    ends := ARRAY[]::timestamptz[];
     counts := array_fill(NULL::bigint, ARRAY[1]);
     done := 0;
     <<operations>>
@@ -57,27 +62,33 @@ BEGIN
                     upto := untils[run];
                 END IF;
                 EXIT WHEN kind NOT IN (1, 2, 11, 12);
-                -- The hot loop: every statement in it costs each SELECT.
-                FOR item IN done + 1 .. upto LOOP
-                    low := firsts[item];
-                    high := low + reach;
+                IF kind IN (1, 11) THEN
                     IF kind = 1 THEN
-                        {select_own};
-                    ELSIF kind = 11 THEN
-                        {select_first};
-                    ELSIF kind = 2 THEN
+                        {selects_own};
+                    ELSE
+                        {selects_first};
+                    END IF;
+                    ends := ends || moments;
+                    IF touched > 0 THEN
+                        counts[done + 1 : done + cardinality(moments)] := others;
+                    END IF;
+                    done := cardinality(ends);
+                    moment := ends[done];
+                    -- What is left over at the pause has cost a look at the clock each.
+                    share := 4 * cardinality(moments);
+                ELSE
+                    IF kind = 2 THEN
                         SELECT count(c2) INTO touched FROM {schema}.cf2;
                     ELSE
                         SELECT count(c2) INTO touched FROM petal1.cf2;
                     END IF;
                     moment := clock_timestamp();
-                    ends[item] := moment;
+                    done := done + 1;
+                    ends[done] := moment;
                     IF touched <> expected THEN
-                        counts[item] := touched;
+                        counts[done] := touched;
                     END IF;
-                    done := item;
-                    EXIT WHEN moment >= pause;
-                END LOOP;
+                END IF;
             END LOOP;
         EXCEPTION WHEN query_canceled OR OTHERS THEN
             moment := clock_timestamp();

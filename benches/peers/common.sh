@@ -1,0 +1,73 @@
+# What the scripts beside it share: a folder that is removed, petal's release build, two programs
+# measured in turn, rows of one table, and what petal's own `compare` makes of them.
+#
+# A row is one measurement of one program: test, peer, program (petal or peer), operations a second,
+# processor microseconds an operation of client and server together, 99th percentile in microseconds; a
+# figure that a peer does not have is empty. ROWS names the table to append to; without it a script prints its own comparison.
+# ROUNDS and SECONDS_EACH are how often and how long each program runs; PLACE is where data lies.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} place=${PLACE:-/var/tmp}
+petal=$(realpath -m "${PETAL:-target/release/petal}")
+[ -n "${PETAL:-}" ] || cargo build --release --locked -q
+folder=$(mktemp -d "$place/petal-peers-XXXXXX")
+chmod 755 "$folder"
+header=test,peer,program,operations_s,cpu_us,p99_us
+rows=${ROWS:-$folder/rows.csv}
+[ -s "$rows" ] || echo "$header" >"$rows"
+hz=$(getconf CLK_TCK)
+servers=()
+
+# The servers that were started, and all data.
+clean() {
+    for server in "${servers[@]}"; do kill -KILL "$server" 2>/dev/null || true; done
+    sleep 0.3
+    rm -rf "$folder"
+}
+trap clean EXIT
+
+# Runs a command; its output goes to $folder/out, its processor seconds are printed.
+timed() {
+    local TIMEFORMAT='%U %S'
+    { time "$@" >"$folder/out" 2>"$folder/err"; } 2>&1 | awk '{print $1 + $2}'
+}
+
+# A command as another user where root is who asks; servers refuse root.
+as() {
+    local user=$1
+    shift
+    if [ "$(id -u)" = 0 ]; then runuser -u "$user" -- "$@"; else "$@"; fi
+}
+
+# Processor seconds of a process and of its children that have ended.
+processor_s() { awk -v hz="$hz" '{print ($14 + $15 + $16 + $17) / hz}' "/proc/$1/stat"; }
+
+# petal with what every measurement has; JSON goes to $folder/out, processor seconds are printed.
+petal_run() {
+    timed "$petal" -q run --out "$folder/results" --json "$@"
+}
+
+# in_turn TEST PEER PETAL_COMMAND PEER_COMMAND: each command prints operations a second, processor
+# microseconds an operation and, if it has it, the 99th percentile. Who begins changes with the round.
+in_turn() {
+    local test=${1//,/} peer=$2 round program figures # no comma within a cell
+    local -A command=([petal]=$3 [peer]=$4)
+    for round in $(seq "$rounds"); do
+        local order="petal peer"
+        [ $((round % 2)) = 1 ] || order="peer petal"
+        for program in $order; do
+            figures=$(${command[$program]}) && [ "$(echo "$figures" | awk '{print ($1 > 0)}')" = 1 ] || {
+                echo "$test: ${command[$program]} failed: $(tail -3 "$folder/err")" >&2
+                return 1
+            }
+            echo "$test,$peer,$program,$(echo "$figures" | awk '{print $1 "," $2 "," $3}')" >>"$rows"
+        done
+    done
+}
+
+# The end of a script: what petal's own comparison says of its rows, pair by pair.
+shown() {
+    [ -n "${ROWS:-}" ] ||
+        "$petal" compare "$rows" --factors test,peer,program --by program --baseline peer --in-turn
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# All comparisons with peers, one after the other, and docs/performance.md written anew between its two
+# marks: `make bench-peers`. An hour or more on a quiet machine. What is missing it installs from Debian's
+# packages.
+#
+#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [PLACE=/var/tmp] [ONLY="device mysql"] benches/peers/page.sh [PGIO_FOLDER]
+#
+# ONLY takes some of them; the rows of the others are kept as they were, from target/peers/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+packages=()
+for program in fio sysbench jq curl pgbench mariadbd; do
+    PATH=$PATH:/usr/sbin:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1) \
+        command -v $program >/dev/null && continue
+    case $program in
+        pgbench) packages+=(postgresql postgresql-contrib) ;;
+        mariadbd) packages+=(mariadb-server) ;;
+        *) packages+=($program) ;;
+    esac
+done
+sh scripts/install-test-servers.sh
+if [ ${#packages[@]} -gt 0 ]; then
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}"
+fi
+cargo build --release --locked -q
+export PETAL=$PWD/target/release/petal
+mkdir -p target/peers
+
+# run NAME COMMAND...: rows of the comparison go to target/peers/NAME.csv once it is through.
+run() {
+    local name=$1
+    shift
+    [ -z "${ONLY:-}" ] || [[ " $ONLY " == *" $name "* ]] || return 0
+    echo "$name: $*" >&2
+    rm -f target/peers/$name.new
+    ROWS=$PWD/target/peers/$name.new "$@"
+    mv target/peers/$name.new target/peers/$name.csv
+}
+run device benches/peers/device.sh
+run tmpfs env PLACE=/dev/shm benches/peers/device.sh
+run sqlite benches/peers/sqlite.sh
+run postgres benches/peers/postgres.sh "$@"
+run mysql benches/peers/mysql.sh
+run load benches/peers/load.sh
+run watching benches/peers/watching.sh
+awk 'FNR > 1 || NR == 1' target/peers/*.csv >target/peers/all
+
+# One line of the table for each test and peer: ratios of petal to the peer, with their intervals.
+table() {
+    "$PETAL" compare target/peers/all --factors test,peer,program --by program --baseline peer \
+        --in-turn --csv | awk -F, '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        {
+            key = $at["test"] " | " $at["peer"]
+            if (!(key in seen)) { seen[key] = 1; keys[++count] = key }
+            share = sprintf("%.3f", 1 + $at["change_pct"] / 100)
+            if ($at["change_low_pct"] != "")
+                share = share sprintf(" (%.3f to %.3f)", 1 + $at["change_low_pct"] / 100,
+                    1 + $at["change_high_pct"] / 100)
+            figure[key, $at["metric"]] = $at["baseline_mean"] == "" ? "-" : share
+            if ($at["metric"] == "operations_s") rate[key] = sprintf("%.0f", $at["baseline_mean"])
+        }
+        function of(key, metric) { return (key, metric) in figure ? figure[key, metric] : "-" }
+        END {
+            print "| test | peer | peer: operations/s | rate | processor time an operation | p99 |"
+            print "|---|---|---|---|---|---|"
+            for (i = 1; i <= count; i++)
+                print "| " keys[i] " | " rate[keys[i]] " | " of(keys[i], "operations_s") " | " \
+                    of(keys[i], "cpu_us") " | " of(keys[i], "p99_us") " |"
+        }'
+}
+version() { "$@" 2>/dev/null | head -1 || true; }
+{
+    sed '/<!-- figures -->/q' docs/performance.md
+    echo
+    echo "Measured on $(date -u +%F) with $("$PETAL" --version) ($(git rev-parse --short HEAD)): $(nproc) processors" \
+        "($(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo)), $(awk '/MemTotal/ {printf "%.0f", $2 / 1048576}' /proc/meminfo) GiB," \
+        "Linux $(uname -r), $(stat -f -c %T "${PLACE:-/var/tmp}") on a virtual disk;" \
+        "$(version fio --version), $(version sysbench --version), $(version pgbench --version), $(version mariadb --version)."
+    echo
+    table
+    echo
+    sed -n '/<!-- end of figures -->/,$p' docs/performance.md
+} >target/peers/page.md
+mv target/peers/page.md docs/performance.md

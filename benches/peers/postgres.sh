@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# petal beside pgbench running the same prepared SELECT on the same table of a private PostgreSQL
+# server (own folder, socket and user), and beside pgio where its folder is given.
+#
+#   [ROUNDS=5] [SECONDS_EACH=4] [STARTS=2] [UNITS="8 64 255"] benches/peers/postgres.sh [PGIO_FOLDER]
+#
+# cached: 1 GiB in shared_buffers, one session; operations are rows visited. The time of a cached block
+#   moves threefold between starts of one server, with where its memory lies: both programs run on each
+#   of STARTS starts.
+# physical: 8 GiB, shared_buffers of 64 MiB, 4 and 32 sessions, no prefetch, and the memory of the server
+#   with its page cache held to 512 MiB by a control group (skipped where none can be made: root, and the
+#   memory controller); operations are the blocks that the server says it read.
+# pgio: its own tables of the same size beside petal's; operations are the blocks that the server
+#   counted for its database, hits and reads, which are the same for petal's runs beside it.
+#
+# Needs root or an ordinary user, PostgreSQL's programs, jq, and room for 20 GiB.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+pgio=${1:-}
+programs=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
+[ "$(id -u)" != 0 ] || chown postgres "$folder"
+group=/sys/fs/cgroup/petal-peers-$$
+export PGHOST=$folder PGUSER=petal PGDATABASE=postgres
+url="postgres://petal@/postgres?host=$folder"
+
+# start SETTINGS...: a server; its processes are members of the control group, where there is one.
+start() {
+    as postgres "$programs/pg_ctl" -D "$folder/data" -w -l "$folder/log" start \
+        -o "-k $folder -c listen_addresses= -c max_wal_size=8GB $*" >/dev/null
+    postmaster=$(head -1 "$folder/data/postmaster.pid")
+    servers=("$postmaster")
+}
+stop() {
+    as postgres "$programs/pg_ctl" -D "$folder/data" -m fast stop >/dev/null
+    servers=()
+}
+query() { "$programs/psql" -qAt -c "$1"; }
+
+# cost OPERATIONS CLIENT_SECONDS TICKS: operations a second, processor microseconds an operation of the
+# client and of the server's processes, which had TICKS before.
+cost() {
+    # A session's processor time is the server's once it has ended.
+    sleep 0.5
+    echo "$1 $seconds $2 $(processor_s "$postmaster") $3" |
+        awk '{print $1 / $2, ($3 + $4 - $5) * 1e6 / $1}'
+}
+blocks_read() {
+    sleep 1.2 # The server adds a session's counts up to a second late.
+    query "SELECT sum(blks_read) FROM pg_stat_database"
+}
+
+petal_select() {
+    petal_run -s "$sessions" -t 1 --update-pct 0 --work-unit "$unit" --loop "$loop" --prefetch 0 \
+        --run-time "$seconds" --db "$url" --no-os-perf-data TRUE
+}
+pgbench_select() {
+    local jobs=() schema
+    for schema in $(seq "$sessions"); do
+        cat >"$folder/select$schema.sql" <<SQL
+\set first random(1, $scale - $unit + 1)
+SELECT count(c2) FROM (SELECT c2 FROM petal$schema.cf1
+    WHERE custid BETWEEN :first AND :first + $unit - 1 OFFSET 0) AS visited;
+SQL
+        jobs+=(-f "$folder/select$schema.sql")
+    done
+    PGOPTIONS="-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off -c jit=off" \
+        timed "$programs/pgbench" -n -M prepared -c "$sessions" -j 1 -T "$seconds" "${jobs[@]}"
+}
+
+# Rows visited, as each program counts its own operations.
+petal_cached() {
+    local ticks client
+    ticks=$(processor_s "$postmaster") client=$(petal_select)
+    cost "$(jq ".ops.select * $unit" "$folder/out")" "$client" "$ticks"
+}
+pgbench_cached() {
+    local ticks client
+    ticks=$(processor_s "$postmaster") client=$(pgbench_select)
+    cost "$(awk -v unit="$unit" '/^number of transactions actually/ {sub("/.*", ""); print $NF * unit}' \
+        "$folder/out")" "$client" "$ticks"
+}
+# Blocks that the server read, by its own count.
+physical() {
+    local before ticks client
+    before=$(blocks_read) ticks=$(processor_s "$postmaster") client=$("$1")
+    cost $(($(blocks_read) - before)) "$client" "$ticks"
+}
+petal_physical() { physical petal_select; }
+pgbench_physical() { physical pgbench_select; }
+
+# pgio, for a reader who has it: its own tables, its own loop, measured as blocks that the server visited.
+visited() { sleep 1.2; query "SELECT sum(blks_hit + blks_read) FROM pg_stat_database"; }
+pgio_conf() {
+    cat >"$folder/pgio/pgio.conf" <<CONF
+UPDATE_PCT=0
+RUN_TIME=$seconds
+NUM_SCHEMAS=1
+NUM_THREADS=1
+WORK_UNIT=$unit
+UPDATE_WORK_UNIT=8
+SCALE=1G
+DBNAME=$PGDATABASE
+CONNECT_STRING="$PGDATABASE"
+CREATE_BASE_TABLE=TRUE
+CONF
+}
+petal_visited() {
+    local before ticks client
+    before=$(visited) ticks=$(processor_s "$postmaster") client=$(petal_select)
+    cost $(($(visited) - before)) "$client" "$ticks"
+}
+pgio_visited() {
+    local before ticks client
+    pgio_conf
+    before=$(visited) ticks=$(processor_s "$postmaster")
+    client=$(cd "$folder/pgio" && timed bash ./runit.sh)
+    cost $(($(visited) - before)) "$client" "$ticks"
+}
+
+as postgres "$programs/initdb" -N -A trust -U petal -D "$folder/data" >/dev/null
+sessions=1 scale=131072
+start -c shared_buffers=1500MB
+"$petal" -q setup -s 1 --scale $scale --db "$url" >/dev/null
+if [ -n "$pgio" ]; then
+    cp -r "$pgio" "$folder/pgio"
+    unit=8 pgio_conf
+    (cd "$folder/pgio" && bash ./setup.sh >"$folder/pgio.log" 2>&1)
+fi
+stop
+for _ in $(seq "${STARTS:-2}"); do
+    start -c shared_buffers=3GB
+    loop=server unit=255
+    petal_run -s 1 -t 1 --update-pct 0 --run-time 1 --warm-up cache --db "$url" >/dev/null
+    for unit in ${UNITS:-8 64 255}; do
+        for loop in server set client; do
+            in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgbench petal_cached pgbench_cached
+            [ -z "$pgio" ] || [ $loop = client ] ||
+                in_turn "PostgreSQL cached: LOOP=$loop WORK_UNIT=$unit" pgio petal_visited pgio_visited
+        done
+    done
+    stop
+done
+
+# held MIB: a control group of so much memory that holds this script, and so the servers it starts.
+held() {
+    if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+        echo +memory >/sys/fs/cgroup/cgroup.subtree_control && mkdir "$group" &&
+            echo $(($1 << 20)) >"$group/memory.max"
+    else
+        group=/sys/fs/cgroup/memory/petal-peers-$$
+        mkdir "$group" && echo $(($1 << 20)) >"$group/memory.limit_in_bytes"
+    fi 2>>"$folder/err"
+}
+if held 600; then
+    # Only the server's processes, whose parent starts in it; the group goes when they have.
+    start_held() { (echo $BASHPID >"$group/cgroup.procs" && start -c shared_buffers=64MB "$@"); }
+    start -c shared_buffers=64MB -c wal_level=minimal -c max_wal_senders=0
+    "$petal" -q drop --db "$url" >/dev/null
+    "$petal" -q setup -s 32 --scale 256M --db "$url" >/dev/null
+    stop
+    # What the load left in the page cache is charged to nobody in the group.
+    find "$folder/data" -type f -size +1M -exec dd if={} iflag=nocache count=0 status=none \;
+    start_held
+    postmaster=$(head -1 "$folder/data/postmaster.pid") servers=("$postmaster")
+    scale=32768 unit=64
+    for sessions in 4 32; do
+        for loop in server client; do
+            in_turn "PostgreSQL physical: LOOP=$loop, $sessions sessions" pgbench \
+                petal_physical pgbench_physical
+        done
+    done
+    stop
+    rmdir "$group" || true
+else
+    echo "no control group for memory can be made here: PostgreSQL's physical reads are left out" >&2
+fi
+shown
