@@ -21,8 +21,8 @@ use crate::workload::scatter::Permutation;
 const STATEMENT_ROWS: u64 = 64;
 /// Bytes of the blocks of one transaction. A group of servers takes none of much more.
 const COMMIT_BYTES: u64 = 64 << 20;
-/// The text of which the server makes a filler. It copies piece by piece, so a short one takes it longer
-/// than all the rest of a load.
+/// The text of which the server makes a filler. It copies piece by piece: pieces of one character
+/// take it as long as all the rest of an INSERT.
 const FILLER_PIECE_BYTES: usize = 64;
 
 pub struct Filling<'a> {
