@@ -318,8 +318,12 @@ mod tests {
         let run = run(vec![SeenReport::unread("awr.html", "it ends behind its title".into())]);
         assert_eq!(found(&run), None);
         let unknown = crate::analysis::not_judged(&run);
-        let told = unknown.iter().find(|judged| judged.id == ID).unwrap();
-        assert!(told.reason.contains("awr.html: it ends behind its title"), "{}", told.reason);
+        let reported = unknown.iter().find(|judged| judged.id == ID).unwrap();
+        assert!(
+            reported.reason.contains("awr.html: it ends behind its title"),
+            "{}",
+            reported.reason
+        );
         assert_eq!(compare(&fixture::mixed_run()), None);
     }
 }

@@ -92,7 +92,7 @@ impl CpuPercents {
 pub struct DeviceFigures {
     /// As /proc/diskstats prints it.
     pub name: String,
-    /// False for a disk below: it is told for comparison, and not added up.
+    /// False for a disk below: it is reported for comparison, and not added up.
     pub data: bool,
     #[serde(flatten)]
     pub shown: DeviceRates,

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(interval.cpu().unwrap().user, 100.0);
         assert_eq!(interval.cpus.host.unwrap().share().unwrap().user, 50.0);
         assert_eq!(interval.busiest_cpu, Some((1, 100.0)));
-        assert_eq!(interval.cpus.each.len(), 2, "each processor is told");
+        assert_eq!(interval.cpus.each.len(), 2, "each processor is reported");
     }
 
     /// A server of its own processes, control group and processors, recorded.
