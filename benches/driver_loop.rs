@@ -73,8 +73,8 @@ fn whole_loop() -> Duration {
 fn one_of_two_hosts() -> Duration {
     let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
     let hosts = Together::new(Arc::new(AlwaysReady), caller);
-    let told = Told { hosts: &hosts, shown: &Silent };
-    driven(Share { number: 2, of: 2 }, Start::Together(&hosts), &told)
+    let reported = Told { hosts: &hosts, shown: &Silent };
+    driven(Share { number: 2, of: 2 }, Start::Together(&hosts), &reported)
 }
 
 /// The first host as the second one hears it.

@@ -1,5 +1,5 @@
-//! Whether a drive was so empty that it writes as an empty drive does: flash with few blocks in use
-//! has nothing to collect. Blocks never written are not met: setup writes every one.
+//! Judges whether a drive was so empty that it writes as an empty drive does: flash with few blocks
+//! in use has nothing to collect. Blocks never written are not met: setup writes every one.
 //!
 //! What counts is the drive, not the file system: of what lies outside of it (other partitions and
 //! volumes) nothing is known, so all of that is taken as in use. Only a drive that is nearly empty

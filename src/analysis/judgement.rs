@@ -1,4 +1,4 @@
-//! What a rule comes to: a finding with its evidence, nothing, or "this record cannot tell".
+//! The outcome of a rule: a finding with its evidence, nothing, or "this record cannot tell".
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What ran out: processors, petal itself.
+//! Limits that a run met: processors, petal itself.
 
 use serde_json::json;
 

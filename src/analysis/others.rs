@@ -1,4 +1,4 @@
-//! Whether somebody else used the devices or the processors, before or during the run.
+//! Judges whether somebody else used the devices or the processors, before or during the run.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What delivered I/O costs: PRICE_PER_MONTH over the physical I/O of the highest load that an
+//! The price of delivered I/O: PRICE_PER_MONTH over the physical I/O of the highest load that an
 //! objective for latency admits, or of the peak without one. Pure functions of petals.
 
 use serde::Serialize;

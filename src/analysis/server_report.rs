@@ -1,4 +1,4 @@
-//! What petal's own two snapshots saw beside what the database's report of the run says. Two layers
+//! Petal's own two snapshots beside the database's report of the run: two layers
 //! that should agree: the same statistics, read by two parties. The report's window is the wider
 //! one, since its snapshots are taken before and after petal's, and making them is work that it
 //! counts too; so its totals may be larger, within a stated tolerance, and hardly be smaller.
@@ -318,8 +318,12 @@ mod tests {
         let run = run(vec![SeenReport::unread("awr.html", "it ends behind its title".into())]);
         assert_eq!(found(&run), None);
         let unknown = crate::analysis::not_judged(&run);
-        let told = unknown.iter().find(|judged| judged.id == ID).unwrap();
-        assert!(told.reason.contains("awr.html: it ends behind its title"), "{}", told.reason);
+        let reported = unknown.iter().find(|judged| judged.id == ID).unwrap();
+        assert!(
+            reported.reason.contains("awr.html: it ends behind its title"),
+            "{}",
+            reported.reason
+        );
         assert_eq!(compare(&fixture::mixed_run()), None);
     }
 }

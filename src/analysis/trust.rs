@@ -1,4 +1,4 @@
-//! How far the record can be trusted: is it whole, long enough, steady ([`steady`] says that),
+//! Trust in the record: is it whole, long enough, steady ([`steady`] says that),
 //! repeated, even.
 
 use serde_json::json;

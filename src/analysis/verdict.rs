@@ -115,8 +115,8 @@ fn limited_by(run: &Run) -> String {
 /// The share of DB time that sessions spent on a processor. The database counts it; where it works
 /// within petal, petal's own processor time stands for it. None where neither is known.
 fn processor_share(run: &Run) -> Option<f64> {
-    let told = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
-    let told_us = told.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
+    let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
+    let told_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
     let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
     let share = run.share_of_db_time(told_us.or(own_us.map(|s| s * 1e6))?)?;
     Some(share.min(1.0))

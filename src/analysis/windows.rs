@@ -17,16 +17,16 @@ pub(super) fn note<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Optio
             others.entry(why).or_default().push(&seen.source);
         }
     }
-    let told: Vec<String> = others.iter().map(|(why, runs)| told(why, runs, all)).collect();
-    (!told.is_empty()).then(|| {
+    let reported: Vec<String> = others.iter().map(|(why, runs)| reported(why, runs, all)).collect();
+    (!reported.is_empty()).then(|| {
         format!(
             "whole-run: figures are of the whole run and not of its steady window in {}",
-            told.join("; in ")
+            reported.join("; in ")
         )
     })
 }
 
-fn told(why: &str, runs: &[&str], all: usize) -> String {
+fn reported(why: &str, runs: &[&str], all: usize) -> String {
     if runs.len() == all {
         return format!("every run ({why})");
     }

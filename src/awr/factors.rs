@@ -1,4 +1,4 @@
-//! What the name of a file says of the run that the report is of: `awr.txt.128` has 128 sessions,
+//! Factors of a run that stand in the name of its report's file: `awr.txt.128` has 128 sessions,
 //! `awr_20_16.txt` UPDATE_PCT 20 and 16 sessions. A pattern describes any other habit.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a report lets one judge of its run, by the rules of the method. A rule that the report
+//! Findings about the run that a report is of, by the rules of the method. A rule that the report
 //! cannot answer says nothing.
 
 use serde_json::Value;

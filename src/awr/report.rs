@@ -1,4 +1,4 @@
-//! What was read of a report: the value that all outputs are made of. No reading, no judging.
+//! The content of a report: the value that all outputs are made of. No reading, no judging.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

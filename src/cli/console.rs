@@ -78,7 +78,7 @@ impl Console {
     }
 
     /// A result, for a person or a pipe. A reader that went away is no error; anything else that
-    /// keeps the result from being written is told, and [`Self::exit`] makes it an exit code.
+    /// keeps the result from being written is reported, and [`Self::exit`] makes it an exit code.
     pub fn result(&self, text: &str) {
         self.styled_result(&printable(text));
     }

@@ -68,7 +68,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Adds what lies there; what cannot be read is told and passed over.
+    /// Adds what lies there; what cannot be read is reported and passed over.
     pub(super) fn look(
         &mut self,
         path: &Path,

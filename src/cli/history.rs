@@ -63,11 +63,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
         }
     }
     let by = matches.get_one::<String>("by").map_or(DAY.to_owned(), |by| by.trim().to_lowercase());
-    let told = history(&seen, &by, &metrics)?;
-    let held: Vec<Held> = gates.iter().map(|gate| told.hold(gate)).collect();
+    let reported = history(&seen, &by, &metrics)?;
+    let held: Vec<Held> = gates.iter().map(|gate| reported.hold(gate)).collect();
     let text = match matches.get_flag("json") {
-        true => report::json::history(&told, &held).map_err(Failure::failed("the history"))?,
-        false => console.laid_out(|| report::history::render(&told, &held)),
+        true => report::json::history(&reported, &held).map_err(Failure::failed("the history"))?,
+        false => console.laid_out(|| report::history::render(&reported, &held)),
     };
     console.result(&text);
     Ok(match held.iter().map(|held| held.outcome).max() {

@@ -1,4 +1,4 @@
-//! Whether an MPI launcher started this petal as one of several; then it joins the others.
+//! Detects an MPI launcher that started this petal as one of several; then it joins the others.
 
 use std::env;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ pub fn with_hosts(
     };
     let quiet = Console::new(true);
     let console = if hosts.is_first() { console } else { &quiet };
-    let (summed, told) = (Summed::new(&hosts, console), Told { hosts: &hosts, shown: console });
+    let (summed, reported) = (Summed::new(&hosts, console), Told { hosts: &hosts, shown: console });
     let context = match hosts.is_first() {
         true => Context { hosts: Some(&hosts), watch: &summed, ..context },
         false => {
-            Context { hosts: Some(&hosts), watch: &told, ..source::context(&signals, console) }
+            Context { hosts: Some(&hosts), watch: &reported, ..source::context(&signals, console) }
         }
     };
     let exit = work(&context, console);
@@ -120,14 +120,15 @@ struct Ranks {
 /// The ranks, if a launcher started several, and the variable that says so.
 fn launched() -> Option<(&'static str, Ranks)> {
     let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
-    let told = |size: &'static str, rank: &str| {
+    let reported = |size: &'static str, rank: &str| {
         Some((size, Ranks { size: number(size)?, rank: number(rank).unwrap_or(0) }))
     };
     // A job of Slurm has its number of tasks whether MPI starts them or not.
-    let by_pmix =
-        || told("SLURM_STEP_NUM_TASKS", "PMIX_RANK").filter(|_| env::var_os("PMIX_RANK").is_some());
-    told("PMI_SIZE", "PMI_RANK")
-        .or_else(|| told("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
+    let by_pmix = || {
+        reported("SLURM_STEP_NUM_TASKS", "PMIX_RANK").filter(|_| env::var_os("PMIX_RANK").is_some())
+    };
+    reported("PMI_SIZE", "PMI_RANK")
+        .or_else(|| reported("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
         .or_else(by_pmix)
         .filter(|(_, ranks)| ranks.size > 1)
 }

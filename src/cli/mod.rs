@@ -153,7 +153,7 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, Failure> {
     }
 }
 
-/// Help goes to stdout and is no error; a wrong argument is told without any secret in it.
+/// Help goes to stdout and is no error; a wrong argument is reported without any secret in it.
 fn usage(error: clap::Error, arguments: &[OsString]) -> ExitCode {
     let console = Console::new(false);
     let (error, arguments) = quoting_printable(error, arguments);

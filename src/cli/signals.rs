@@ -36,7 +36,7 @@ pub fn count_into(level: &Arc<AtomicU8>) -> Result<(), ThreadError> {
     Ok(())
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be told, where the
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error that can be reported, where the
 /// system would end petal by SIGXFSZ.
 pub fn survive_file_size_limit() {
     // Nothing looks at the flag: the write itself fails. Without a handler petal ends as before.

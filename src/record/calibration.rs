@@ -1,5 +1,5 @@
-//! What `petal calibrate` leaves: the versioned format `petal-calibrate/1`, in a folder of its own
-//! beside the runs, and a copy where later runs on the same device find it.
+//! The record of `petal calibrate`: the versioned format `petal-calibrate/1`, in a folder of its
+//! own beside the runs, and a copy where later runs on the same device find it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What can go wrong with a record on disk, said so that a person can act on it.
+//! Errors of a record on disk, in words that a person can act on.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

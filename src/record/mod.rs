@@ -1,5 +1,5 @@
-//! What a run leaves on disk: the versioned format `petal-run/1`, the journal that survives a kill,
-//! and the reader for both. Plain values; nothing here measures, judges or prints.
+//! The record that a run leaves on disk: the versioned format `petal-run/1`, the journal that
+//! survives a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
 
 pub mod calibration;
 mod counted;
@@ -317,7 +317,7 @@ pub struct Details {
     /// Observations of the operating system of the database's host, where `petal os` recorded it
     /// there.
     pub server_os: Option<os::HostSeen>,
-    /// How far the clock of the database's host was ahead of petal's, as the database told.
+    /// How far the clock of the database's host was ahead of petal's, as the database reported.
     pub server_clock_ahead_s: Option<f64>,
     /// What the clock of petal's host said of itself, where the database is on another one.
     pub clock: Option<ClockState>,
@@ -341,7 +341,7 @@ pub struct Details {
     /// Bytes of the data files, without the log, at start and end: moved rows would show here.
     pub data_bytes_before: Option<u64>,
     pub data_bytes_after: Option<u64>,
-    /// Other petal runs on the same data, as the database told of them, a line each.
+    /// Other petal runs on the same data, as the database reported of them, a line each.
     pub other_runs: Vec<String>,
     /// Why the data at the end were not those that the run began with; None where they were.
     pub data_vanished: Option<String>,
@@ -352,7 +352,7 @@ pub struct Details {
     pub bad_blocks: Vec<String>,
     /// True when there was no whole run.json and this was rebuilt from the journal.
     pub rebuilt: bool,
-    /// Why it was; null of a run that was not, and in records of before it was told.
+    /// Why it was; null of a run that was not, and in records of before it was reported.
     pub rebuilt_because: Option<RebuiltBecause>,
     /// Values past a histogram's bound.
     pub saturated: u64,
@@ -482,7 +482,7 @@ impl Run {
         if self.is_bare_device() { "petal" } else { "the database" }
     }
 
-    /// Whether the database told what it counted: without its closing snapshot a wait that is not
+    /// Whether the database reported what it counted: without its closing snapshot a wait that is not
     /// here is unknown, not zero.
     pub fn is_counted(&self) -> bool {
         !self.summary.waits.is_empty() || self.details.io != IoCounts::default()

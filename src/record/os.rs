@@ -1,4 +1,4 @@
-//! What the operating system of a host saw of a run: totals for the record, and the seconds, which
+//! A host's operating system during a run: totals for the record, and the seconds, which
 //! stand in a file of their own beside it ([`super::os_log`]).
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the operating system saw, as figures: rates, shares and ranges made from the raw sums of
+//! Figures of the operating system: rates, shares and ranges made from the raw sums of
 //! [`HostSeen`], under the names of iostat, mpstat, vmstat and sar. The text report and `--json`
 //! tell these very figures. What is not known is None, never 0.
 
@@ -92,7 +92,7 @@ impl CpuPercents {
 pub struct DeviceFigures {
     /// As /proc/diskstats prints it.
     pub name: String,
-    /// False for a disk below: it is told for comparison, and not added up.
+    /// False for a disk below: it is reported for comparison, and not added up.
     pub data: bool,
     #[serde(flatten)]
     pub shown: DeviceRates,

@@ -32,7 +32,7 @@ pub struct OsLogHeader {
     pub allowed_cpus: Option<Vec<u32>>,
     /// Processors' worth of time that the database's control group grants.
     pub group_quota: Option<f64>,
-    /// What this host's clock said of itself when the file was begun; null where nobody told.
+    /// What this host's clock said of itself when the file was begun; null where nobody reported.
     pub clock: Option<ClockState>,
 }
 

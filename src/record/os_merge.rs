@@ -17,7 +17,7 @@ use crate::stats::os::{Interval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
 const BEFORE_S: f64 = 10.0;
-/// A second of the run is told where so much of it is covered.
+/// A second of the run is reported where so much of it is covered.
 const COVERED_SHARE_MIN: f64 = 0.95;
 /// Further apart by their own estimates, two clocks tell different seconds.
 const CLOCKS_APART_MAX_S: f64 = 0.5;
@@ -171,7 +171,7 @@ impl Clocks {
         if let Some(s) = run.details.server_clock_ahead_s {
             let (s, side) = (s.abs(), if s < 0.0 { "behind" } else { "ahead of" });
             return sure(format!(
-                "the clock of {host} is taken as {s:.3} s {side} petal's, as the database told"
+                "the clock of {host} is taken as {s:.3} s {side} petal's, as the database reported"
             ));
         }
         if run.details.target.local {
@@ -393,16 +393,16 @@ mod tests {
                 Clocks::of(&run, &OsLogHeader { clock: theirs, host, ..OsLogHeader::default() });
             (clocks.is_sure, clocks.said)
         };
-        let (is_sure, told) = said(state(true, Some(0.001)), state(true, Some(0.002)));
-        assert!(is_sure && told.contains("no more than 3.000 ms apart"), "{told}");
-        let (is_sure, told) = said(state(true, None), state(true, Some(0.002)));
-        assert!(is_sure && told.contains("not how well"), "{told}");
-        let (is_sure, told) = said(state(true, Some(0.4)), state(true, Some(0.3)));
-        assert!(!is_sure && told.contains("0.7 s apart"), "{told}");
-        let (is_sure, told) = said(state(true, Some(0.001)), state(false, None));
-        assert!(!is_sure && told.contains("that of dbhost2 is not synchronised"), "{told}");
-        let (is_sure, told) = said(None, state(true, None));
-        assert!(!is_sure && told.contains("nobody on petal's host tells"), "{told}");
+        let (is_sure, reported) = said(state(true, Some(0.001)), state(true, Some(0.002)));
+        assert!(is_sure && reported.contains("no more than 3.000 ms apart"), "{reported}");
+        let (is_sure, reported) = said(state(true, None), state(true, Some(0.002)));
+        assert!(is_sure && reported.contains("not how well"), "{reported}");
+        let (is_sure, reported) = said(state(true, Some(0.4)), state(true, Some(0.3)));
+        assert!(!is_sure && reported.contains("0.7 s apart"), "{reported}");
+        let (is_sure, reported) = said(state(true, Some(0.001)), state(false, None));
+        assert!(!is_sure && reported.contains("that of dbhost2 is not synchronised"), "{reported}");
+        let (is_sure, reported) = said(None, state(true, None));
+        assert!(!is_sure && reported.contains("nobody on petal's host tells"), "{reported}");
         // A database on petal's own host has petal's own clock.
         let mut run = remote();
         run.details.target.local = true;
@@ -443,8 +443,11 @@ mod tests {
             match merge(&mut remote(), &path) {
                 Ok(_) => assert!(!is_refused),
                 Err(error) => {
-                    let told = error.to_string();
-                    assert!(is_refused && told.contains("was set forward by 3.0 s"), "{told}");
+                    let reported = error.to_string();
+                    assert!(
+                        is_refused && reported.contains("was set forward by 3.0 s"),
+                        "{reported}"
+                    );
                 }
             }
         }

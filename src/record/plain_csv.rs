@@ -158,7 +158,7 @@ fn whole(what: &str, value: Option<f64>) -> Result<Option<u64>, String> {
     }
 }
 
-/// The whole of what was told per node: rates add up, latencies are weighed by the rate of what
+/// The whole of what was reported per node: rates add up, latencies are weighed by the rate of what
 /// was timed. One node that does not tell leaves the whole unknown.
 fn sum_endpoints(seen: &mut Observation, columns: &[Column]) {
     for (name, by_endpoint) in &seen.endpoints {
@@ -207,7 +207,7 @@ fn weighed(values: &BTreeMap<String, f64>, rates: Option<&BTreeMap<String, f64>>
     (weights > 0.0).then(|| sum / weights)
 }
 
-/// PIOPS and MB/s from their parts, where only those were told.
+/// PIOPS and MB/s from their parts, where only those were reported.
 fn derive(seen: &mut Observation) {
     let wholes = [
         (metric::PIOPS, metric::READS, metric::WRITES),

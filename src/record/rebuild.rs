@@ -78,7 +78,7 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     Ok(run)
 }
 
-/// Petal's figures are of all seconds, the database's of those at whose ends it told its counters:
+/// Petal's figures are of all seconds, the database's of those at whose ends it reported its counters:
 /// the short last stretch of a run has none of its own.
 fn fill_totals(
     run: &mut Run,
@@ -99,7 +99,7 @@ fn fill_totals(
         .and_then(|(seconds, line)| Some(until(seconds.last()?, line, summary.elapsed_s)));
     if let Some(until) = summary.counted_until {
         details.gaps.push(format!(
-            "the database's counters were not told after second {:.0}, where its figures end",
+            "the database's counters were not reported after second {:.0}, where its figures end",
             until.second
         ));
     }

@@ -1,4 +1,4 @@
-//! What a run imitates: kept in the record of a replay. Plain values.
+//! The load that a replay imitates, as its record keeps it. Plain values.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a record keeps of the reports that a database made of the run by itself, such as AWR: the
+//! Reports that a database made of the run by itself, such as AWR, as the record keeps them: the
 //! file, its window, its figures with the section each stood in. A layer of its own: the database
 //! counted between its own two snapshots, which lie outside of petal's. Plain values; who reads
 //! such files, and who compares them with petal's, is elsewhere.

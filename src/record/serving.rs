@@ -1,5 +1,5 @@
-//! What the processes that serve a run read and wrote by themselves, as the kernel counts it for
-//! each of them: unlike a device's bytes, these are nobody else's.
+//! Bytes that the processes which serve a run read and wrote by themselves, as the kernel counts it
+//! for each of them: unlike a device's bytes, these are nobody else's.
 
 use super::Run;
 use super::os::HostSeen;

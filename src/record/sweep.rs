@@ -1,4 +1,4 @@
-//! What a sweep leaves on disk: `sweep.json` (the plan, and which cells are done) and a run's
+//! The files that a sweep leaves: `sweep.json` (the plan, and which cells are done) and a run's
 //! folder per cell. Plain values; choosing the order and running the cells is the runner's.
 //!
 //! A cell's folder has its final name only when everything in it is written, so the folders are
@@ -146,14 +146,14 @@ impl Plan {
     pub fn folder_name(&self, number: u32, factors: &[(String, String)], repeat: u32) -> String {
         let several =
             |key: &str| self.axes.iter().any(|axis| axis.key == key && axis.values.len() > 1);
-        let told: Vec<String> = factors
+        let reported: Vec<String> = factors
             .iter()
             .filter(|(key, _)| several(key) && key != "db")
             .map(|(key, value)| format!("{key}{value}"))
             .collect();
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         let slug: String =
-            told.join("-").chars().filter(|c| allowed(*c)).take(SLUG_LETTERS_MAX).collect();
+            reported.join("-").chars().filter(|c| allowed(*c)).take(SLUG_LETTERS_MAX).collect();
         let slug = if slug.is_empty() { slug } else { format!("-{slug}") };
         format!("cell{number:03}{slug}-r{repeat}")
     }

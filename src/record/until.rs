@@ -21,7 +21,7 @@ pub struct CountedUntil {
 }
 
 impl Run {
-    /// The run itself; or, where the database told its totals only until some second, petal's and
+    /// The run itself; or, where the database reported its totals only until some second, petal's and
     /// the device's figures until then as well.
     pub fn counted(&self) -> Cow<'_, Self> {
         let Some(until) = self.summary.counted_until else { return Cow::Borrowed(self) };
@@ -37,7 +37,7 @@ impl Run {
         Cow::Owned(run)
     }
 
-    /// Such as `until second 7 of 10`; None where the database told its totals to the end.
+    /// Such as `until second 7 of 10`; None where the database reported its totals to the end.
     pub fn counted_until(&self) -> Option<String> {
         let until = self.summary.counted_until?;
         let is_whole = (until.of_s - until.of_s.round()).abs() < 0.1;

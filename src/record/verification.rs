@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 pub const FORMAT: &str = "petal-verify/1";
-/// Rows, and bad rows, that are told one by one.
+/// Rows, and bad rows, that are reported one by one.
 pub const LISTED_MAX: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -86,7 +86,7 @@ impl Window {
 
 impl Run {
     /// The run reduced to its steady window; where that is not known, the whole run, as far as the
-    /// database told its figures.
+    /// database reported its figures.
     pub fn headline(&self) -> Headline<'_> {
         if let Some((run, window)) = self.in_steady_window() {
             return Headline { run: Cow::Owned(run), window };
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((shown.details.io, shown.summary.ops), (totals.io, totals.ops));
         assert_eq!(shown.summary.endpoints[0].io, totals.io);
         assert_eq!(shown.summary.elapsed_s, 55.0);
-        // What is told of the operating system is of the same seconds.
+        // What is reported of the operating system is of the same seconds.
         let whole = |run: &Run| run.details.os.as_ref().unwrap().whole.sum.seconds;
         assert!((whole(&run) - 60.0).abs() < 0.5 && (whole(&shown) - 55.0).abs() < 0.5);
     }

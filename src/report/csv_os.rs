@@ -166,7 +166,7 @@ mod tests {
         for name in OsColumns::of(&run).names() {
             let (tool, figure) = name.split_once('.').unwrap();
             let figure = figure.rsplit('.').next().unwrap();
-            // Ranges are told by their ends.
+            // Ranges are reported by their ends.
             let is_state = ["mpstat", "psi"].contains(&tool) || figure.ends_with("/s");
             assert!(is_state || docs.contains(figure), "{name} is not in docs/numbers.md");
             assert!(docs.contains(tool), "{name} is not in docs/numbers.md");

@@ -8,7 +8,7 @@ use crate::analysis::compare::ContextDifference;
 use crate::analysis::compare::gate::Held;
 use crate::analysis::compare::history::{History, Series, Shift, Step};
 
-/// What differs between two groups is told up to so many facts.
+/// What differs between two groups is reported up to so many facts.
 const FACTS_MAX: usize = 4;
 
 pub fn render(history: &History, held: &[Held]) -> String {
@@ -23,8 +23,8 @@ pub fn render(history: &History, held: &[Held]) -> String {
         let title = [vec![series.metric.clone()], cell].concat().join(", ");
         section(&mut out, &title, "means of runs, 95 % intervals");
         out.push_str(&table(series, &history.by).render());
-        let told = trend(series);
-        out.push_str(&paragraph("", "  ", &told));
+        let reported = trend(series);
+        out.push_str(&paragraph("", "  ", &reported));
         let changes = series.steps.iter().filter(|step| step.is_change);
         changes.for_each(|step| out.push_str(&paragraph("- ", "  ", &changed(step))));
     }

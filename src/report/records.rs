@@ -31,8 +31,8 @@ const VARIED: [&str; 6] =
 impl Shown {
     fn of(name: String, seen: &[Observation], objective: Option<&Objective>) -> Self {
         let all = |key: &str| {
-            let told = seen.iter().filter_map(|seen| seen.context.get(key));
-            distinct(told.map(String::as_str)).join(", ")
+            let reported = seen.iter().filter_map(|seen| seen.context.get(key));
+            distinct(reported.map(String::as_str)).join(", ")
         };
         let first = seen.iter().filter_map(|seen| seen.started_at.as_deref()).min();
         let day = first.and_then(|moment| moment.split('T').next()).unwrap_or_default();

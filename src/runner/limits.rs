@@ -1,5 +1,5 @@
 //! Compares what a run or a load needs of petal's process with what the system allows: open files,
-//! threads and memory. Too little of one is told before anything is connected.
+//! threads and memory. Too little of one is reported before anything is connected.
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 

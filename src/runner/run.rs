@@ -292,7 +292,7 @@ fn attended(mut work: impl FnMut() + Send, mut meanwhile: impl FnMut()) {
     let (tell_end, ended) = mpsc::channel::<()>();
     let on_its_own = &mut work;
     let started = thread::scope(|scope| {
-        // Its end is told by the channel's.
+        // Its end is reported by the channel's.
         let started = Thread::named("sampling").start_in(scope, move || {
             let _tells = tell_end;
             on_its_own();

@@ -472,7 +472,7 @@ mod tests {
             sampler.gaps,
             ["the closing snapshot failed, so the database's figures end at second 2: it is gone"]
         );
-        // No second was told: nothing is known.
+        // No second was reported: nothing is known.
         assert_eq!(sampler.close_counters(failed()).0.map(|counters| counters.len()), None);
         assert!(sampler.gaps[1].contains("are unknown"));
     }

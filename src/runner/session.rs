@@ -212,7 +212,7 @@ impl SessionLoop<'_> {
         }
     }
 
-    /// A session that is lost already has told why.
+    /// A session that is lost already has said why.
     fn flush(&mut self, end: &mut SessionEnd) {
         if let Err(error) = self.session.flush_statistics()
             && end.lost.is_none()

@@ -109,7 +109,7 @@ impl Start<'_> {
     }
 
     /// Before the closing snapshot: waits for what other hosts have in flight, which are to end at
-    /// `deadline`. True when all of them have told that they ended.
+    /// `deadline`. True when all of them have said that they ended.
     pub fn wait_for_others(self, job: &Job<'_>, deadline: Instant) -> bool {
         match self {
             Self::AtOnce => false,

@@ -113,7 +113,7 @@ unset_by_default! {
         pub verify: Verify,
         pub page_cache_limit: Option<u64>,
         pub storage_cache: Option<u64>,
-        /// Of the platform under test, in any currency; None: not told.
+        /// Of the platform under test, in any currency; None: not reported.
         pub price_per_month: Option<f64>,
         /// Operations per second over all sessions; None: closed loop.
         pub rate: Option<RateOverTime>,

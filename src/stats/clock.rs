@@ -1,4 +1,4 @@
-//! What this host's clock says of itself: whether it is synchronised, and how far off it may be.
+//! The state of this host's clock: whether it is synchronised, and how far off it may be.
 //!
 //! Asked of whoever keeps it: chrony by `chronyc -c tracking` (its estimates, in seconds), else
 //! systemd by `timedatectl`, which passes on only the kernel's yes or no. A host that runs neither

@@ -1,5 +1,5 @@
-//! How small sampled blocks get, as storage that compresses would make them, and the filler that
-//! brings a block to a ratio.
+//! The compression ratio of sampled blocks, as storage that compresses would reach it, and the
+//! filler that brings a block to a ratio.
 
 use crate::workload::row::{COLUMNS, Filler, load_stamp};
 

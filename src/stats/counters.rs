@@ -1,4 +1,4 @@
-//! What a database says of its own work: cumulative counters and waits of one endpoint, and the
+//! A database's own account of its work: cumulative counters and waits of one endpoint, and the
 //! difference of two snapshots. `None` means "this engine cannot know", never zero.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a database's own tables say of the time between two of its snapshots: who it is, and what
+//! A database's own figures of the time between two of its snapshots: who it is, and by how much
 //! its counters, its time model, its wait events and its host's counters grew by. Plain values.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Which block devices hold given files, as /proc/diskstats and /sys name them.
 //!
 //! A file system on a partition, a logical volume or a RAID is counted at the device it is mounted
-//! from; what lies below (a partition's disk, a volume's members) is told for the facts about the
+//! from; what lies below (a partition's disk, a volume's members) is reported for the facts about the
 //! hardware, and not added up, because a request would then count twice. What has no device, or
-//! one that the kernel does not count, is told with its reason.
+//! one that the kernel does not count, is reported with its reason.
 
 mod mounts;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is counted and timed: histograms, cumulative counters and waits, per-second rows, and what
+//! Counts and times: histograms, cumulative counters and waits, per-second rows, and what
 //! the operating system says. Nothing here knows an engine, a run or a report.
 
 /// Gives a struct of counts `with`: both counts of each field as one. Other fields stay as they are

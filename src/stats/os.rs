@@ -1,4 +1,4 @@
-//! What the operating system counts: processors, devices, memory, pressure, the network, the time
+//! Counters of the operating system: processors, devices, memory, pressure, the network, the time
 //! of petal's and the server's processes.
 //!
 //! A [`Probe`] takes cumulative [`Sample`]s, cheap enough for once a second; the difference of two
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(interval.cpu().unwrap().user, 100.0);
         assert_eq!(interval.cpus.host.unwrap().share().unwrap().user, 50.0);
         assert_eq!(interval.busiest_cpu, Some((1, 100.0)));
-        assert_eq!(interval.cpus.each.len(), 2, "each processor is told");
+        assert_eq!(interval.cpus.each.len(), 2, "each processor is reported");
     }
 
     /// A server of its own processes, control group and processors, recorded.

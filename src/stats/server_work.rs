@@ -1,4 +1,4 @@
-//! What a whole database server has done for everybody since it was started: the counts that a
+//! The work of a whole database server, for all its users, since it was started: the counts that a
 //! profile of its load is made of, each with the place where the server keeps it. Plain values.
 
 use std::collections::BTreeMap;

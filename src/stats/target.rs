@@ -1,4 +1,4 @@
-//! What an engine states about the thing it drives: plain facts that the record keeps.
+//! Facts that an engine states about the target it drives: plain facts that the record keeps.
 
 use std::path::PathBuf;
 

@@ -98,8 +98,8 @@ fn petals_of_a_folder_at_once() {
     fs::copy(sample("awr_12c.txt"), alone.path("report.txt")).unwrap();
     // Without sessions: a point for each report.
     for file in ["o.svg", "o.html"] {
-        let told = ["1 of 1 reports are drawn as points", "sessions", "--pattern"];
-        alone.petal(["awr", "--petals", file, "report.txt"]).exits(0).telling(&told);
+        let reported = ["1 of 1 reports are drawn as points", "sessions", "--pattern"];
+        alone.petal(["awr", "--petals", file, "report.txt"]).exits(0).telling(&reported);
     }
     let drawn = fs::read_to_string(alone.path("o.svg")).unwrap();
     assert!(drawn.contains("LILY, report.txt: 303,021 PIOPS, 202.0 us"), "{drawn}");
@@ -272,7 +272,8 @@ fn a_truncated_report_harms_no_run() {
         let json = summary(&work);
         assert_eq!((&json["ops"], &json["per_second"]), (&whole["ops"], &whole["per_second"]));
         let report = &json["server_reports"][0];
-        let told = report["unread"].is_string() || !report["notes"].as_array().unwrap().is_empty();
-        assert!(told, "cut at {share} %: {report}");
+        let reported =
+            report["unread"].is_string() || !report["notes"].as_array().unwrap().is_empty();
+        assert!(reported, "cut at {share} %: {report}");
     }
 }

@@ -198,8 +198,8 @@ fn the_calibrated_device_is_drawn_with_the_runs_upon_its_curve() {
     let page = calibrated.join("report.html");
     let first = std::fs::read(&page).unwrap();
     std::fs::remove_file(&page).unwrap();
-    let told = work.petal(["report", calibrated.to_str().unwrap()]).exits(0);
-    assert!(told.stdout.contains("RANDOM READS"), "{}", told.stdout);
+    let reported = work.petal(["report", calibrated.to_str().unwrap()]).exits(0);
+    assert!(reported.stdout.contains("RANDOM READS"), "{}", reported.stdout);
     assert!(std::fs::read(&page).unwrap() == first, "another page");
 
     let Some(mut browser) = opened(&page) else { return };
@@ -362,8 +362,8 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
         let to = work.path("others").join(host);
         copied(run, &to, host, 1.0 + number as f64);
     }
-    let told = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
-    assert_eq!(told, "gallery/index.html\n");
+    let reported = work.petal(["gallery", "others", "--out", "gallery"]).exits(0).stdout;
+    assert_eq!(reported, "gallery/index.html\n");
     let card = work.petal(["card", "others/tulip", "--out", "gallery"]).exits(0).stdout;
     assert!(card.starts_with("![petal: ") && card.contains("| platform | SQLite"), "{card}");
     let Some(mut browser) = opened(&work.path("gallery/index.html")) else { return };

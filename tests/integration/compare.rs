@@ -90,7 +90,7 @@ fn limits_end_with_a_code_of_their_own() {
     held(&["read_us > 80%"], 4);
     // -25 % lies within the interval of UPDATE_PCT 30; that of 0 is wholly past it.
     held(&["reads_s < -25%"], 1);
-    assert!(held(&["reads_s < -31%", "reads_s > -27%"], 1).contains("passed"), "both are told");
+    assert!(held(&["reads_s < -31%", "reads_s > -27%"], 1).contains("passed"), "both are reported");
     assert!(held(&["reads_s < -30.3%"], 4).contains("INCONCLUSIVE"));
     // The worst of several stands.
     held(&["reads_s < -30.3%", "reads_s < -5%"], 1);
@@ -210,26 +210,26 @@ fn what_cannot_be_compared_says_why_and_the_hint() {
     work.write("empty.csv", "");
     work.write("bare.csv", "mode,load\na,x\n");
     fs::create_dir(work.path("nothing")).unwrap();
-    let told = |args: &[&str], code: i32, words: &[&str]| {
+    let reported = |args: &[&str], code: i32, words: &[&str]| {
         let ended = work.petal([&["compare"], args].concat()).exits(code).telling(words);
         assert_eq!(ended.stdout, "");
     };
-    told(&["none.csv", "flash-pcie.csv"], 3, &["none.csv", "check the path"]);
-    told(&["nothing"], 3, &["nothing", "no petal run"]);
-    told(&["words.csv"], 2, &["words.csv", "row 1", "\"many\" is no number", "--factors"]);
-    told(&["empty.csv"], 2, &["empty.csv", "holds no rows"]);
-    told(&["bare.csv"], 2, &["bare.csv", "no column is known as a figure"]);
+    reported(&["none.csv", "flash-pcie.csv"], 3, &["none.csv", "check the path"]);
+    reported(&["nothing"], 3, &["nothing", "no petal run"]);
+    reported(&["words.csv"], 2, &["words.csv", "row 1", "\"many\" is no number", "--factors"]);
+    reported(&["empty.csv"], 2, &["empty.csv", "holds no rows"]);
+    reported(&["bare.csv"], 2, &["bare.csv", "no column is known as a figure"]);
     let table = "compression-two-nodes.csv";
-    told(&[table, "--by", "cache"], 2, &["no factor cache", "compression, update_pct"]);
-    told(&[table, "--by", "compression", "--baseline", "half"], 2, &["never half", "off, on"]);
-    told(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
-    told(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
-    told(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
-    told(&[table, "--fail-if", "reads_s < -5%"], 2, &["nothing to compare it with", "--by"]);
-    told(&["vs", table], 2, &["stands between sides"]);
-    told(&[table, "flash-pcie.csv"], 2, &["no cell is on both sides"]);
-    told(&[table, "--max-latency", "p99=2ms"], 2, &["op.p99=2ms"]);
-    told(&[], 2, &["SIDE"]);
+    reported(&[table, "--by", "cache"], 2, &["no factor cache", "compression, update_pct"]);
+    reported(&[table, "--by", "compression", "--baseline", "half"], 2, &["never half", "off, on"]);
+    reported(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
+    reported(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
+    reported(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
+    reported(&[table, "--fail-if", "reads_s < -5%"], 2, &["nothing to compare it with", "--by"]);
+    reported(&["vs", table], 2, &["stands between sides"]);
+    reported(&[table, "flash-pcie.csv"], 2, &["no cell is on both sides"]);
+    reported(&[table, "--max-latency", "p99=2ms"], 2, &["op.p99=2ms"]);
+    reported(&[], 2, &["SIDE"]);
 }
 
 #[test]
@@ -255,8 +255,8 @@ fn a_history_tells_where_a_figure_changed_and_fails_by_its_limit() {
     assert_eq!(failed.matches("PIOPS  ").count(), 1, "a figure is there once: {failed}");
     work.petal(limited("piops < -40%")).exits(0);
     work.petal(limited("piops < -20%")).exits(4);
-    let told = work.petal([&history[..], &["--json"]].concat()).exits(0).json();
-    assert_eq!(told["series"][0]["steps"][2]["is_change"], true);
+    let reported = work.petal([&history[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(reported["series"][0]["steps"][2]["is_change"], true);
     work.petal(["history", "nights.csv", "--metric", "nothing"]).exits(2);
 }
 

@@ -20,12 +20,15 @@ fn blocks_of_sqlite_and_the_device_come_to_the_ratio() {
             let flags = ["setup", "--scale", "8M", "--scan-table-sz", "0", "--db", db];
             work.petal([&flags, more].concat()).exits(0).stdout
         };
-        let told = setup(&["--compress-ratio", "2"]);
-        assert!(told.contains("blocks compress 2.0 times (sampled, LZ4)\n"), "{told}");
+        let reported = setup(&["--compress-ratio", "2"]);
+        assert!(reported.contains("blocks compress 2.0 times (sampled, LZ4)\n"), "{reported}");
         let measured = compression::ratio(&blocks(&fs::read(work.path(file)).unwrap())).unwrap();
         assert!((1.9..2.1).contains(&measured), "{db}: {measured}");
-        let told = setup(&["--replace"]);
-        assert!(told.contains("blocks compress ") && !told.contains("COMPRESS_RATIO"), "{told}");
+        let reported = setup(&["--replace"]);
+        assert!(
+            reported.contains("blocks compress ") && !reported.contains("COMPRESS_RATIO"),
+            "{reported}"
+        );
     }
 }
 
@@ -44,16 +47,19 @@ fn setup_says_what_came_out_on_postgres_where_free_space_compresses_away() {
         let work = Workplace::new();
         let flags =
             ["setup", "--scale", "8M", "--compress-ratio", asked, "--replace", "--db", &url];
-        let told = work.petal(flags).exits(0).stdout;
+        let reported = work.petal(flags).exits(0).stdout;
         let rows = "SELECT pg_read_binary_file(pg_relation_filepath('petal1.cf1'))";
         client.batch_execute("CHECKPOINT").unwrap();
         let file: Vec<u8> = client.query_one(rows, &[]).unwrap().get(0);
         let measured = compression::ratio(&blocks(&file)).unwrap();
         assert!((low..high).contains(&measured), "{asked}: {measured}");
         // Of a sample, where this is of all blocks.
-        let (_, said) = told.split_once("blocks compress ").unwrap();
+        let (_, said) = reported.split_once("blocks compress ").unwrap();
         let said: f64 = said.split(' ').next().unwrap().parse().unwrap();
-        assert!((said - measured).abs() < 0.3, "{measured}: {told}");
-        assert!(told.contains(why) && why.is_empty() != told.contains("not "), "{told}");
+        assert!((said - measured).abs() < 0.3, "{measured}: {reported}");
+        assert!(
+            reported.contains(why) && why.is_empty() != reported.contains("not "),
+            "{reported}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Reads, writes and syncs that the system fails: each is told in the system's words, and what was
+//! Reads, writes and syncs that the system fails: each is reported in the system's words, and what was
 //! measured before it is kept. `strace` answers in the kernel's place.
 
 use serde_json::Value;

@@ -84,8 +84,11 @@ fn a_killed_run_is_reported_as_far_as_it_came() {
     let last = journal.last().unwrap();
     let elapsed_s =
         last["second"]["from_s"].as_f64().unwrap() + last["second"]["length_s"].as_f64().unwrap();
-    let told = summary["per_second"]["physical_read_blocks"].as_f64().unwrap();
-    assert!((told * elapsed_s / reads as f64 - 1.0).abs() < 1e-6, "{told} {elapsed_s} {reads}");
+    let reported = summary["per_second"]["physical_read_blocks"].as_f64().unwrap();
+    assert!(
+        (reported * elapsed_s / reads as f64 - 1.0).abs() < 1e-6,
+        "{reported} {elapsed_s} {reads}"
+    );
     // A line tells what changed since the one before.
     let mut counters = serde_json::Map::new();
     for line in &journal {
@@ -168,8 +171,8 @@ fn a_truncated_file_is_reported_and_can_be_loaded_anew() {
     file.set_len(bytes - 3 * 8192).unwrap();
     let whole = fs::read(&first).unwrap();
     for args in [&["run", "--work-loop", "1"][..], &["setup", "-s", "2", "--scale", "8M"]] {
-        let told = ["petal2.db", "cut off or damaged", "petal setup --replace", "petal drop"];
-        work.petal(args).exits(3).telling(&told);
+        let reported = ["petal2.db", "cut off or damaged", "petal setup --replace", "petal drop"];
+        work.petal(args).exits(3).telling(&reported);
     }
     assert!(work.runs().is_empty());
     assert_eq!(fs::metadata(&second).unwrap().len(), bytes - 3 * 8192);

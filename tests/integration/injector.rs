@@ -182,16 +182,16 @@ impl Case {
     }
 
     fn judge(&self, work: &Workplace, ended: &Ended) -> Result<(), String> {
-        let told = format!("{}{}", ended.stderr, ended.stdout);
+        let reported = format!("{}{}", ended.stderr, ended.stdout);
         let is_memory = MEMORY.contains(&self.call.as_str());
         for text in ["panicked", "Os {", "kind: "] {
-            if told.contains(text) && !(is_memory && told.contains("fatal runtime error")) {
+            if reported.contains(text) && !(is_memory && reported.contains("fatal runtime error")) {
                 return Err(format!("it says {text:?}"));
             }
         }
         match ended.code {
             Some(124) => Err(format!("it had not ended after {LIMIT_S} s")),
-            Some(0) if self.must_be_reported() && !told.contains("io-errors") => {
+            Some(0) if self.must_be_reported() && !reported.contains("io-errors") => {
                 Err("nothing is said".to_owned())
             }
             Some(0) => self.command.is_whole(work, ended),

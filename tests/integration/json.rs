@@ -29,10 +29,10 @@ fn assert_rates_are_totals(run: &Value) {
     let totals =
         [("ops", count(run, "/ops/total")), ("rows", rows), ("commits", count(run, "/ops/update"))];
     for (name, total) in totals {
-        let told = number(run, &format!("/per_second/{name}")) * elapsed_s;
+        let reported = number(run, &format!("/per_second/{name}")) * elapsed_s;
         assert!(
-            (told - total as f64).abs() <= total as f64 * 1e-9 + 1e-6,
-            "{name}: {told}, {total}"
+            (reported - total as f64).abs() <= total as f64 * 1e-9 + 1e-6,
+            "{name}: {reported}, {total}"
         );
     }
 }

@@ -100,8 +100,11 @@ fn sqlite_keeps_what_it_acknowledged_when_petal_is_killed() {
     let found = verified(&work, &[], 0);
     assert_kept(&found);
     assert_eq!(found["ledger_is_whole"], false);
-    let told = work.petal(["verify", "kept.ledger"]).exits(0).stdout;
-    assert!(told.starts_with("0 of ") && told.contains("petal or its host was"), "{told}");
+    let reported = work.petal(["verify", "kept.ledger"]).exits(0).stdout;
+    assert!(
+        reported.starts_with("0 of ") && reported.contains("petal or its host was"),
+        "{reported}"
+    );
 
     // Some rows hold again what the load wrote.
     let connection = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
@@ -244,7 +247,7 @@ fn a_failover_loses_what_was_not_yet_copied_and_nothing_of_what_was() {
     let work = loaded(&url);
     primary.client("over").batch_execute(NOTE_STAMPS).unwrap();
     let (behind, copied) = (primary.standby(), primary.standby());
-    // One session in each schema: no two commits overlap, and every lost one can be told.
+    // One session in each schema: no two commits overlap, and every lost one can be reported.
     let mut running =
         work.petal(run(&url, "1", &["--run-time", "100", "--loop", "client"])).start();
     running.until("some hundred commits", || length(&work) > 20_000);

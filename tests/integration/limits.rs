@@ -68,8 +68,8 @@ fn more_threads_than_the_system_has_are_refused_by_the_limits_name() {
     let url = format!("device:{}?io=pread", work.path("petal.dat").display());
     work.petal(["setup", "--scale", "8M", "--db", &url]).exits(0);
     let run = |depth| ["run", "-t", "1000", "--io-depth", depth, "--work-loop", "1", "--db", &url];
-    let told = ["sysctl", "1000 sessions need about 1002008", "IO_DEPTH", "io=pread"];
-    work.petal(run("1000")).exits(3).telling(&told);
+    let reported = ["sysctl", "1000 sessions need about 1002008", "IO_DEPTH", "io=pread"];
+    work.petal(run("1000")).exits(3).telling(&reported);
     assert!(work.runs().is_empty());
 }
 

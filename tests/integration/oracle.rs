@@ -87,9 +87,9 @@ fn silence_and_garbage_are_reported_without_a_trace() {
         (odd, 60, not_oracle),
         (web, 1, "no answer within 1 s"),
     ];
-    for (port, limit, told) in peers {
+    for (port, limit, reported) in peers {
         let url = format!("oracle://petal:s3cret@127.0.0.1:{port}/iops?connect_timeout={limit}");
-        let ended = work.petal(["run", "--db", &url]).exits(3).telling(&[told, "connecting"]);
+        let ended = work.petal(["run", "--db", &url]).exits(3).telling(&[reported, "connecting"]);
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
     }
 }

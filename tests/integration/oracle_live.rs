@@ -1,6 +1,6 @@
 //! The first run on a live Oracle Database, check by check: what each proves is printed as it ends, and
 //! at the end stands a text to send back, without host names and passwords. `make test-oracle` begins
-//! with it; `make test` tries it on the stand-in, and that a check that fails is told as such.
+//! with it; `make test` tries it on the stand-in, and that a check that fails is reported as such.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -126,11 +126,12 @@ fn silence_ends_and_garbage_at_each_step_of_the_way_in_are_reported_in_words() {
             (Fault::Sends(of_no_type()), ""),
             (Fault::Sends(vec![0; 32]), ""),
         ];
-        for (fault, told) in faults {
+        for (fault, reported) in faults {
             let (stand_in, work) = (StandIn::start(release), Workplace::new());
             stand_in.fails_at(step, 0, fault.clone());
             let url = format!("{}?connect_timeout=1", stand_in.url());
-            let ended = work.petal(["run", "--db", &url]).exits(3).telling(&["connecting", told]);
+            let ended =
+                work.petal(["run", "--db", &url]).exits(3).telling(&["connecting", reported]);
             let trace = ended.stderr.contains("panicked") || ended.stderr.contains("s3cret");
             assert!(!trace, "{step}, {fault:?}: {}", ended.stderr);
         }
@@ -321,8 +322,8 @@ fn an_answer_that_never_comes_in_a_run_costs_the_operations_of_its_call() {
     for (run, _work) in runs {
         let run = run.ends().json();
         let lost = run["sessions_lost"].as_array().unwrap();
-        let told = (count(&run, "/ops/cut"), lost.len());
-        assert!([(1, 0), (0, 1)].contains(&told), "{} {lost:?}", run["ops"]);
+        let reported = (count(&run, "/ops/cut"), lost.len());
+        assert!([(1, 0), (0, 1)].contains(&reported), "{} {lost:?}", run["ops"]);
         assert!(count(&run, "/ops/total") > 0);
     }
 }
@@ -351,8 +352,9 @@ fn a_panic_of_the_driver_costs_the_session_and_no_figure() {
         let lost = &run["sessions_lost"][0];
         assert_eq!(lost["code"], "connection");
         let message = lost["message"].as_str().unwrap();
-        let told = ["the driver failed at the answer: index out of bounds", "packet.rs:", "report"];
-        assert!(told.iter().all(|words| message.contains(words)), "{message}");
+        let reported =
+            ["the driver failed at the answer: index out of bounds", "packet.rs:", "report"];
+        assert!(reported.iter().all(|words| message.contains(words)), "{message}");
         assert!(count(&run, "/ops/total") > 0);
     }
     for statement in ["INSERT INTO petal1", "DBMS_ROWID"] {

@@ -31,8 +31,8 @@ fn known(columns: &BTreeMap<String, Vec<String>>, name: &str) -> Vec<f64> {
     let fields = columns.get(name).unwrap_or_else(|| panic!("no column {name}: {columns:?}"));
     let lengths = &columns["length_s"];
     let whole = fields.iter().zip(lengths).filter(|(_, length)| *length == "1.000");
-    let told = whole.filter(|(field, _)| !field.is_empty());
-    let values: Vec<f64> = told
+    let reported = whole.filter(|(field, _)| !field.is_empty());
+    let values: Vec<f64> = reported
         .map(|(field, _)| field.parse().unwrap_or_else(|_| panic!("{name}: {fields:?}")))
         .collect();
     assert!(!values.is_empty(), "no whole second: {columns:?}");
@@ -150,8 +150,11 @@ fn a_killed_run_keeps_what_was_seen() {
     run.until("some seconds", || work.journal().len() >= 3);
     run.kill();
     let folder = work.run_folder();
-    let told = work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
-    assert!(told.contains("WHAT THE OPERATING SYSTEM SAW") && told.contains("%iowait"), "{told}");
+    let reported = work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
+    assert!(
+        reported.contains("WHAT THE OPERATING SYSTEM SAW") && reported.contains("%iowait"),
+        "{reported}"
+    );
     let columns = columns(&folder);
     assert!(known(&columns, "vmstat.cs").len() >= 3, "{columns:?}");
 }
@@ -167,8 +170,8 @@ fn what_petal_os_recorded_is_merged_by_time() {
     os.signal(Signal::INT);
     os.ends().exited(0).telling(&["intervals are in"]);
     let dir = folder.to_str().unwrap();
-    let told = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
-    assert!(told.stdout.contains("[from dbhost.ndjson, host "), "{}", told.stdout);
+    let reported = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
+    assert!(reported.stdout.contains("[from dbhost.ndjson, host "), "{}", reported.stdout);
     let merged = record(&folder);
     let seen = &merged["details"]["server_os"];
     let covered_s = number(seen, "/whole/sum/seconds");
@@ -183,7 +186,7 @@ fn what_petal_os_recorded_is_merged_by_time() {
     // And it stays there, without the file.
     fs::remove_file(&path).unwrap();
     let again = work.petal(["report", dir]).exits(0);
-    assert_eq!(again.stdout, told.stdout);
+    assert_eq!(again.stdout, reported.stdout);
 }
 
 #[test]
@@ -230,8 +233,8 @@ fn a_killed_recorder_leaves_what_it_told() {
         "the run waited for its last second"
     );
     let dir = folder.to_str().unwrap();
-    let told = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
-    assert!(told.stdout.contains("host "), "{}", told.stdout);
+    let reported = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
+    assert!(reported.stdout.contains("host "), "{}", reported.stdout);
     known(&columns(&folder), "mpstat.%idle");
 }
 

@@ -62,8 +62,8 @@ fn reports_that_cannot_be_kept_are_printed_and_exit_3() {
     let work = Workplace::new();
     let folder = disk.text("");
     let report = |petal: Petal, word: &str| {
-        let told = petal.exits(3).telling(&["not all of its files", word]);
-        assert!(told.stdout.contains("PIOPS"), "{}", told.stdout);
+        let reported = petal.exits(3).telling(&["not all of its files", word]);
+        assert!(reported.stdout.contains("PIOPS"), "{}", reported.stdout);
     };
     disk.fill("somebody-elses");
     report(work.petal(["report", &folder]), "No space left");
@@ -114,12 +114,12 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
         assert_eq!(count(&rebuilt, "/ops/total"), sum(&journal, "/second/ops/total"));
         assert_eq!(rebuilt["ops"], kept["ops"]);
         let until = number(&rebuilt, "/counted_until/second");
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let per_second = number(&rebuilt, &format!("/per_second/{name}"));
             (per_second * until).round() as u64
         };
         for name in ["physical_read_requests", "physical_write_requests", "redo_bytes"] {
-            assert_eq!(told(name), sum(&journal, &format!("/second/io/{name}")), "{name}");
+            assert_eq!(reported(name), sum(&journal, &format!("/second/io/{name}")), "{name}");
         }
         assert!(!rebuilt["waits"].as_array().unwrap().is_empty());
     }
@@ -164,9 +164,10 @@ fn a_damaged_cell_of_a_sweep_is_reported_and_done_again() {
     let cell = work.path("swept/cell001-sessions1-r1/run.json");
     let text = fs::read(&cell).unwrap();
     fs::write(&cell, &text[..text.len() / 2]).unwrap();
-    let told = work.petal(["report", "swept", "--json"]).exits(0).telling(&["cell 1", "damaged"]);
-    assert_eq!(told.json()["cells"].as_array().unwrap().len(), 1);
-    assert_eq!(told.json()["status"], "interrupted");
+    let reported =
+        work.petal(["report", "swept", "--json"]).exits(0).telling(&["cell 1", "damaged"]);
+    assert_eq!(reported.json()["cells"].as_array().unwrap().len(), 1);
+    assert_eq!(reported.json()["status"], "interrupted");
     let again = work.petal([&args[..], &["--json"]].concat()).exits(0).telling(&["done again"]);
     assert_eq!(again.json()["cells"].as_array().unwrap().len(), 2);
     assert_eq!(again.json()["status"], "complete");
@@ -259,9 +260,9 @@ fn hostile_reports_and_records_of_others_do_nothing_in_a_terminal() {
     }
     fs::write(folder.join("run.json"), record.to_string()).unwrap();
     for args in [&["report", "petal-run-1"][..], &["report", "--json", "petal-run-1"]] {
-        let told = work.petal(args).exits(0);
-        assert!(told.stdout.contains("=cmd\\u001b"), "{}", told.stdout);
-        assert_harmless(&told);
+        let reported = work.petal(args).exits(0);
+        assert!(reported.stdout.contains("=cmd\\u001b"), "{}", reported.stdout);
+        assert_harmless(&reported);
     }
 }
 

@@ -45,8 +45,8 @@ fn check_installed(below: &Path, doc: &str) {
     // The slob.conf that comes along changes nothing.
     let conf = below.join(doc).join("slob.conf");
     let run = format!("bin/petal run --conf {} --db sqlite:nowhere 2>&1 || true", conf.display());
-    let told = shell(below, &run);
-    assert!(told.contains("not loaded"), "{told}");
+    let reported = shell(below, &run);
+    assert!(reported.contains("not loaded"), "{reported}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn every_update_is_hot_and_nothing_grows() {
         let mut done = Outcomes::default();
         session.execute(Batch::new(&updates, &unlimited(), &mut done)).unwrap();
         session.flush_statistics().unwrap();
-        // Counted by the reader that sees it all: before 15 only ended sessions have told all.
+        // Counted by the reader that sees it all: before 15 only ended sessions have said all.
         engine.snapshot().unwrap();
         engine.quiesce().unwrap();
         assert_eq!(done.ended.iter().map(|outcome| outcome.rows).sum::<u64>(), 400 * 64);
@@ -108,7 +108,7 @@ fn the_plan_is_the_meant_one_with_and_without_prefetch() {
         session.execute(Batch::new(&[select(1, 64)], &unlimited(), &mut done)).unwrap();
         assert_eq!(done.ended[0].rows, 64);
     }
-    // Without its index the plan is another, and is told.
+    // Without its index the plan is another, and is reported.
     shared().client("plans").batch_execute("DROP INDEX petal1.cf1_custid").unwrap();
     let engine = open(&url);
     assert!(matches!(engine.loaded(), Err(EngineError::Data(text)) if text.contains("cf1_custid")));

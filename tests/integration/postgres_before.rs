@@ -102,8 +102,8 @@ fn a_standby_that_is_promoted_is_reported() {
     client.batch_execute("SELECT pg_promote()").unwrap();
     running.ends().exited(0);
     let gaps = record(&work.run_folder())["details"]["gaps"].to_string();
-    let told = format!("127.0.0.1:{} was a standby when the run began", standby.port);
-    assert!(gaps.contains(&told), "{gaps}");
+    let reported = format!("127.0.0.1:{} was a standby when the run began", standby.port);
+    assert!(gaps.contains(&reported), "{gaps}");
     until("a primary", || {
         thread::sleep(Duration::from_millis(100));
         let sql = "SELECT pg_is_in_recovery()";
@@ -123,30 +123,31 @@ fn check_tells_what_a_role_and_a_server_allow() {
         let line = text.lines().find(|line| line.contains(name));
         line.unwrap_or_else(|| panic!("no {name}: {text}")).to_owned()
     };
-    // What can be known before the load is told before it.
-    let told = work.petal(["check", "--db", &url]).ends().telling(&["nothing is loaded"]).stdout;
+    // What can be known before the load is reported before it.
+    let reported =
+        work.petal(["check", "--db", &url]).ends().telling(&["nothing is loaded"]).stdout;
     for name in ["privilege: load and drop", "privilege: I/O timing", "sessions "] {
-        assert!(line(&told, name).starts_with("good"), "{told}");
+        assert!(line(&reported, name).starts_with("good"), "{reported}");
     }
-    assert!(!told.contains("privilege: UPDATEs"), "{told}");
+    assert!(!reported.contains("privilege: UPDATEs"), "{reported}");
     load(&url, 1);
     let sql = "CREATE ROLE checked LOGIN CONNECTION LIMIT 12; \
                GRANT USAGE ON SCHEMA petal1 TO checked; \
                GRANT SELECT ON ALL TABLES IN SCHEMA petal1 TO checked";
     shared().client("checked").batch_execute(sql).unwrap();
-    let told = work.petal(["check", "--db", &url]).ends().stdout;
-    assert!(line(&told, "privilege: UPDATEs").contains("granted"), "{told}");
-    assert!(line(&told, "privilege: vacuum").contains("granted"), "{told}");
-    assert!(line(&told, "I/O timing").starts_with("good"), "{told}");
+    let reported = work.petal(["check", "--db", &url]).ends().stdout;
+    assert!(line(&reported, "privilege: UPDATEs").contains("granted"), "{reported}");
+    assert!(line(&reported, "privilege: vacuum").contains("granted"), "{reported}");
+    assert!(line(&reported, "I/O timing").starts_with("good"), "{reported}");
     // 16 MiB of rows are in every page cache.
-    assert!(line(&told, "data ").starts_with("note"), "{told}");
+    assert!(line(&reported, "data ").starts_with("note"), "{reported}");
     let url = url.replace("petal@", "checked@");
-    let told = work.petal(["check", "--db", &url]).exits(1).stdout;
+    let reported = work.petal(["check", "--db", &url]).exits(1).stdout;
     for missing in ["privilege: UPDATEs", "privilege: vacuum", "privilege: load and drop"] {
-        assert!(line(&told, missing).contains("missing"), "{told}");
+        assert!(line(&reported, missing).contains("missing"), "{reported}");
     }
-    assert!(line(&told, "I/O timing").starts_with("WARNING"), "{told}");
+    assert!(line(&reported, "I/O timing").starts_with("WARNING"), "{reported}");
     // 12 less petal's own; one that has just been closed may still count.
-    let admitted = line(&told, "sessions ");
-    assert!((6..=9).any(|n| admitted.contains(&format!("at most {n} more"))), "{told}");
+    let admitted = line(&reported, "sessions ");
+    assert!((6..=9).any(|n| admitted.contains(&format!("at most {n} more"))), "{reported}");
 }

@@ -1,5 +1,5 @@
 //! PostgreSQL's connections that break: the server ends a session or dies, the network is cut. Whose
-//! reason is told, and that the rest is kept.
+//! reason is reported, and that the rest is kept.
 
 use std::thread;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
     let run = running.ends().exited(1).json();
     assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 2);
     assert!(count(&run, "/ops/total") > 0);
-    // What the database told until then is not lost.
+    // What the database reported until then is not lost.
     assert!(number(&run, "/counted_until/second") >= 1.0);
     if version >= 150_000 {
         assert!(number(&run, "/per_second/logical_reads") > 0.0);

@@ -71,18 +71,18 @@ fn numbered_services_are_the_endpoints_and_the_admin_service_is_for_setup() {
     let run = petal(&[&args[..], &base].concat()).exits(0).json();
     assert_eq!((count(&run, "/ops/select"), count(&run, "/ops/update")), (160, 40));
     let endpoints: Vec<_> = run["endpoints"].as_array().unwrap().iter().collect();
-    let told = |endpoint: &serde_json::Value| {
+    let reported = |endpoint: &serde_json::Value| {
         (endpoint["endpoint"].as_str().unwrap().to_owned(), count(endpoint, "/sessions"))
     };
     let expected = [(standbys[0].port, 1), (standbys[1].port, 1), (primary.port, 0)]
         .map(|(port, sessions)| (format!("127.0.0.1:{port}"), sessions));
-    assert_eq!(endpoints.iter().map(|endpoint| told(endpoint)).collect::<Vec<_>>(), expected);
+    assert_eq!(endpoints.iter().map(|endpoint| reported(endpoint)).collect::<Vec<_>>(), expected);
     assert!(count(endpoints[2], "/io/redo_bytes") > 0);
     // One service of the base alone, no number.
     let args = ["run", "--work-loop", "10", "--update-pct", "0", "--json"];
     let run = petal(&[&args[..], &["--sqlnet-service-base", "read1"]].concat()).exits(0).json();
     assert_eq!(run["endpoints"].as_array().unwrap().len(), 1);
-    // A name in no file is a host's, and is told as one.
+    // A name in no file is a host's, and is reported as one.
     petal(&["run", "--sqlnet-service-base", "nowhere.invalid"])
         .exits(3)
         .telling(&["nowhere.invalid:5432"]);

@@ -87,14 +87,14 @@ fn autovacuum_works_on_the_tables_where_a_run_asks_for_it_and_then_no_more() {
     assert_eq!((off("cf1"), off("cf2")), (0, 2));
     open(&url).settle(&Silent, &unlimited()).unwrap();
     assert_eq!(off("cf1"), 2);
-    // Who does not own them runs, and is told.
+    // Who does not own them runs, and is reported.
     let sql = "CREATE ROLE sustained LOGIN; GRANT USAGE ON SCHEMA petal1, petal2 TO sustained; \
                GRANT SELECT ON ALL TABLES IN SCHEMA petal1, petal2 TO sustained";
     client.batch_execute(sql).unwrap();
     let url = url.replace("petal@", "sustained@");
     let settled = open(&asking(&url)).settle(&Silent, &unlimited()).unwrap();
-    let told = "autovacuum of 2 main tables left as it is: the role must own them";
-    assert!(settled.done.iter().any(|done| done == told), "{:?}", settled.done);
+    let reported = "autovacuum of 2 main tables left as it is: the role must own them";
+    assert!(settled.done.iter().any(|done| done == reported), "{:?}", settled.done);
 }
 
 #[test]

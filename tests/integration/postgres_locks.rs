@@ -178,8 +178,9 @@ impl Case {
         }
         if code == 3 {
             let process = format!("process {holder} (role petal");
-            let (told, error) = ended.stderr.split_once("petal gives up after").unwrap_or_default();
-            assert!(told.contains(&process), "{self:?}: {}", ended.stderr);
+            let (reported, error) =
+                ended.stderr.split_once("petal gives up after").unwrap_or_default();
+            assert!(reported.contains(&process), "{self:?}: {}", ended.stderr);
             for words in [process.as_str(), "lock timeout (55P03)", "since 20", "petal1.cf1"] {
                 assert!(error.contains(words), "{self:?}: {words}: {}", ended.stderr);
             }

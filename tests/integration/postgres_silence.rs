@@ -95,15 +95,18 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     let version = run["target"]["version"].as_str().unwrap();
     let major: u32 =
         version.split(|sign: char| !sign.is_ascii_digit()).next().unwrap().parse().unwrap();
-    // Before 15 a second's figures lag, and are not told.
+    // Before 15 a second's figures lag, and are not reported.
     if major >= 15 {
         let counted = record["details"]["io"]["logical_reads"].as_f64().unwrap();
-        let told = run["per_second"]["logical_reads"].as_f64().unwrap();
-        assert!((told - counted / until).abs() < 1e-6 * told, "{told} {counted} {until}");
+        let reported = run["per_second"]["logical_reads"].as_f64().unwrap();
+        assert!(
+            (reported - counted / until).abs() < 1e-6 * reported,
+            "{reported} {counted} {until}"
+        );
         let seconds = record["details"]["timeline"].as_array().unwrap().iter();
         let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
         let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
-        assert_eq!(summed, counted, "the seconds that were told");
+        assert_eq!(summed, counted, "the seconds that were reported");
     } else {
         assert!(run["per_second"]["logical_reads"].is_null(), "unknown is not zero");
     }

@@ -129,8 +129,8 @@ fn channel_binding_is_required_where_it_is_asked_for() {
     // Nothing to bind to, or nobody who asks for a password.
     for (user, options) in [("bound:tight", "sslmode=disable"), ("petal", "sslmode=require")] {
         let url = url(user, &format!("{options}&channel_binding=require"));
-        let told = open(&url).loaded().unwrap_err().to_string();
-        assert!(told.contains("channel_binding"), "{told}");
+        let reported = open(&url).loaded().unwrap_err().to_string();
+        assert!(reported.contains("channel_binding"), "{reported}");
     }
 }
 

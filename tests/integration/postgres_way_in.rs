@@ -22,8 +22,8 @@ fn addresses_options_and_names_are_those_of_psql() {
     );
     let engine = open(&url);
     let (_, details) = engine.describe(1, 1).unwrap();
-    let told = details.settings.iter().find(|(name, _)| name == "statement_timeout").unwrap();
-    assert!(told.1.starts_with("54321"), "{told:?}");
+    let reported = details.settings.iter().find(|(name, _)| name == "statement_timeout").unwrap();
+    assert!(reported.1.starts_with("54321"), "{reported:?}");
     let _session = engine.connect(SEAT).unwrap();
     let names = "SELECT DISTINCT application_name FROM pg_stat_activity \
                  WHERE datname = 'way_in' AND pid <> pg_backend_pid()";
@@ -70,7 +70,7 @@ fn a_server_that_is_not_what_was_asked_for_is_refused() {
     {
         assert_eq!(open(&url(server, wanted)).loaded().unwrap().len(), 1, "{wanted}");
     }
-    let told = refusal(&url(&standby, "read-write"));
-    assert!(told.contains("it is a standby, read-only; target_session_attrs"), "{told}");
+    let reported = refusal(&url(&standby, "read-write"));
+    assert!(reported.contains("it is a standby, read-only; target_session_attrs"), "{reported}");
     assert!(refusal(&url(&primary, "standby")).contains("it is a primary, read-write"));
 }

@@ -178,7 +178,7 @@ fn a_sweep_of_ranks_is_one_sweep_and_goes_on_after_a_stop() {
     // It is reported and compared as any other.
     ranks.work.petal(["report", "swept"]).exits(0);
     ranks.work.petal(["compare", "swept", "swept"]).exits(0);
-    // Done: the others are told at once that there is nothing to do.
+    // Done: the others are reported at once that there is nothing to do.
     first(ranks.all(&args)).exited(0);
 }
 
@@ -187,8 +187,8 @@ fn a_sweep_that_one_rank_understands_otherwise_is_refused() {
     let ranks = Ranks::on_a_device(2);
     let args = ["sweep", "--sessions", "2,4", "--run-time", "1", "--out", "swept"];
     let own = |rank| if rank == 1 { vec!["--work-unit".into(), "32".into()] } else { Vec::new() };
-    let told = ["called off", "share 2 of 2", "work_unit: 32, not"];
-    ended(ranks.start(&args, own)).remove(0).exited(3).telling(&told);
+    let reported = ["called off", "share 2 of 2", "work_unit: 32, not"];
+    ended(ranks.start(&args, own)).remove(0).exited(3).telling(&reported);
     let few = ["sweep", "--sessions", "1,2", "--run-time", "1", "--out", "few"];
     ranks.all(&few).remove(0).exited(2).telling(&["1 sessions on 2 hosts"]);
 }

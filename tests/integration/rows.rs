@@ -100,9 +100,12 @@ fn a_postgres_run_keeps_drop_and_setup_away_and_tells_of_a_second_run() {
     let second = ["run", "--db", &url, "--run-time", "3", "--update-pct", "0", "--json"];
     let second = other.petal(second).exits(0).json();
     let found = other_loads(&second);
-    assert!(found.iter().any(|told| told.contains("another petal run (server process")));
+    assert!(found.iter().any(|reported| reported.contains("another petal run (server process")));
     // The rows of both: reads per row are of all that were visited.
-    assert!(found.iter().any(|told| told.contains("rows visited in petal's tables")), "{found:?}");
+    assert!(
+        found.iter().any(|reported| reported.contains("rows visited in petal's tables")),
+        "{found:?}"
+    );
     assert!(!findings(&second).contains(&"extra-reads"), "{:?}", findings(&second));
     running.signal(Signal::INT);
     running.ends().exited(130);
@@ -123,8 +126,8 @@ fn tables_that_are_dropped_in_a_run_make_it_failed() {
     let ended = running.ends().exited(1);
     let run = ended.json();
     assert_eq!(run["status"], "failed");
-    let told = run["findings"].as_array().unwrap().iter();
-    let vanished: Vec<_> = told.filter(|finding| finding["id"] == "data-vanished").collect();
+    let reported = run["findings"].as_array().unwrap().iter();
+    let vanished: Vec<_> = reported.filter(|finding| finding["id"] == "data-vanished").collect();
     assert!(vanished[0]["message"].as_str().unwrap().contains("was dropped"));
 }
 
@@ -170,7 +173,10 @@ fn work_on_other_tables_of_the_database_is_not_petals() {
         busy
     });
     let found = other_loads(&busy);
-    assert!(found.iter().any(|told| told.contains("blocks visited in other tables")), "{found:?}");
+    assert!(
+        found.iter().any(|reported| reported.contains("blocks visited in other tables")),
+        "{found:?}"
+    );
     let per_row =
         |run: &Value| number(run, "/per_second/logical_reads") / number(run, "/per_second/rows");
     let (quiet_reads, busy_reads) = (per_row(&quiet), per_row(&busy));
@@ -204,21 +210,21 @@ fn rows_are_conserved(url: &str, work: &Workplace, extra: &[&str], draw: u64) {
         ["run", "--db", url, "--seed", "7", "--json"].into_iter().chain(extra.iter().copied());
     let args: Vec<&str> = args.chain(drawn.iter().map(String::as_str)).collect();
     let run = work.petal(&args).exits(0).json();
-    let told = format!("draw {draw}: {args:?}");
+    let reported = format!("draw {draw}: {args:?}");
     let rows = |what: &str, kind: &str| count(&run, &format!("/{what}/{kind}"));
-    assert_eq!(run["rows"], run["rows_asked"], "{told}");
+    assert_eq!(run["rows"], run["rows_asked"], "{reported}");
     let failed: u64 = run["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
     let sessions = count(&run, "/sessions");
     let begun = sessions * rows("settings", "work_loop");
-    assert_eq!(rows("ops", "total") + failed, begun, "{told}");
+    assert_eq!(rows("ops", "total") + failed, begun, "{reported}");
     for (kind, unit) in [("select", "work_unit"), ("update", "update_work_unit")] {
-        assert_eq!(rows("rows", kind), rows("ops", kind) * rows("settings", unit), "{told}");
+        assert_eq!(rows("rows", kind), rows("ops", kind) * rows("settings", unit), "{reported}");
     }
     let Some(fetched) = run["counters"].get("rows_fetched").and_then(Value::as_u64) else { return };
     // Rows of operations that failed were fetched, and are nobody's.
     if failed == 0 {
-        assert_eq!(fetched, rows("rows", "select") + rows("rows", "update"), "{told}");
-        assert_eq!(count(&run, "/counters/tables.n_tup_upd"), rows("rows", "update"), "{told}");
+        assert_eq!(fetched, rows("rows", "select") + rows("rows", "update"), "{reported}");
+        assert_eq!(count(&run, "/counters/tables.n_tup_upd"), rows("rows", "update"), "{reported}");
     }
     let counter = |name: &str| count(&run, &format!("/counters/{name}"));
     let all = counter("pg_stat_database.blks_hit") + counter("pg_stat_database.blks_read");
@@ -226,7 +232,7 @@ fn rows_are_conserved(url: &str, work: &Workplace, extra: &[&str], draw: u64) {
         .iter()
         .map(|name| counter(&format!("{name}_blks_hit")) + counter(&format!("{name}_blks_read")))
         .sum();
-    assert_eq!(own + counter("other_logical_reads"), all, "{told}");
+    assert_eq!(own + counter("other_logical_reads"), all, "{reported}");
 }
 
 /// Draws so many kinds of runs: PETAL_TEST_DRAWS says more.

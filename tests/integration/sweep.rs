@@ -221,7 +221,7 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
     let after = marks(&dir);
     assert_eq!(after.len(), 4);
     assert!(before.iter().all(|(name, mark)| after[name] == *mark));
-    // An objective is told where it is asked for, and in the files that this leaves.
+    // An objective is reported where it is asked for, and in the files that this leaves.
     work.petal(["report", "--os-text", dir.to_str().unwrap()]).exits(2).telling(&["it is of runs"]);
     let shown = work.petal(["report", dir.to_str().unwrap(), "--max-latency", "op.p99=100s"]);
     assert!(shown.exits(0).stdout.contains("op.p99=100s"));
@@ -317,7 +317,7 @@ fn a_dry_run_tells_the_plan_and_touches_nothing() {
 fn readers_writers_and_both() {
     let work = Workplace::loaded(2, "8M");
     let swept = work.petal(sweep(&["--readers", "0,2", "--writers", "0,1"])).exits(0).json();
-    let told: BTreeSet<(String, String, u64, u64)> = swept["cells"]
+    let reported: BTreeSet<(String, String, u64, u64)> = swept["cells"]
         .as_array()
         .unwrap()
         .iter()
@@ -332,7 +332,7 @@ fn readers_writers_and_both() {
         (readers.to_owned(), writers.to_owned(), selects, updates)
     };
     assert_eq!(
-        told,
+        reported,
         BTreeSet::from([cell("0", "1", 0, 5), cell("2", "0", 10, 0), cell("2", "1", 10, 5)])
     );
 }

@@ -17,7 +17,7 @@ pub const FORMAT: &str = "petal-history/1";
 /// The name by which runs are grouped by the day on which they began.
 pub const DAY: &str = "day";
 
-/// All that is told of a history.
+/// All that is reported of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     pub format: String,
@@ -217,8 +217,8 @@ impl History {
             let drift = has_drifted.then(|| {
                 (Outcome::Failed, format!("{place}: trend {}", super::gate::words(trend)))
             });
-            let told = super::gate::words(shift.map(|shift| (shift.share, shift.interval)));
-            [Some((of_newest, format!("{place}: {name} {told}"))), drift].into_iter().flatten()
+            let reported = super::gate::words(shift.map(|shift| (shift.share, shift.interval)));
+            [Some((of_newest, format!("{place}: {name} {reported}"))), drift].into_iter().flatten()
         });
         super::gate::worst(gate, judged.collect())
     }
@@ -257,8 +257,8 @@ mod tests {
         ];
         let fallen: [&[f64]; 2] = [&[80.0, 81.0, 79.0], &[80.5, 79.5, 81.0]];
         let seen = nights(&[&level[..], &fallen].concat());
-        let told = history(&seen, DAY, &[]).unwrap();
-        let series = &told.series[0];
+        let reported = history(&seen, DAY, &[]).unwrap();
+        let series = &reported.series[0];
         let changes: Vec<bool> = series.steps.iter().map(|step| step.is_change).collect();
         assert_eq!(changes, [false, false, false, false, true, false]);
         assert_eq!(series.changed_at(), Some(4));
@@ -280,10 +280,10 @@ mod tests {
             (0..12).map(|n| 100.0 - f64::from(n) + f64::from(n % 3) * 0.4).collect();
         let each: Vec<Vec<f64>> = values.iter().map(|v| vec![v - 2.0, *v, v + 2.0]).collect();
         let each: Vec<&[f64]> = each.iter().map(Vec::as_slice).collect();
-        let told = history(&nights(&each), DAY, &[]).unwrap();
-        let trend = told.series[0].trend.unwrap();
+        let reported = history(&nights(&each), DAY, &[]).unwrap();
+        let trend = reported.series[0].trend.unwrap();
         assert!((trend.share + 0.11).abs() < 0.01, "{trend:?}");
-        let held = told.hold(&"piops < -5%".parse().unwrap());
+        let held = reported.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, Outcome::Failed);
         assert!(held.because.iter().any(|why| why.contains("trend -1")), "{held:?}");
     }
@@ -295,8 +295,8 @@ mod tests {
         assert_eq!(held(&nights(&all), "piops < -10%"), Outcome::Passed);
         assert_eq!(held(&nights(&all[..2]), "piops < -10%"), Outcome::Inconclusive);
         all.push(&[70.0]);
-        let told = history(&nights(&all), DAY, &[]).unwrap();
-        assert_eq!(told.series[0].changed_at(), Some(6));
+        let reported = history(&nights(&all), DAY, &[]).unwrap();
+        assert_eq!(reported.series[0].changed_at(), Some(6));
         assert_eq!(held(&nights(&all), "piops < -10%"), Outcome::Failed);
     }
 }

@@ -1,4 +1,4 @@
-//! What spoils a comparison, or must be known beside it.
+//! Notes on a comparison: what spoils it, or must be known beside it.
 
 use super::cells::{Matched, label};
 use super::{ComparedCell, Side, Significance};
@@ -31,7 +31,7 @@ pub(super) fn whole_runs(sides: &[Side]) -> (Vec<Side>, Vec<String>) {
             Side { observations: whole.cloned().collect(), ..side.clone() }
         })
         .collect();
-    let notes = told("left-out", "not compared: ", left_out, "");
+    let notes = reported("left-out", "not compared: ", left_out, "");
     (sides, notes.into_iter().collect())
 }
 
@@ -52,7 +52,7 @@ pub(super) fn of(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]
 }
 
 /// `id: lead a, b and 3 more; advice`.
-fn told(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<String> {
+fn reported(id: &str, lead: &str, mut all: Vec<String>, advice: &str) -> Option<String> {
     if all.is_empty() {
         return None;
     }
@@ -70,7 +70,7 @@ fn sessions_lost(matched: &[Matched<'_>]) -> Option<String> {
         Some(format!("{} lost {lost}{of}", seen.source))
     });
     let advice = "; fewer sessions made these figures than the cell says: find out why, and repeat";
-    told("sessions-lost", "", short.collect(), advice)
+    reported("sessions-lost", "", short.collect(), advice)
 }
 
 /// Their figures are kept, and are of other work than the runs of the other side.
@@ -80,7 +80,7 @@ fn rows_missing(matched: &[Matched<'_>]) -> Option<String> {
     let short = short.map(|seen| seen.source.clone());
     let advice = "; operations of these runs did not visit the rows asked of them, so their figures \
                   are of other work: load the data again (petal setup --replace), and repeat";
-    told(ROWS_MISSING, "", short.collect(), advice)
+    reported(ROWS_MISSING, "", short.collect(), advice)
 }
 
 fn drift(cells: &[ComparedCell]) -> Option<String> {
@@ -122,7 +122,7 @@ fn active_sets(matched: &[Matched<'_>]) -> Option<String> {
         (sizes.len() > 1).then(|| format!("{}: {}", label(&cell.factors), sizes.join(" and ")))
     });
     let advice = "; caches serve them differently, so this is no comparison of like with like";
-    told("active-set-varies", "", differing.collect(), advice)
+    reported("active-set-varies", "", differing.collect(), advice)
 }
 
 fn run_lengths(matched: &[Matched<'_>]) -> Option<String> {
@@ -133,7 +133,7 @@ fn run_lengths(matched: &[Matched<'_>]) -> Option<String> {
         let place = label(&cell.factors);
         is_mixed.then(|| format!("{place}: runs took from {shortest:.0} to {longest:.0} s"))
     });
-    told("mixed-run-lengths", "", differing.collect(), "; short runs have not settled")
+    reported("mixed-run-lengths", "", differing.collect(), "; short runs have not settled")
 }
 
 /// Every run in which an endpoint is too far from the mean of all, with the one that is farthest.
@@ -141,7 +141,7 @@ fn uneven_endpoints(sides: &[Side]) -> Option<String> {
     let all = sides.iter().flat_map(|side| &side.observations);
     let advice = "; over 5 % from the mean of the endpoints: look at paths, caches and other load \
                   before trusting these runs";
-    told("uneven-endpoints", "", all.filter_map(uneven).collect(), advice)
+    reported("uneven-endpoints", "", all.filter_map(uneven).collect(), advice)
 }
 
 fn uneven(seen: &Observation) -> Option<String> {
@@ -179,7 +179,7 @@ fn varying(sides: &[Side], cells: &[ComparedCell]) -> Option<String> {
     });
     let advice =
         "; their standard deviation is over 5 % of the mean: find out why before comparing";
-    told("repeats-vary", "", shown.collect(), advice)
+    reported("repeats-vary", "", shown.collect(), advice)
 }
 
 fn outlying(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> Option<String> {
@@ -194,5 +194,5 @@ fn outlying(sides: &[Side], matched: &[Matched<'_>], cells: &[ComparedCell]) -> 
         Some(format!("{side}, {place}: {metric} of {source} is {value:.1}, the mean {mean:.1}"))
     });
     let advice = " (Grubbs' test, 5 %); they stay in every figure";
-    told("outlying-repeat", "", shown.collect(), advice)
+    reported("outlying-repeat", "", shown.collect(), advice)
 }

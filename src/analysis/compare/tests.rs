@@ -154,7 +154,7 @@ fn runs_are_matched_by_what_varies_within_a_side() {
         .collect();
     assert_eq!(differs, [("direct_io", vec![Some("true"), Some("false")])]);
 
-    // Two settings within a side make two cells; what only one side has is told.
+    // Two settings within a side make two cells; what only one side has is reported.
     let sides = [
         side("before", vec![of(20, 8, true, 100.0), of(0, 16, true, 200.0), of(30, 4, true, 5.0)]),
         side("after", vec![of(0, 16, true, 180.0), of(20, 8, true, 90.0)]),
@@ -177,10 +177,10 @@ fn a_run_that_lost_sessions_is_reported() {
         let sides = [side("a", vec![run(1, 0, 1000.0)]), side("b", vec![short(lost)])];
         compare(&sides, &Rules::default()).unwrap().notes
     };
-    let told = |lost| notes(lost).into_iter().find(|note| note.starts_with("sessions-lost"));
-    let note = told(Some(2)).unwrap();
+    let reported = |lost| notes(lost).into_iter().find(|note| note.starts_with("sessions-lost"));
+    let note = reported(Some(2)).unwrap();
     assert!(note.contains("run at 5 lost 2 of 8; fewer sessions"), "{note}");
-    assert_eq!((told(Some(0)), told(None)), (None, None));
+    assert_eq!((reported(Some(0)), reported(None)), (None, None));
 }
 
 #[test]
@@ -189,14 +189,14 @@ fn a_run_that_did_not_visit_all_rows_is_reported() {
         warnings: vec!["short-run".to_owned(), warning.to_owned()],
         ..run(1, 5, 900.0)
     };
-    let told = |warning| {
+    let reported = |warning| {
         let sides = [side("a", vec![run(1, 0, 1000.0)]), side("b", vec![short(warning)])];
         let notes = compare(&sides, &Rules::default()).unwrap().notes;
         notes.into_iter().find(|note| note.starts_with("rows-missing"))
     };
-    let note = told("rows-missing").unwrap();
+    let note = reported("rows-missing").unwrap();
     assert!(note.starts_with("rows-missing: run at 5; operations of these runs"), "{note}");
-    assert_eq!(told("other-load"), None);
+    assert_eq!(reported("other-load"), None);
 }
 
 fn with_piops(mut seen: Observation, piops: f64) -> Observation {

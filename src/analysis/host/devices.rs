@@ -1,4 +1,5 @@
-//! What would spoil a test about the data's devices: queues, caches, room, mounts, arrays at work.
+//! Checks of the data's devices, for what would spoil a test: queues, caches, room, mounts, arrays
+//! at work.
 
 use super::{Check, Verdict, good, judged, judged_if_known};
 use crate::stats::host::{Device, Host, RaidResync};

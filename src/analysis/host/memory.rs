@@ -1,4 +1,5 @@
-//! What would spoil a test about a host's memory: swap, limits, pages that wait to be written.
+//! Checks of a host's memory, for what would spoil a test: swap, limits, pages that wait to be
+//! written.
 
 use super::{Check, Verdict, good, judged_if_known};
 use crate::stats::host::Host;

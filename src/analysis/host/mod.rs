@@ -1,6 +1,6 @@
-//! What would spoil an I/O test on a host: one check per fact, with the reason and the command that
-//! changes it. Pure functions of a [`Host`]; nothing here reads, changes or prints anything. A fact
-//! that is not known is never held against the host.
+//! Checks of a host, for what would spoil an I/O test: one check per fact, with the reason and the
+//! command that changes it. Pure functions of a [`Host`]; nothing here reads, changes or prints
+//! anything. A fact that is not known is never held against the host.
 //!
 //! A warning is for what distorts figures; a note for what a reader of them should know.
 

@@ -1,4 +1,5 @@
-//! What would spoil a test about a host's processors: their clocks, their sleep, who else has them.
+//! Checks of a host's processors, for what would spoil a test: their clocks, their sleep, who else
+//! has them.
 
 use super::{Check, Verdict, good, judged_if_known};
 use crate::stats::host::{Host, IdleState};

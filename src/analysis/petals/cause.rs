@@ -148,7 +148,7 @@ impl Pair<'_> {
     /// Findings of either point that storage cannot be named beside.
     fn against_storage(&self) -> Vec<String> {
         let both = [self.better, self.later];
-        let told = AGAINST_STORAGE.iter().filter_map(|(id, meaning)| {
+        let reported = AGAINST_STORAGE.iter().filter_map(|(id, meaning)| {
             let at = both.iter().filter(|point| point.warnings.contains(*id));
             let at: Vec<String> = at.map(|point| point.sessions.to_string()).collect();
             (!at.is_empty()).then(|| {
@@ -158,7 +158,7 @@ impl Pair<'_> {
                 )
             })
         });
-        told.collect()
+        reported.collect()
     }
 
     fn device(&self) -> Option<String> {

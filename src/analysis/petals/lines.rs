@@ -93,8 +93,12 @@ fn varies(observations: &[Observation], key: &str) -> bool {
 
 /// The factor, where it is the sessions; else what the run says of itself, or the factor.
 fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
-    let told = || seen.factor(axis?)?.parse().ok();
-    if axis == Some("sessions") { told().or(seen.sessions) } else { seen.sessions.or_else(told) }
+    let reported = || seen.factor(axis?)?.parse().ok();
+    if axis == Some("sessions") {
+        reported().or(seen.sessions)
+    } else {
+        seen.sessions.or_else(reported)
+    }
 }
 
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {

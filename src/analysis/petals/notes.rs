@@ -1,4 +1,4 @@
-//! What a reader of petals must know first: runs of different lengths, repeats that vary or lie
+//! Notes that a reader of petals needs first: runs of different lengths, repeats that vary or lie
 //! apart, points that were measured once.
 
 use super::{Estimate, PetalLine, Point};

@@ -243,9 +243,9 @@ mod tests {
         let expected = [("10:00:00".to_owned(), 320.0), ("11:00:00".to_owned(), 500.0)];
         assert_eq!(reads(&sum), expected);
         assert_eq!(sum.intervals[0].inputs, [0, 1]);
-        let told = sum.gaps.iter().find(|gap| gap.contains("CRM.json")).unwrap();
+        let reported = sum.gaps.iter().find(|gap| gap.contains("CRM.json")).unwrap();
         assert_eq!(
-            told,
+            reported,
             "CRM.json tells nothing of 1 of 2 times of day, from 11:00:00: there the sum lacks it"
         );
     }

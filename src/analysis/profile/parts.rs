@@ -1,5 +1,5 @@
-//! What several sources tell of one database, such as the reports of a day or of all instances of a
-//! cluster, as one profile.
+//! One profile of a database from several sources, such as the reports of a day or of all instances
+//! of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ struct Piece {
 }
 
 pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
-    let told: Vec<&Part> = parts.iter().filter(|part| !part.intervals.is_empty()).collect();
-    let Some(first) = told.first() else {
+    let reported: Vec<&Part> = parts.iter().filter(|part| !part.intervals.is_empty()).collect();
+    let Some(first) = reported.first() else {
         let why = |part: &Part| {
             let lacks: Vec<&String> = part.input.gaps.values().collect();
             let said = if part.input.notes.is_empty() {
@@ -59,9 +59,11 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
         };
         return Err(ProfileError::Nothing(parts.iter().map(why).collect()));
     };
-    one_of_each(&told)?;
+    one_of_each(&reported)?;
     let block_bytes = first.block_bytes.filter(|_| {
-        told.iter().all(|part| part.block_bytes.is_none_or(|size| Some(size) == first.block_bytes))
+        reported
+            .iter()
+            .all(|part| part.block_bytes.is_none_or(|size| Some(size) == first.block_bytes))
     });
     let mut profile = Profile {
         format: FORMAT.to_owned(),
@@ -91,10 +93,10 @@ pub fn profile(parts: Vec<Part>) -> Result<Profile, ProfileError> {
 }
 
 /// One database, and several instances only of a cluster.
-fn one_of_each(told: &[&Part]) -> Result<(), ProfileError> {
+fn one_of_each(reported: &[&Part]) -> Result<(), ProfileError> {
     let mut databases: BTreeMap<&str, &Part> = BTreeMap::new();
     let mut instances: BTreeMap<&str, &Part> = BTreeMap::new();
-    for part in told {
+    for part in reported {
         databases.entry(part.database()).or_insert(part);
         instances.entry(part.instance()).or_insert(part);
     }
@@ -106,7 +108,7 @@ fn one_of_each(told: &[&Part]) -> Result<(), ProfileError> {
         let names = names(&databases, Part::shown_database);
         return Err(ProfileError::Mixed { what: "these are of several databases", names });
     }
-    if instances.len() > 1 && told.iter().any(|part| !part.is_cluster) {
+    if instances.len() > 1 && reported.iter().any(|part| !part.is_cluster) {
         let names = names(&instances, Part::instance);
         let what = "these are of several instances, and not all of them of a cluster";
         return Err(ProfileError::Mixed { what, names });
@@ -114,7 +116,7 @@ fn one_of_each(told: &[&Part]) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// Of what is told twice, the finer: an hour's report beside the day's.
+/// Of what is reported twice, the finer: an hour's report beside the day's.
 fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
     pieces.sort_by(|one, other| one.interval.length_s.total_cmp(&other.interval.length_s));
     let mut kept: Vec<Piece> = Vec::new();
@@ -130,13 +132,13 @@ fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
                         piece.interval.inputs.first().and_then(|&at| profile.inputs.get(at));
                     input.map_or_else(String::new, |input| input.name.clone())
                 };
-                let told = format!(
+                let reported = format!(
                     "{} is left out from {}: {} tells of the same time",
                     name(&piece),
                     piece.interval.begin.as_deref().unwrap_or("-"),
                     name(known)
                 );
-                profile.gaps.push(told);
+                profile.gaps.push(reported);
             }
         }
     }
@@ -145,7 +147,7 @@ fn finest(mut pieces: Vec<Piece>, profile: &mut Profile) -> Vec<Piece> {
         (begin.is_none(), begin, piece.interval.inputs.clone())
     });
     if kept.len() > 1 && kept.iter().any(|piece| piece.interval.begin.is_none()) {
-        let why = "some intervals have no date that petal reads: they stand last, and may be told \
+        let why = "some intervals have no date that petal reads: they stand last, and may be reported \
                    twice";
         profile.gaps.push(why.to_owned());
     }

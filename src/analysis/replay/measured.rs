@@ -1,4 +1,4 @@
-//! What a trial of a replay found: reads, writes and redo of each row that petal visited, as the
+//! Results of a replay's trial: reads, writes and redo of each row that petal visited, as the
 //! target counted them.
 
 use crate::record::Run;

@@ -1,4 +1,4 @@
-//! How a profile becomes operations of petal's own: rates, work units and redo of an open loop, and
+//! Turns a profile into operations of petal's own: rates, work units and redo of an open loop, and
 //! what they do not imitate. The one place that knows; [`measured`] tells what a trial found.
 
 pub mod measured;
@@ -70,7 +70,7 @@ pub struct Plan {
     pub select_rate: RateOverTime,
     pub update_rate: RateOverTime,
     pub scan_rate: RateOverTime,
-    /// What the target should do per second, as far as a trial told; at a scale of 1.
+    /// What the target should do per second, as far as a trial reported; at a scale of 1.
     pub expected: BTreeMap<WorkCount, f64>,
     pub of: ReplayOf,
 }

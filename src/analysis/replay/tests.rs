@@ -109,10 +109,10 @@ fn a_cache_that_serves_the_reads_is_reported_and_not_outrun() {
     let tried = trial(0.01, 1.0, 400.0, RedoStress::Lite);
     let plan = planned(&busy(), Some(&tried));
     assert_eq!(plan.parameters()["SELECT_RATE"], "920");
-    let told = &plan.of.not_imitated[0];
+    let reported = &plan.of.not_imitated[0];
     assert!(
-        told.starts_with("single-block reads: 0.01x") && told.contains("from a cache"),
-        "{told}"
+        reported.starts_with("single-block reads: 0.01x") && reported.contains("from a cache"),
+        "{reported}"
     );
 }
 
@@ -124,8 +124,12 @@ fn writes_that_are_no_whole_number_of_blocks_are_reported() {
     )]);
     let plan = planned(&odd, Some(&trial(1.0, 1.0, 400.0, RedoStress::Lite)));
     assert_eq!(plan.update_work_unit, 2);
-    let told = plan.of.not_imitated.iter().find(|line| line.starts_with("block writes")).unwrap();
-    assert!(told.contains("0.83x") && told.ends_with("a whole number of blocks, 2"), "{told}");
+    let reported =
+        plan.of.not_imitated.iter().find(|line| line.starts_with("block writes")).unwrap();
+    assert!(
+        reported.contains("0.83x") && reported.ends_with("a whole number of blocks, 2"),
+        "{reported}"
+    );
     assert!(plan.of.not_imitated.iter().any(|line| line.starts_with("redo is not in the profile")));
 }
 
@@ -157,7 +161,7 @@ fn the_kind_of_update_whose_redo_is_nearer_is_taken_by_trials_of_both() {
     let lite = trial(1.0, 1.0, 2400.0, RedoStress::Lite).after(Some(&heavy));
     let last = planned(&paged, Some(&lite));
     assert_eq!((last.redo_stress, last.ratio(RedoBytes)), (RedoStress::Lite, Some(0.96)));
-    // It logs much less than its columns told: the kind that was tried before is nearer.
+    // It logs much less than its columns reported: the kind that was tried before is nearer.
     let less = trial(1.0, 1.0, 500.0, RedoStress::Lite).after(Some(&heavy));
     let last = planned(&paged, Some(&less));
     assert_eq!((last.redo_stress, last.ratio(RedoBytes)), (RedoStress::Heavy, Some(1.6)));

@@ -387,17 +387,17 @@ mod tests {
     #[test]
     fn candidates_come_with_their_evidence() {
         let io = |bytes: u64| IoCounts { physical_write_bytes: Some(bytes), ..IoCounts::default() };
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             second.io = Some(io(if late { 80_000_000 } else { 5_000_000 }));
         });
-        insta::assert_snapshot!(told.join("\n"), @"checkpoint: 80.0 MB/s were written above the device, 5.0 before");
+        insta::assert_snapshot!(reported.join("\n"), @"checkpoint: 80.0 MB/s were written above the device, 5.0 before");
 
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             second.vacuums = Some(u64::from(late && second.from_s == 300.0));
         });
-        insta::assert_snapshot!(told.join("\n"), @"vacuum: it ran, and had not before");
+        insta::assert_snapshot!(reported.join("\n"), @"vacuum: it ran, and had not before");
 
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             let latency =
                 |mean| LatencySummary { count: 10, mean: Some(mean), ..Default::default() };
             let update = if late { 9000.0 } else { 2000.0 };
@@ -405,20 +405,20 @@ mod tests {
                 .map(|(kind, mean)| (kind.to_owned(), latency(mean)))
                 .into();
         });
-        insta::assert_snapshot!(told.join("\n"), @"log stall: an UPDATE took 9000 us, 2000 before, while SELECTs did not slow down");
+        insta::assert_snapshot!(reported.join("\n"), @"log stall: an UPDATE took 9000 us, 2000 before, while SELECTs did not slow down");
 
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             // It varies from second to second: no ceiling.
             let wave = (second.from_s as u64 % 7) * 300;
             second.device = Some(if late { device(5000 + wave, 900) } else { device(10_000, 200) });
         });
-        insta::assert_snapshot!(told.join("\n"), @"drive cache full or garbage collection: a device read took 900 us, 200 before, for no more bytes");
+        insta::assert_snapshot!(reported.join("\n"), @"drive cache full or garbage collection: a device read took 900 us, 200 before, for no more bytes");
 
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             let wave = (second.from_s as u64 % 7) * 100;
             second.device = Some(if late { device(3000, 200) } else { device(10_000 + wave, 200) });
         });
-        insta::assert_snapshot!(told.join("\n"), @"burst credit spent: the device served 3000 requests/s, within 0.0 % in every second");
+        insta::assert_snapshot!(reported.join("\n"), @"burst credit spent: the device served 3000 requests/s, within 0.0 % in every second");
 
         let cpu = |busy: f64, steal: f64| CpuShare {
             user: busy,
@@ -426,19 +426,19 @@ mod tests {
             steal,
             ..CpuShare::default()
         };
-        let told =
+        let reported =
             cliff(|second, late| second.cpu = Some(cpu(if late { 90.0 } else { 88.0 }, 0.0)));
-        insta::assert_snapshot!(told.join("\n"), @"heat or a lower clock: the processors were 90 % busy, 88 before, for fewer operations");
-        let told =
+        insta::assert_snapshot!(reported.join("\n"), @"heat or a lower clock: the processors were 90 % busy, 88 before, for fewer operations");
+        let reported =
             cliff(|second, late| second.cpu = Some(cpu(40.0, if late { 12.0 } else { 0.5 })));
-        insta::assert_snapshot!(told.join("\n"), @"other virtual machines: 12.0 % of processor time stolen, 0.5 before");
+        insta::assert_snapshot!(reported.join("\n"), @"other virtual machines: 12.0 % of processor time stolen, 0.5 before");
 
-        let told = cliff(|second, late| {
+        let reported = cliff(|second, late| {
             let each = if late { 60 } else { 30 };
             let reads = Some(second.ops.total * each);
             second.io = Some(IoCounts { physical_read_requests: reads, ..IoCounts::default() });
         });
-        insta::assert_snapshot!(told.join("\n"), @"cache: an operation read 60.0 blocks from storage, 30.0 before");
+        insta::assert_snapshot!(reported.join("\n"), @"cache: an operation read 60.0 blocks from storage, 30.0 before");
     }
 
     #[test]
@@ -461,13 +461,13 @@ mod tests {
 
     #[test]
     fn what_did_not_change_is_no_candidate() {
-        let told = cliff(|second, _| {
+        let reported = cliff(|second, _| {
             second.io =
                 Some(IoCounts { physical_write_bytes: Some(1 << 20), ..IoCounts::default() });
             second.checkpoints = Some(1);
             second.vacuums = Some(0);
             second.cpu = Some(CpuShare { user: 30.0, idle: 70.0, ..CpuShare::default() });
         });
-        assert!(told.is_empty(), "{told:?}");
+        assert!(reported.is_empty(), "{reported:?}");
     }
 }

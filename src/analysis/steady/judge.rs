@@ -1,4 +1,4 @@
-//! What the rule says of a record, as findings.
+//! The rule's judgement of a record, as findings.
 
 use serde_json::json;
 
@@ -236,8 +236,9 @@ mod tests {
 
     fn messages(run: &Run) -> String {
         let found = found(run);
-        let told: Vec<String> = found.iter().map(|f| format!("{}: {}", f.id, f.message)).collect();
-        told.join("\n")
+        let reported: Vec<String> =
+            found.iter().map(|f| format!("{}: {}", f.id, f.message)).collect();
+        reported.join("\n")
     }
 
     #[test]

@@ -50,11 +50,11 @@ pub fn proven(timeline: &[Second], terms: &Terms) -> Option<f64> {
 /// Data blocks and log that the database wrote so far, at least: a second that does not say adds
 /// nothing. None where no second says.
 pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
-    let told = timeline.iter().filter_map(|second| {
+    let reported = timeline.iter().filter_map(|second| {
         let io = second.io?;
         Some(io.physical_write_bytes? + io.redo_bytes?)
     });
-    told.reduce(|sum, bytes| sum + bytes)
+    reported.reduce(|sum, bytes| sum + bytes)
 }
 
 #[cfg(test)]

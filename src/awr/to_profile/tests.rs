@@ -105,8 +105,8 @@ fn a_report_cut_short_gives_what_it_has_and_says_that_it_is_cut() {
     assert!(made.inputs[0].notes.iter().any(|note| note.contains("its end was not found")));
     assert!(made.intervals[0].rate(WorkCount::RedoBytes).is_some());
     assert!(made.intervals[0].rate(WorkCount::SingleBlockReads).is_none());
-    let told = made.gaps.iter().find(|gap| gap.starts_with("single-block reads are not known"));
-    assert!(told.is_some(), "{:?}", made.gaps);
+    let reported = made.gaps.iter().find(|gap| gap.starts_with("single-block reads are not known"));
+    assert!(reported.is_some(), "{:?}", made.gaps);
 }
 
 #[test]

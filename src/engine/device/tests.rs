@@ -222,7 +222,7 @@ fn every_wrong_block_is_found_and_no_other() {
         let update = operation(Kind::Update, 1, 10);
         assert_eq!(execute(session.as_mut(), &[update]).unwrap(), [0]);
         session.flush_statistics().unwrap();
-        // With several reads in flight they come in any order; each of the six is told once.
+        // With several reads in flight they come in any order; each of the six is reported once.
         let error = engine.quiesce().unwrap_err().to_string();
         for word in ["12 times", "at byte", "key 2", "misplaced", "no block of petal's"] {
             assert!(error.contains(word), "{error}");

@@ -1,4 +1,5 @@
-//! What a whole server did for everybody, for a profile: made of the counters that a run reads.
+//! The work of a whole server for all its users, for a profile: made of the counters that a run
+//! reads.
 
 use crate::stats::counters::Counters;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};

@@ -1,4 +1,4 @@
-//! How long settling works on a server and waits for it; a stop ends either.
+//! Limits on the time that settling works on a server and waits for it; a stop ends either.
 
 use std::time::{Duration, Instant};
 

@@ -84,8 +84,8 @@ pub trait StorageEngine: Sync {
     }
 
     /// Bytes of a table, of those that the server tells and those that its rows take in the cache.
-    fn table_bytes(&self, told: u64, _rows_bytes: u64) -> u64 {
-        told
+    fn table_bytes(&self, reported: u64, _rows_bytes: u64) -> u64 {
+        reported
     }
 
     /// Pays the debts of what ran before; a line each of what was done.

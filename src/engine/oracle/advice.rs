@@ -1,4 +1,4 @@
-//! What to change in Oracle Database where a finding asks for it, as sentences for the record.
+//! Advice for findings about Oracle Database, as sentences for the record.
 
 use crate::stats::target::Advice;
 

@@ -1,4 +1,4 @@
-//! What the instances count: their V$ views as they are, and the figures that every engine answers
+//! Counters of the instances: their V$ views as they are, and the figures that every engine answers
 //! for, made from them. What the user may not see, or a version does not have, is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};

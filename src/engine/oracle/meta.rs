@@ -1,4 +1,4 @@
-//! What is loaded: petal's own schemas, by what their load left in `petal_meta`.
+//! Loaded schemas of petal's own, by the entries that their load left in `petal_meta`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What whole instances did for everybody, for a profile: made of the counters that a run reads.
+//! The work of whole instances for all their users, for a profile: made of the counters that a run
+//! reads.
 
 use crate::stats::counters::Counters;
 use crate::stats::server_work::{ServerWork, WorkCount, WorkTime};

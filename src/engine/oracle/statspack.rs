@@ -1,4 +1,4 @@
-//! What Statspack's tables say of a run: the differences between two snapshots, as its owner's
+//! Statspack's figures of a run: the differences between two snapshots, as its owner's
 //! tables hold them. Times keep the microseconds that Statspack's own report rounds.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the server counts: its statistics views as they are, and the figures made from them that
+//! Counters of the server: its statistics views as they are, and the figures made from them that
 //! every engine has. Views differ by version; what a version does not count is unknown.
 
 use std::collections::BTreeMap;

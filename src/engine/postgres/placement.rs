@@ -1,4 +1,4 @@
-//! How rows lie in pages, by their addresses (`ctid`), read in the order of the pages.
+//! The placement of rows in pages, by their addresses (`ctid`), read in the order of the pages.
 
 use std::io::{BufRead, Read as _};
 

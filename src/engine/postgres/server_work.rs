@@ -1,4 +1,4 @@
-//! What a whole server did for everybody, for a profile: read from its statistics views on a
+//! The work of a whole server for all its users, for a profile: read from its statistics views on a
 //! connection that looks and changes nothing.
 
 use super::connect::{Endpoint, server_version};

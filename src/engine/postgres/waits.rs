@@ -1,4 +1,4 @@
-//! What petal's sessions wait for, by asking pg_stat_activity ten times a second per server.
+//! Waits of petal's sessions, found by asking pg_stat_activity ten times a second per server.
 //! Samples give shares of time, neither counts nor single waits.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How a server's clock differs from this host's.
+//! The difference between a server's clock and this host's.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

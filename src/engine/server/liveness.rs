@@ -1,4 +1,4 @@
-//! How long an answer is waited for, and what happens when none comes. A peer that keeps its
+//! Limits on the wait for an answer, and what happens when none comes. A peer that keeps its
 //! connection and says nothing (a stopped server, a network that swallows packets) would otherwise
 //! hold petal for ever. No SQL stands here, and nothing connects: an engine brings both.
 

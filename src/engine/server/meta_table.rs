@@ -1,4 +1,4 @@
-//! What a load leaves about itself in a database's `petal_meta`: keys and values. They are read
+//! Keys and values that a load leaves about itself in a database's `petal_meta`. They are read
 //! strictly: a key that is missing or odd is of a petal that this one does not know.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How another thread cancels what a session does, or aborts its connection.
+//! Control of a session from another thread, which cancels its statement or aborts its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

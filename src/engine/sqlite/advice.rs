@@ -1,4 +1,4 @@
-//! What to change in SQLite where a finding asks for it, as sentences for the record.
+//! Advice for findings about SQLite, as sentences for the record.
 
 use crate::stats::target::Advice;
 

@@ -1,4 +1,4 @@
-//! Whether two shares are of one run: hosts of other versions, data or settings are refused.
+//! Checks that two shares are of one run: hosts of other versions, data or settings are refused.
 
 use super::super::{RecordError, as_text};
 use super::Part;

@@ -1,4 +1,4 @@
-//! What the database and the devices did in a run of several hosts. A server's counters are those
+//! Figures of the database and the devices in a run of several hosts. A server's counters are those
 //! of the share that took them; an engine in petal's own process is counted by every share.
 
 use std::collections::BTreeMap;

@@ -28,7 +28,7 @@ fn row(at: usize, values: &[u64], reads: u64) -> Second {
     let ops = Ops { select: values.len() as u64, total: values.len() as u64, ..Ops::default() };
     let io = IoCounts { physical_read_requests: Some(reads), ..IoCounts::default() };
     let latencies = filled(values);
-    let told = (latencies.count() > 0).then(|| ("select".to_owned(), latencies.summary()));
+    let reported = (latencies.count() > 0).then(|| ("select".to_owned(), latencies.summary()));
     Second {
         from_s: at as f64,
         length_s: 1.0,
@@ -36,7 +36,7 @@ fn row(at: usize, values: &[u64], reads: u64) -> Second {
         rows: Rows { select: ops.total * 64, ..Rows::default() },
         rows_asked: Some(Rows { select: ops.total * 64, ..Rows::default() }),
         sessions: SESSIONS,
-        latency_us: told.into_iter().collect(),
+        latency_us: reported.into_iter().collect(),
         io: Some(io),
         ..Second::default()
     }

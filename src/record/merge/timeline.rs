@@ -129,7 +129,7 @@ fn add(sums: &mut BTreeMap<String, Latencies>, second: &BTreeMap<String, Latenci
 
 /// Totals and maxima as the hosts' records tell them, where they tell of the same operations.
 fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, Latencies> {
-    let told = |tag: &str| {
+    let reported = |tag: &str| {
         let each = parts.iter().filter_map(|part| {
             let summary = &part.run.summary;
             summary.latency_us.get(tag).or_else(|| summary.hot_latency_us.get(tag))
@@ -138,7 +138,7 @@ fn exact(sums: BTreeMap<String, Latencies>, parts: &[Part]) -> BTreeMap<String, 
     };
     sums.into_iter()
         .map(|(tag, sum)| {
-            let known = told(&tag);
+            let known = reported(&tag);
             let (total_ns, max_ns) = known.exact_ns();
             let is_same = known.count == sum.count();
             let sum = if is_same { sum.with_exact(total_ns, max_ns) } else { sum };

@@ -1,4 +1,4 @@
-//! What a run was made with and on, as text: what two sides of a comparison may differ in.
+//! The settings, target and host of a run, as text: what two sides of a comparison may differ in.
 
 use std::collections::BTreeMap;
 
@@ -40,9 +40,10 @@ pub(super) fn of(run: &Run) -> BTreeMap<String, String> {
         put("cpus", host.cpus.to_string());
         put("cpu_model", host.cpu_model.clone().unwrap_or_default());
         put("memory_bytes", host.memory_bytes.map_or(String::new(), |bytes| bytes.to_string()));
-        let of_each = |told: fn(&Device) -> String| {
-            let told = host.devices.iter().map(told).filter(|told| !told.is_empty());
-            told.collect::<Vec<_>>().join(", ")
+        let of_each = |reported: fn(&Device) -> String| {
+            let reported =
+                host.devices.iter().map(reported).filter(|reported| !reported.is_empty());
+            reported.collect::<Vec<_>>().join(", ")
         };
         put("device", of_each(described));
         put("io_scheduler", of_each(|device| device.scheduler.clone().unwrap_or_default()));

@@ -1,5 +1,5 @@
-//! What a column of a plain CSV is, by its name: a factor, a figure, or one of the few that say
-//! when and how long.
+//! The meaning of a plain CSV's columns, by their names: a factor, a figure, or one of the few that
+//! say when and how long.
 
 use csv::StringRecord;
 

@@ -1,4 +1,4 @@
-//! What a profile must hold to be one: files are edited by hand.
+//! Checks of a profile that was read: files are edited by hand.
 
 use super::{Interval, Profile, parse_time};
 use crate::stats::server_work::WorkCount;

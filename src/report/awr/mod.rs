@@ -1,4 +1,4 @@
-//! What AWR and Statspack reports are shown as: a table, CSV, JSON, the columns of awr_info, the
+//! AWR and Statspack reports as petal shows them: a table, CSV, JSON, the columns of awr_info, the
 //! table of events, and where each figure came from. Pure functions of [`Report`]s; docs/awr.md
 //! describes every column.
 

@@ -1,6 +1,6 @@
-//! What every page is made of: a heading, tiles, findings, and sections of charts, tables and
-//! facts. One template shows all of them and escapes every text; only the drawings, which escape
-//! their own, are taken as they are.
+//! The parts that every page is made of: a heading, tiles, findings, and sections of charts, tables
+//! and facts. One template shows all of them and escapes every text; only the drawings, which
+//! escape their own, are taken as they are.
 
 use askama::Template;
 use base64::Engine;

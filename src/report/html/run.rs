@@ -88,7 +88,7 @@ fn status(run: &Run) -> (&'static str, String) {
     };
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
-    let until = until.map_or_else(String::new, |until| format!(", database told {until}"));
+    let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));
     (class, format!("{}{partial}{until}", run.status_words()))
 }
 
@@ -198,7 +198,7 @@ fn driver_hosts(run: &Run) -> Section {
     Section { id: "drivers", title: "Driver hosts", layer: "petal on each of them", parts }
 }
 
-/// What iostat, vmstat and mpstat would have told.
+/// What iostat, vmstat and mpstat would have said.
 fn host_seen(run: &Run) -> Section {
     let mut parts = Vec::new();
     let own = run.details.os.as_ref().filter(|_| !run.details.target.local);

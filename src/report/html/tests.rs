@@ -281,7 +281,7 @@ fn a_page_tells_whose_work_petals_processor_time_was_and_what_was_not_begun() {
     let mut seen = judged();
     seen.details.backlog = Some(4711);
     let page = run(&seen).unwrap();
-    for told in ["the database runs inside petal", "due and not begun", "4,711"] {
-        assert!(page.contains(told), "{told}");
+    for reported in ["the database runs inside petal", "due and not begun", "4,711"] {
+        assert!(page.contains(reported), "{reported}");
     }
 }

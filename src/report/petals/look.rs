@@ -1,6 +1,7 @@
-//! How lines are told apart. Where one thing was varied besides sessions, each line has a color.
-//! In overlays of several targets, block sizes or other factors, those choose the color, and
-//! UPDATE_PCT the dash. The marker tells what the dash tells, or what the color tells.
+//! The look of lines, by which they are told apart. Where one thing was varied besides sessions,
+//! each line has a color. In overlays of several targets, block sizes or other factors, those
+//! choose the color, and UPDATE_PCT the dash. The marker tells what the dash tells, or what the
+//! color tells.
 
 use super::super::charts::{Color, Marker};
 use super::super::distinct;

@@ -270,7 +270,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Peak, knee and bend-back are told on the petals, whose figures they are.
+    /// Peak, knee and bend-back are reported on the petals, whose figures they are.
     fn marks(&self, curve: &Curve<'_>, dot: &Dot) -> Vec<String> {
         match self.chart.has_marks {
             true => captions::marks(curve.line, dot.position),

@@ -117,10 +117,10 @@ mod tests {
             spot("ROSE", "friday.html", 4800.0, 510.0),
         ];
         let drawn = svg(&spots);
-        for told in
+        for reported in
             ["<title>ROSE, monday.html: 1,200 PIOPS, 480.0 us<", "tuesday.html", "friday.html"]
         {
-            assert!(drawn.contains(told), "{told}: {drawn}");
+            assert!(drawn.contains(reported), "{reported}: {drawn}");
         }
         assert_eq!(drawn.matches("class=\"series\"").count(), 2);
         let figure = figure(&spots);

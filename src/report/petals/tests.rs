@@ -12,9 +12,9 @@ fn each_line_has_its_look() {
 #[test]
 fn in_an_overlay_the_target_has_the_colour_and_update_pct_the_dash() {
     let looks = look::looks(&fixture::overlay().lines);
-    let told: Vec<(Color, &str)> = looks.iter().map(|look| (look.color, look.dash)).collect();
+    let reported: Vec<(Color, &str)> = looks.iter().map(|look| (look.color, look.dash)).collect();
     let (old, new) = (Color::Series(0), Color::Series(1));
-    assert_eq!(told, [(old, ""), (old, "8 4"), (new, ""), (new, "8 4")]);
+    assert_eq!(reported, [(old, ""), (old, "8 4"), (new, ""), (new, "8 4")]);
 }
 
 #[test]

@@ -231,7 +231,7 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
     }
 }
 
-/// What is told of a run that knows all layers stands in the test of the whole report.
+/// What is reported of a run that knows all layers stands in the test of the whole report.
 #[cfg(test)]
 mod tests {
     use super::*;

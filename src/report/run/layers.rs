@@ -1,4 +1,4 @@
-//! The same work as each layer saw it, and by kind of file.
+//! A run's work as each layer saw it, and by kind of file.
 
 use super::super::numbers::{decimal, micros, or_dash, whole};
 use super::super::sources;

@@ -1,4 +1,4 @@
-//! What the operating system saw, under the names and units of iostat, vmstat and mpstat.
+//! Figures of the operating system, under the names and units of iostat, vmstat and mpstat.
 
 use super::super::numbers::{bytes, decimal, or_dash, rate, whole};
 use super::super::table::Table;
@@ -8,7 +8,7 @@ use crate::record::os_figures::{CpuPercents, GroupFigures, HostFigures};
 use crate::stats::os::iostat::DeviceRates;
 use crate::stats::os::{CpuTicks, DeviceUse, Range};
 
-/// So many processors are told one by one; of more, the busiest.
+/// So many processors are reported one by one; of more, the busiest.
 const CPUS_SHOWN: usize = 8;
 
 /// Whose figures these are.

@@ -1,4 +1,4 @@
-//! What was tested: target, host, settings.
+//! The system under test: target, host, settings.
 
 use super::super::numbers::{bytes, decimal, or_dash, whole};
 use super::super::table::Table;

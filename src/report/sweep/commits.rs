@@ -37,12 +37,12 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
 
 /// As it was in force, which the engine tells; or else as it was asked for.
 fn loop_side(run: &Run) -> Option<&str> {
-    let told = run.details.target.settings.iter().find(|(name, _)| name == "loop");
-    let told = told.and_then(|(_, value)| value.split(':').next());
-    told.or_else(|| run.summary.setting("loop")?.as_str())
+    let reported = run.details.target.settings.iter().find(|(name, _)| name == "loop");
+    let reported = reported.and_then(|(_, value)| value.split(':').next());
+    reported.or_else(|| run.summary.setting("loop")?.as_str())
 }
 
-/// None where the database told no waits.
+/// None where the database reported no waits.
 fn commit_waits_s(run: &Run) -> Option<f64> {
     let waits = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Commit);
     run.is_counted().then(|| waits.map(|wait| wait.time_us).sum::<f64>() / 1e6)

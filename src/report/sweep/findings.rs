@@ -111,9 +111,9 @@ mod tests {
         let first = swept.sweep.cells[0].number;
         let mut out = String::new();
         render(&mut out, &swept, &Petals { lines: Vec::new(), notes: vec!["a: b".to_owned()] });
-        let told: Vec<&str> = out.lines().skip(3).collect();
+        let reported: Vec<&str> = out.lines().skip(3).collect();
         let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");
         let other = "- warning other-load: 5 of 11 runs (cells 2, 3, 5): somebody read 90 MB/s";
-        assert_eq!(told, ["- a: b", bad.as_str(), other]);
+        assert_eq!(reported, ["- a: b", bad.as_str(), other]);
     }
 }

@@ -86,8 +86,8 @@ fn head(out: &mut String, swept: &Swept) {
     fact(out, "repeats", &format!("{}, interleaved", plan.repeats));
     fact(out, "seed", &plan.seed.to_string());
     fact(out, "started", &sweep.started_at);
-    let told = ["run_time", "work_loop", "work_unit", "redo_stress", "direct_io"];
-    let settings = told.iter().filter_map(|key| {
+    let reported = ["run_time", "work_loop", "work_unit", "redo_stress", "direct_io"];
+    let settings = reported.iter().filter_map(|key| {
         let value = plan.settings.get(*key).filter(|value| !value.is_null())?;
         Some(format!("{}={}", key.to_ascii_uppercase(), value.to_string().trim_matches('"')))
     });

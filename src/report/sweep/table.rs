@@ -161,8 +161,9 @@ fn sessions_and_mix(seen: &Observation) -> Vec<String> {
 
 /// The title of a row's table.
 fn title(seen: &Observation) -> String {
-    let told = seen.factors.iter().filter(|(key, _)| !IN_COLUMNS.contains(&key.as_str()));
-    told.map(|(key, value)| format!("{} {value}", key.to_ascii_uppercase()))
+    let reported = seen.factors.iter().filter(|(key, _)| !IN_COLUMNS.contains(&key.as_str()));
+    reported
+        .map(|(key, value)| format!("{} {value}", key.to_ascii_uppercase()))
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -1,4 +1,4 @@
-//! What to beware of: the findings in short at the top, with evidence at the end, and what this
+//! Findings as text: those in short at the top, with evidence at the end, and what this
 //! record cannot judge.
 
 use super::super::table::paragraph;

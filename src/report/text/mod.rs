@@ -56,7 +56,7 @@ pub use brief::brief;
 pub(super) fn cut_short(run: &Run) -> Option<String> {
     let until = run.counted_until()?;
     Some(format!(
-        "The database told its figures {until}. Load profile, timed events, layers and counters are of that \
+        "The database reported its figures {until}. Load profile, timed events, layers and counters are of that \
          time, petal's and the device's figures there too; operation latency is of the whole run."
     ))
 }

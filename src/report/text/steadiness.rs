@@ -32,10 +32,10 @@ pub(super) fn render(out: &mut String, run: &Run) {
             fact(out, "verdict", "not steady");
             of_windows(out, &windows);
             let since = onset(timeline, from_s, to_s);
-            let told = or_dash(since, |(start_s, windows)| {
+            let reported = or_dash(since, |(start_s, windows)| {
                 format!("{start_s:.0} s, at {} operations/s", rate(windows.mean()))
             });
-            fact(out, "steady from", &told);
+            fact(out, "steady from", &reported);
             if let Some(fall) = fall_of(run, &seconds) {
                 fact(out, "fall", &fall_words(&fall));
             }

@@ -345,16 +345,16 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     let is_missing = |title: &&str| !killed.iter().any(|(known, _)| known == title);
     let missing: Vec<&str> = whole.iter().map(|(title, _)| *title).filter(is_missing).collect();
     assert_eq!(missing, ["I/O BY KIND OF FILE", "EXTERNAL SCRIPT"]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (title, lines) in &killed {
         let (_, usual) = whole.iter().find(|(known, _)| known == title).unwrap();
         let own: Vec<&&str> = lines.iter().filter(|line| !usual.contains(line)).collect();
         if !own.is_empty() {
-            told.push((*title).to_owned());
+            reported.push((*title).to_owned());
         }
-        told.extend(own.iter().map(|line| format!("  {line}")));
+        reported.extend(own.iter().map(|line| format!("  {line}")));
     }
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(reported.join("\n"), @r#"
     AT THE TOP
       PIOPS 59800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
       PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.

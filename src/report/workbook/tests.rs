@@ -46,8 +46,8 @@ fn a_sweep_has_a_sheet_each_for_petals_cells_seconds_and_waits_with_numbers_as_n
     let mut book = of_sweep(&swept);
     assert_eq!(book.sheet_names(), ["petals", "cells", "seconds", "waits"]);
     let cells = book.worksheet_range("cells").unwrap();
-    for (seen, told) in swept.observations().iter().zip(column(&cells, "folder")) {
-        assert!(matches!(told, Data::String(_)), "{told:?}");
+    for (seen, reported) in swept.observations().iter().zip(column(&cells, "folder")) {
+        assert!(matches!(reported, Data::String(_)), "{reported:?}");
         let at = column(&cells, "folder").iter().position(|f| *f == seen.source.as_str()).unwrap();
         assert_eq!(column(&cells, "piops")[at], Data::Float(seen.metric(metric::PIOPS).unwrap()));
         // What a run does not know is an empty cell, never 0.
@@ -109,8 +109,8 @@ fn awr_reports_have_their_columns_and_events() {
     let mut book = read(super::reports(&reports).unwrap());
     let cells = book.worksheet_range("cells").unwrap();
     let read_us = columns::value(&reports[0], "read_us").unwrap();
-    let Data::Float(told) = column(&cells, "read_us")[0] else { panic!("no number") };
-    assert!((told - read_us).abs() <= read_us * 1e-5, "{told} {read_us}");
+    let Data::Float(reported) = column(&cells, "read_us")[0] else { panic!("no number") };
+    assert!((reported - read_us).abs() <= read_us * 1e-5, "{reported} {read_us}");
     let waits = book.worksheet_range("waits").unwrap();
     assert!(column(&waits, "event").contains(&Data::String("db file sequential read".into())));
     assert!(column(&waits, "time_s").iter().any(|cell| matches!(cell, Data::Float(_))));

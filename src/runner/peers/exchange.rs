@@ -1,4 +1,4 @@
-//! What the hosts of a run tell each other: the plan, whether all are ready, seconds as they pass,
+//! Messages between the hosts of a run: the plan, whether all are ready, seconds as they pass,
 //! and at the end the records.
 
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub struct Together {
     round: AtomicU32,
     /// A host did not answer in time, or could not be reached.
     is_lost: AtomicBool,
-    /// Those that have not told that they ended.
+    /// Those that have not reported that they ended.
     silent: Mutex<Vec<u32>>,
 }
 
@@ -225,14 +225,14 @@ impl Together {
             own.err().map(|why| self.named(0, &why)).into_iter().collect();
         let mut interrupted = false;
         for rank in self.others() {
-            let told = match refusals.is_empty() {
+            let reported = match refusals.is_empty() {
                 true => self.ready(rank),
                 false => {
                     let limit = if interrupted { WORD_LIMIT } else { self.limits.trigger };
                     Self::wait_on(limit, |wait| self.hear(rank, Tag::Ready, wait))
                 }
             };
-            match told {
+            match reported {
                 Ok(why) if why.is_empty() => {}
                 Ok(why) => refusals.push(self.named(rank, &String::from_utf8_lossy(&why))),
                 Err(PeerError::Interrupted) => {
@@ -275,7 +275,7 @@ impl Together {
         Self::wait_on(WORD_LIMIT, |wait| self.say(0, Tag::Ready, word.as_bytes(), wait))?;
         match word.as_str() {
             "" => {}
-            // Nobody needs to hear it who has told why.
+            // Nobody needs to hear it who has said why.
             SIGNAL => return Err(PeerError::Interrupted),
             _ => return Err(PeerError::CalledOff(word)),
         }
@@ -347,7 +347,7 @@ impl Together {
         let is_silent = |rank: &u32| self.hear(*rank, Tag::Ended, &wait).is_err();
         let silent: Vec<u32> = self.others().filter(is_silent).collect();
         for &rank in &silent {
-            (self.caller.note)(&self.named(rank, "has not told that its sessions ended"));
+            (self.caller.note)(&self.named(rank, "has not reported that its sessions ended"));
         }
         let all_ended = silent.is_empty();
         *self.silent.lock() = silent;

@@ -1,4 +1,4 @@
-//! What is mounted where: /proc/self/mountinfo (proc(5)).
+//! Mounted file systems: /proc/self/mountinfo (proc(5)).
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! How block devices lie on each other, as /sys/dev/block tells it.
+//! Block devices that lie on each other, as /sys/dev/block shows them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -167,7 +167,7 @@ fn ticks(line: &str) -> Option<(&str, CpuTicks)> {
     let mut fields = line.split_ascii_whitespace();
     let name = fields.next()?.strip_prefix("cpu")?;
     let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    // The oldest kernels tell no more than these; what is not told is part of the others.
+    // The oldest kernels tell no more than these; what is not reported is part of the others.
     (ticks.len() >= 4).then_some(())?;
     let states = std::array::from_fn::<u64, 8, _>(|at| ticks.get(at).copied().unwrap_or(0));
     Some((name, states.into()))

@@ -1,4 +1,4 @@
-//! What happened between two samples: raw counts, so that intervals add up; rates and shares are
+//! The difference of two samples: raw counts, so that intervals add up; rates and shares are
 //! made from them where they are shown.
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! What a process read and wrote by itself, as proc_pid_io(5) counts it: all its threads, and the
-//! children that have ended and were waited for.
+//! Bytes that a process read and wrote by itself, as proc_pid_io(5) counts it: all its threads, and
+//! the children that have ended and were waited for.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! What a database server's processes on this host used: a parent and its children. Their processor
-//! time is from proc_pid_stat(5), their bytes from proc_pid_io(5). A child that ended is in its
-//! parent's sums as soon as that has taken notice of it.
+//! Resources that a database server's processes on this host used: a parent and its children. Their
+//! processor time is from proc_pid_stat(5), their bytes from proc_pid_io(5). A child that ended is
+//! in its parent's sums as soon as that has taken notice of it.
 
 use std::fs;
 use std::path::Path;

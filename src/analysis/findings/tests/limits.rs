@@ -21,8 +21,11 @@ fn processors() {
         let seconds = seen.whole.sum.seconds;
         seen.whole.sum.counts.petal_cpu_us = Some((seconds * 0.34e6) as u64);
     });
-    let told = message(&run, "processor-bound");
-    assert!(told.contains("they used 1.64 of the 2, petal and the database 0.34"), "{told}");
+    let reported = message(&run, "processor-bound");
+    assert!(
+        reported.contains("they used 1.64 of the 2, petal and the database 0.34"),
+        "{reported}"
+    );
     assert_eq!(crate::analysis::verdict(&run).limited_by, "processors (others' work)");
     // Waiting for the device is not being busy.
     gains(&[], |run| {
@@ -65,8 +68,8 @@ fn a_control_group_that_grants_too_little_is_the_limit() {
     };
     // 60 s of 1.5 processors are 90 s of processor time.
     let run = gains(&["processor-bound"], with(1.5, 89_000_000, (10, 600)));
-    let told = message(&run, "processor-bound");
-    assert!(told.contains("granted 1.50 processors: it used 99 %"), "{told}");
+    let reported = message(&run, "processor-bound");
+    assert!(reported.contains("granted 1.50 processors: it used 99 %"), "{reported}");
     gains(&["processor-bound"], with(1.5, 60_000_000, (400, 600)));
     gains(&[], with(1.5, 80_000_000, (10, 600)));
     assert_eq!(crate::analysis::verdict(&run).limited_by, "processors");
@@ -96,7 +99,7 @@ fn petals_own_control_group_is_petals_limit_and_not_the_databases() {
         assert!(found.contains(&"generator-bound".to_owned()), "{local}: {found:?}");
         assert!(!found.contains(&"processor-bound".to_owned()), "{local}: {found:?}");
     }
-    // In the database's own group both were made to wait, and that is told of the database.
+    // In the database's own group both were made to wait, and that is reported of the database.
     let mut run = fixture::mixed_run();
     with("/sys/fs/cgroup/db/cpu.max", true)(&mut run);
     assert!(!ids(&run).contains(&"generator-bound".to_owned()));
@@ -133,7 +136,7 @@ fn what_a_file_of_the_remote_host_tells_is_used_and_named() {
         run.summary.cpu =
             Some(CpuShare { user: 60.0, system: 30.0, iowait: 2.0, idle: 1.0, steal: 7.0 });
     });
-    let told = message(&run, "processor-bound");
-    assert!(told.contains("97.0 % busy (from dbhost.ndjson, host dbhost)"), "{told}");
+    let reported = message(&run, "processor-bound");
+    assert!(reported.contains("97.0 % busy (from dbhost.ndjson, host dbhost)"), "{reported}");
     assert!(message(&run, "steal").contains("of the database's host"));
 }

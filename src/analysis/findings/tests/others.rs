@@ -15,8 +15,8 @@ fn work_of_others_in_the_database_is_reported_with_its_figures() {
     let plain = fixture::mixed_run();
     let read = plain.details.io.physical_read_blocks.unwrap();
     let run = gains(&["other-load"], counted("other_read_blocks", read / 10));
-    let told = message(&run, "other-load");
-    assert!(told.contains(&format!("{} blocks read of other tables", read / 10)), "{told}");
+    let reported = message(&run, "other-load");
+    assert!(reported.contains(&format!("{} blocks read of other tables", read / 10)), "{reported}");
     gains(&[], counted("other_read_blocks", read / 25));
     // petal's own looks at the counters visit blocks, too.
     gains(&[], counted("other_logical_reads", 100_000));
@@ -49,8 +49,11 @@ fn others_on_the_processors_are_reported_before_and_during_the_run() {
     let run = gains(&["other-load"], |run| {
         seen(run).whole.sum.cpus.host = Some(ticks(90));
     });
-    let told = message(&run, "other-load");
-    assert!(told.starts_with("during the run others used 0.5 of the 2 processors"), "{told}");
+    let reported = message(&run, "other-load");
+    assert!(
+        reported.starts_with("during the run others used 0.5 of the 2 processors"),
+        "{reported}"
+    );
     let run = gains(&["other-load"], |run| {
         seen(run).before.as_mut().unwrap().cpus.host = Some(ticks(60));
     });

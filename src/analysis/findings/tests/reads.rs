@@ -81,8 +81,8 @@ fn caches_that_hold_the_data_are_reported() {
         let second = run.summary.endpoints[0].clone();
         run.summary.endpoints.push(second);
     });
-    let told = message(&run, "cached-by-database");
-    assert!(told.contains("the first endpoint's cache"), "{told}");
+    let reported = message(&run, "cached-by-database");
+    assert!(reported.contains("the first endpoint's cache"), "{reported}");
     gains(&["cached-by-database"], |run| {
         run.summary.target.cache_bytes = Some(run.summary.active_bytes);
         let io = &mut run.details.io;

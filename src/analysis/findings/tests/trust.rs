@@ -86,8 +86,8 @@ fn calls_that_failed_are_counted() {
         run.summary.counters.insert("io_errors".into(), 3);
         run.summary.counters.insert("checkpoint_errors".into(), 1);
     });
-    let told = message(&run, "io-errors");
-    assert!(told.contains("locks): 3; checkpoints that failed: 1"), "{told}");
+    let reported = message(&run, "io-errors");
+    assert!(reported.contains("locks): 3; checkpoints that failed: 1"), "{reported}");
     gains(&[], |run| {
         run.summary.counters.insert("io_errors".into(), 0);
     });
@@ -155,13 +155,13 @@ fn seconds_in_which_petal_did_not_run_are_reported() {
     let run = gains(&["petal-suspended"], |run| {
         run.details.suspended = Some(vec![lost(0.0), Suspended { at_s: 9.0, ..lost(0.0) }]);
     });
-    let told = message(&run, "petal-suspended");
-    assert!(told.starts_with("petal did not run for 12.2 s of the run (2 times"), "{told}");
+    let reported = message(&run, "petal-suspended");
+    assert!(reported.starts_with("petal did not run for 12.2 s of the run (2 times"), "{reported}");
     let run = gains(&["petal-suspended"], |run| {
         run.details.suspended = Some(vec![lost(6.0)]);
     });
-    let told = message(&run, "petal-suspended");
-    assert!(told.contains("machine was suspended for 6.0 s"), "{told}");
+    let reported = message(&run, "petal-suspended");
+    assert!(reported.contains("machine was suspended for 6.0 s"), "{reported}");
     gains(&[], |run| run.details.suspended = Some(Vec::new()));
 }
 

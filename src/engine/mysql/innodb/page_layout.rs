@@ -1,6 +1,6 @@
-//! How exactly one row comes to lie in each page of a clustered index. InnoDB puts at least two rows
-//! into a page, in the order of the primary key: so each row is written with filler rows behind it,
-//! so large that the next row begins another page, and the fillers are deleted.
+//! The layout that puts exactly one row into each page of a clustered index. InnoDB puts at least
+//! two rows into a page, in the order of the primary key: so each row is written with filler rows
+//! behind it, so large that the next row begins another page, and the fillers are deleted.
 //!
 //! MERGE_THRESHOLD=1 keeps the server from merging what is left; rows keep their length, so updates
 //! stay in their pages.

@@ -1,6 +1,6 @@
-//! How rows lie in pages, by the server's own statistics of a table: an analysis counts the leaf
-//! pages of its clustered index exactly. As InnoDB keeps no empty leaf pages, as many rows as leaf
-//! pages are one row in each.
+//! The placement of rows in pages, by the server's own statistics of a table: an analysis counts
+//! the leaf pages of its clustered index exactly. As InnoDB keeps no empty leaf pages, as many rows
+//! as leaf pages are one row in each.
 
 use super::super::client::Client;
 use super::super::errors::engine_error;

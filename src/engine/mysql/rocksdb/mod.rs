@@ -90,9 +90,9 @@ impl StorageEngine for Rocksdb {
         placement::count(client, server, name)
     }
 
-    fn table_bytes(&self, told: u64, rows_bytes: u64) -> u64 {
+    fn table_bytes(&self, reported: u64, rows_bytes: u64) -> u64 {
         // The server tells the compressed size; blocks are cached as they are.
-        told.max(rows_bytes)
+        reported.max(rows_bytes)
     }
 
     fn settle(

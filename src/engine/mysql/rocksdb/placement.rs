@@ -1,7 +1,7 @@
-//! How versions of rows lie in data blocks, by the properties that RocksDB keeps of each of its files.
-//! A data block holds at least one entry; so files with as many entries as data blocks have one in each.
-//! The files of a table may hold rows of other schemas too, which are of the same kind. Nothing is known
-//! of what is still in memory, so that is flushed first.
+//! The placement of row versions in data blocks, by the properties that RocksDB keeps of its files.
+//! A data block holds at least one entry; so files with as many entries as data blocks have one in
+//! each. The files of a table may hold rows of other schemas too, which are of the same kind.
+//! Nothing is known of what is still in memory, so that is flushed first.
 
 use std::time::Duration;
 

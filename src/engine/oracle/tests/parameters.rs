@@ -1,5 +1,5 @@
-//! What is sent for each parameter that changes it: a readable line for each statement, its hints and
-//! what does not fit left out.
+//! Statements that are sent otherwise for each parameter that changes one: a readable line for each
+//! statement, its hints and what does not fit left out.
 
 use super::*;
 use crate::engine::Batch;

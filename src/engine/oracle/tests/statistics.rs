@@ -1,4 +1,4 @@
-//! What the database says of itself: counters, settings, settling.
+//! Statistics of the database itself: counters, settings, settling.
 
 use super::*;
 
@@ -215,14 +215,14 @@ fn the_version_is_the_full_one_where_the_view_has_it() {
 
 #[test]
 fn hints_that_may_be_ignored_are_reported() {
-    let told = |scripted: Scripted| {
+    let reported = |scripted: Scripted| {
         let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
         let hints = details.settings.into_iter().find(|(name, _)| name == "hints");
         hints.unwrap().1
     };
     let missing = loaded().fails("ALTER SESSION", 2248, "invalid option for ALTER SESSION");
-    assert_eq!(told(missing), "used: this version always does");
-    let refused = told(loaded().fails("ALTER SESSION", 1031, "insufficient privileges"));
+    assert_eq!(reported(missing), "used: this version always does");
+    let refused = reported(loaded().fails("ALTER SESSION", 1031, "insufficient privileges"));
     assert!(refused.starts_with("perhaps ignored: ") && refused.contains("ORA-01031"), "{refused}");
 }
 

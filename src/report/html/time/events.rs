@@ -1,4 +1,4 @@
-//! What happened when: a lane for each kind of event that the record knows the time of.
+//! Events over time: a lane for each kind of event that the record knows the time of.
 
 use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
 use super::super::super::distinct;

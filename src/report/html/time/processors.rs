@@ -1,4 +1,4 @@
-//! What the processors did over time.
+//! The processors over time.
 
 use super::super::super::charts::{Axis, Color, Figure, Scale, Series, Variant};
 use super::super::super::numbers::{decimal, or_dash};

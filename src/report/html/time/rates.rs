@@ -150,8 +150,8 @@ fn chart_of_rates(
     let names = || all_names.iter().map(String::as_str);
     let description = described(titles.y, names().zip(&levels));
     let y = Axis::new(Scale::linear(known().map(|level| level.most)), titles.y);
-    let told = (titles.id, titles.title, description.as_str());
-    let svg = axis.drawing(told, HEIGHT, y, |plot| {
+    let reported = (titles.id, titles.title, description.as_str());
+    let svg = axis.drawing(reported, HEIGHT, y, |plot| {
         for (number, levels) in levels.iter().enumerate() {
             let dash = if dashed(number).is_empty() { "none" } else { dashed(number) };
             let attributes =
