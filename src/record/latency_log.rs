@@ -19,10 +19,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
-use hdrhistogram::serialization::V2DeflateSerializer;
 
 use super::ndjson::AppendedFile;
 use super::{Folder, RecordError, format};
